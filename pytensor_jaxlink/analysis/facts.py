@@ -1,0 +1,224 @@
+"""What the linker knows of each node before it decides where the node runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pytensor.graph.basic import Apply
+from pytensor.tensor.random.op import RandomVariable
+
+from pytensor_jaxlink.analysis.binding import BindingTime, binding_times
+from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.ops import (
+    InnerGraph,
+    can_be_static,
+    data_inputs,
+    shape_inputs,
+    static_inputs,
+)
+
+
+class ObstacleKind(Enum):
+    """Why a node cannot be part of a JIT region."""
+
+    UNTRANSPILABLE = "no JAX implementation"
+    DATA_DEPENDENT_SHAPE = "data-dependent shape"
+    STATIC_VALUE = "size computed from data"
+    INNER_BREAK = "break inside an inner graph"
+    TRACE_FAILURE = "JAX failed to trace"
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """One reason, in words for people."""
+
+    kind: ObstacleKind
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """Answers to all the questions about one node, as variable numbers.
+
+    Attributes
+    ----------
+    sizes
+        Demanded early, and fit to select a specialisation.
+    data
+        Demanded early, but only where they follow from shapes and sizes.
+    shape_only
+        Read for their shape.
+    obstacle
+        Why JAX cannot run the node whatever is known, or None.
+    foldable
+        Whether NumPy may compute the node while JAX traces (it has no state and no side effect).
+    inner
+        The analysis of the node's inner graph, if the linker lowers that graph itself.
+    """
+
+    sizes: tuple[int, ...]
+    data: tuple[int, ...]
+    shape_only: tuple[int, ...]
+    obstacle: Obstacle | None
+    foldable: bool
+    inner: InnerAnalysis | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class InnerAnalysis:
+    """The facts of an inner graph that runs inside one JAX computation.
+
+    Attributes
+    ----------
+    demanded
+        Positions among the inner inputs whose values the inner nodes demand early.
+    obstacles
+        What keeps the inner graph from being traced as a whole, with places.
+    """
+
+    view: GraphView
+    facts: tuple[NodeFacts, ...]
+    times: tuple[BindingTime, ...]
+    demanded: tuple[int, ...]
+    obstacles: tuple[str, ...]
+
+
+Transpilable = Callable[[Apply], Obstacle | None]
+InnerGraphOf = Callable[[Apply], InnerGraph | None]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What trace failures have taught: demands to add and nodes to keep from JAX, by node."""
+
+    sizes: Mapping[int, tuple[int, ...]]
+    obstacles: Mapping[int, Obstacle]
+
+
+NOTHING_LEARNED = Learned({}, {})
+
+
+def describe(
+    view: GraphView,
+    transpilable: Transpilable,
+    inner_graph_of: InnerGraphOf,
+    learned: Learned = NOTHING_LEARNED,
+) -> tuple[NodeFacts, ...]:
+    """The facts of each node.
+
+    Parameters
+    ----------
+    transpilable
+        The obstacle that the JAX layer sees in a node (no rule for it), or None.
+    inner_graph_of
+        The inner graph that the linker is to lower by itself, or None where the Op is opaque or
+        has a JAX rule of its own.
+    """
+    return tuple(
+        _describe_node(view, node, transpilable, inner_graph_of, learned)
+        for node in range(len(view.nodes))
+    )
+
+
+def _describe_node(
+    view: GraphView,
+    node: int,
+    transpilable: Transpilable,
+    inner_graph_of: InnerGraphOf,
+    learned: Learned,
+) -> NodeFacts:
+    apply, inputs = view.nodes[node], view.node_inputs[node]
+    sizes = {inputs[position] for position in static_inputs(apply.op, apply)}
+    sizes.update(learned.sizes.get(node, ()))
+    obstacle = learned.obstacles.get(node) or transpilable(apply)
+    inner = None
+    inner_graph = inner_graph_of(apply) if obstacle is None else None
+    if inner_graph is not None:
+        inner = _analyse_inner(inner_graph, transpilable, inner_graph_of)
+        obstacle = _inner_obstacle(apply, inner)
+        sizes.update(
+            inputs[position]
+            for number in inner.demanded
+            if (position := inner_graph.outer_position[number]) is not None
+        )
+    return NodeFacts(
+        tuple(sorted(sizes)),
+        tuple(inputs[position] for position in data_inputs(apply.op, apply)),
+        tuple(inputs[position] for position in shape_inputs(apply.op, apply)),
+        obstacle,
+        not isinstance(apply.op, RandomVariable)
+        and (obstacle is None or obstacle.kind is not ObstacleKind.UNTRANSPILABLE),
+        inner,
+    )
+
+
+def _analyse_inner(
+    inner_graph: InnerGraph, transpilable: Transpilable, inner_graph_of: InnerGraphOf
+) -> InnerAnalysis:
+    view = GraphView.of(inner_graph.fgraph)
+    facts = describe(view, transpilable, inner_graph_of)
+    input_times = [
+        BindingTime.HOST
+        if position is not None and can_be_static(view.variables[number])
+        else BindingTime.DEVICE
+        for number, position in zip(view.inputs, inner_graph.outer_position, strict=True)
+    ]
+    times = binding_times(view, input_times)
+    obstacles = [
+        f"{view.nodes[node].op} at {user_location(view, node)}: {reason}"
+        for node in range(len(view.nodes))
+        if (reason := _reason_not_traceable(view, facts[node], times)) is not None
+    ]
+    needed = early_variables(view, facts, times)
+    demanded = tuple(
+        position for position, number in enumerate(view.inputs) if number in needed
+    )
+    return InnerAnalysis(view, facts, times, demanded, tuple(obstacles))
+
+
+def _reason_not_traceable(
+    view: GraphView, facts: NodeFacts, times: Sequence[BindingTime]
+) -> str | None:
+    if facts.obstacle is not None:
+        return facts.obstacle.reason
+    for number in (*facts.sizes, *facts.data):
+        if times[number] is BindingTime.DEVICE:
+            return f"{view.name_of(number)} is a size or a mask that is computed while it runs"
+    return None
+
+
+def _inner_obstacle(apply: Apply, inner: InnerAnalysis) -> Obstacle | None:
+    if not inner.obstacles:
+        return None
+    return Obstacle(
+        ObstacleKind.INNER_BREAK,
+        f"its inner graph cannot be traced as a whole ({'; '.join(inner.obstacles)})",
+        "move the named operations out of the inner graph, or give them a JAX implementation",
+    )
+
+
+def early_variables(
+    view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]
+) -> frozenset[int]:
+    """The backward analysis: every variable whose value some node demands while JAX traces.
+
+    A demanded value demands its causes, except through Ops that read only a shape.  Demands on
+    DEVICE values end there: the graph is cut.
+    """
+    needed: set[int] = set()
+    stack = [
+        number for fact in facts for number in (*fact.sizes, *fact.data)
+    ]
+    while stack:
+        number = stack.pop()
+        if number in needed or times[number] is BindingTime.DEVICE:
+            continue
+        needed.add(number)
+        producer = view.producer[number]
+        if producer >= 0:
+            by_shape = facts[producer].shape_only
+            stack += [cause for cause in view.node_inputs[producer] if cause not in by_shape]
+    return frozenset(needed)

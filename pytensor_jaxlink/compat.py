@@ -1,0 +1,49 @@
+"""All that depends on the version of PyTensor, or on what has no public way.
+
+Each entry says why it is here and what would end it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytensor.compile.mode import Mode
+from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter
+
+
+def prepared_inner_graph(
+    fgraph: AbstractFunctionGraph, rewriter: GraphRewriter
+) -> AbstractFunctionGraph:
+    """The inner graph of an Op, rewritten for JAX.
+
+    From PyTensor 3.1 inner graphs are frozen, and the rewriting of the outer graph rewrites them.
+    Before, they were mutable and each backend rewrote its own copy when it linked.
+    """
+    if not isinstance(fgraph, FunctionGraph):
+        return fgraph
+    copy = fgraph.clone()
+    rewriter.rewrite(copy)
+    return copy
+
+
+def ask_linker_for_function_maker() -> None:
+    """Let a linker choose the class of the functions that are made with it.
+
+    ``Mode.function_maker`` is how `pytensor.function` learns which maker to use, and a `Mode`
+    subclass can override it; a plain ``Mode(linker=...)`` has no way to ask its linker.  This makes
+    the property ask first.  For every linker without the attribute (all of PyTensor's own) nothing
+    changes.  The only change that we make to PyTensor's classes; a hook in PyTensor would end it.
+    """
+    original = Mode.function_maker
+    if getattr(original, "asks_linker", False):
+        return
+
+    class AskLinker(property):
+        asks_linker = True
+
+    def function_maker(mode: Mode) -> Any:
+        maker = getattr(mode.linker, "function_maker", None)
+        return original.__get__(mode) if maker is None else maker
+
+    Mode.function_maker = AskLinker(function_maker)  # type: ignore[method-assign]

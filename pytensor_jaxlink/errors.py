@@ -1,0 +1,24 @@
+"""The exceptions and warnings that this library raises."""
+
+FAILED_NODE = "__pytensor_jaxlink_node__"
+"""The attribute that tells, on an exception raised while JAX traces, which node raised it."""
+
+
+class JAXLinkError(Exception):
+    """Base of every error that pytensor_jaxlink itself raises."""
+
+
+class UntranspilableOpError(JAXLinkError, NotImplementedError):
+    """An Op of the graph has no JAX implementation, and the chosen options need one."""
+
+
+class NotJittableError(JAXLinkError, TypeError):
+    """The graph cannot run inside one `jax.jit` as it stands."""
+
+
+class NotTranspilableOrJittableError(NotJittableError, UntranspilableOpError):
+    """The graph cannot run inside one `jax.jit`, and some Op has no JAX implementation."""
+
+
+class JAXLinkWarning(UserWarning):
+    """Base of the warnings that pytensor_jaxlink issues."""

@@ -1,0 +1,103 @@
+"""The graph as arrays of integers: what every analysis reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import AbstractFunctionGraph
+
+
+@dataclass(frozen=True, eq=False)
+class GraphView:
+    """One graph, its variables numbered in topological order.
+
+    Attributes
+    ----------
+    nodes
+        The Apply nodes, producers before consumers.
+    variables
+        Inputs first, then constants and node outputs as the nodes meet them.
+    node_inputs, node_outputs
+        For each node, the numbers of its variables.
+    inputs, outputs
+        The numbers of the graph's inputs and outputs.
+    producer
+        For each variable the number of the node that computes it, or -1.
+
+    Notes
+    -----
+    Building a view costs one pass over the graph.  Analyses keep their results in lists indexed
+    by these numbers, so nothing depends on hashes or object identity.
+    """
+
+    nodes: tuple[Apply, ...]
+    variables: tuple[Variable, ...]
+    node_inputs: tuple[tuple[int, ...], ...]
+    node_outputs: tuple[tuple[int, ...], ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    producer: tuple[int, ...]
+
+    @classmethod
+    def of(cls, fgraph: AbstractFunctionGraph) -> GraphView:
+        """Number the variables of ``fgraph``."""
+        nodes = tuple(fgraph.toposort())
+        variables: list[Variable] = []
+        number: dict[Variable, int] = {}
+        producer: list[int] = []
+
+        def add(variable: Variable, node: int = -1) -> int:
+            position = number.get(variable)
+            if position is None:
+                position = number[variable] = len(variables)
+                variables.append(variable)
+                producer.append(node)
+            return position
+
+        inputs = tuple(add(variable) for variable in fgraph.inputs)
+        node_inputs, node_outputs = [], []
+        for position, node in enumerate(nodes):
+            node_inputs.append(tuple(add(variable) for variable in node.inputs))
+            node_outputs.append(tuple(add(variable, position) for variable in node.outputs))
+        outputs = tuple(add(variable) for variable in fgraph.outputs)
+        return cls(
+            nodes,
+            tuple(variables),
+            tuple(node_inputs),
+            tuple(node_outputs),
+            inputs,
+            outputs,
+            tuple(producer),
+        )
+
+    @cached_property
+    def constants(self) -> dict[int, Any]:
+        """The data of each constant variable, by number."""
+        return {
+            number: variable.data
+            for number, variable in enumerate(self.variables)
+            if isinstance(variable, Constant)
+        }
+
+    @cached_property
+    def consumers(self) -> tuple[tuple[int, ...], ...]:
+        """For each variable, the nodes that read it, in order."""
+        readers: list[list[int]] = [[] for _ in self.variables]
+        for node, inputs in enumerate(self.node_inputs):
+            for variable in inputs:
+                if not readers[variable] or readers[variable][-1] != node:
+                    readers[variable].append(node)
+        return tuple(map(tuple, readers))
+
+    def name_of(self, variable: int) -> str:
+        """How messages call a variable: its name, or the node it comes from."""
+        found = self.variables[variable]
+        if found.name:
+            return str(found.name)
+        if self.producer[variable] < 0:
+            return str(found)
+        op = self.nodes[self.producer[variable]].op
+        return f"the output of {op}"

@@ -1,0 +1,7 @@
+"""What PyTensor sees: the linker, the modes, and the functions they make."""
+
+from pytensor_jaxlink.link.explain import explain as explain
+from pytensor_jaxlink.link.explanation import Explanation as Explanation
+from pytensor_jaxlink.link.function import JAXFunction as JAXFunction
+from pytensor_jaxlink.link.linker import JAXLinker as JAXLinker
+from pytensor_jaxlink.link.modes import register as register

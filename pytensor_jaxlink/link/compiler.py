@@ -1,0 +1,251 @@
+"""One graph, compiled: the analyses in their order, and what is learned while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Apply
+from pytensor.graph.fg import FunctionGraph
+from pytensor.link.basic import PerformLinker
+
+from pytensor_jaxlink.analysis import (
+    Obstacle,
+    ObstacleKind,
+    binding_times,
+    describe,
+    input_binding_times,
+)
+from pytensor_jaxlink.analysis.facts import Learned
+from pytensor_jaxlink.compat import prepared_inner_graph
+from pytensor_jaxlink.errors import (
+    FAILED_NODE,
+    NotJittableError,
+    NotTranspilableOrJittableError,
+    UntranspilableOpError,
+)
+from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.link.explanation import (
+    Explanation,
+    explain_plan,
+    is_untranspilable,
+    list_blockers,
+)
+from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.lowering import inner_graph_of, lower, transpilable
+from pytensor_jaxlink.ops import InnerGraph, can_be_static
+from pytensor_jaxlink.partition import schedule, select
+from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES, default_query
+from pytensor_jaxlink.runtime import Executor, Stats
+
+
+class CompiledGraph:
+    """A function graph with its plan, ready to run on JAX.
+
+    Parameters
+    ----------
+    fgraph
+        The rewritten graph.  It is not changed.
+    options
+        What the linker was asked for.
+
+    Raises
+    ------
+    NotJittableError, UntranspilableOpError
+        Where the options leave no way to run the graph; all blockers are in the message.
+    """
+
+    def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
+        self.fgraph, self.options = fgraph, options
+        self.view = GraphView.of(fgraph)
+        self.times = binding_times(self.view, input_binding_times(self.view))
+        self.stats = Stats()
+        self._obstacles: dict[Apply, Obstacle | None] = {}
+        self._inner_graphs: dict[Apply, InnerGraph | None] = {}
+        self._learned = Learned({}, {})
+        self._lessons: list[str] = []
+        self._python: Any = None
+        self._build()
+        self._refuse()
+
+    # -- compiling -----------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        facts = describe(self.view, self._transpilable, self._inner_graph_of, self._learned)
+        partition = select(
+            self.view, facts, self.times, schedule(self.view, facts, self.times)
+        )
+        self._facts, self._partition = facts, partition
+        self._lowered = lower(
+            self.view, facts, partition, checks=self.options.checks == "raise"
+        )
+        plan = self._lowered.plan
+        self.stats.with_regions(len(plan.regions))
+        self.explanation: Explanation = explain_plan(
+            self.view, plan, partition.breaks, partition.static_inputs, self._lessons
+        )
+        self.executor = self._executor(self.stats, jit=self.options.jit is not False)
+
+    def _executor(self, stats: Stats, *, jit: bool, rescue: bool = True) -> Executor:
+        lowered = self._lowered
+        return Executor(
+            lowered.plan,
+            lowered.functions,
+            lowered.constants,
+            stats,
+            jit=jit,
+            rescue=self._rescue if rescue else None,
+        )
+
+    def _transpilable(self, node: Apply) -> Obstacle | None:
+        if node not in self._obstacles:
+            self._obstacles[node] = transpilable(node)
+        return self._obstacles[node]
+
+    def _inner_graph_of(self, node: Apply) -> InnerGraph | None:
+        if node not in self._inner_graphs:
+            found = inner_graph_of(node)
+            if found is not None:
+                query = default_query().including(*REQUIRED_REWRITES)
+                rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))
+                fgraph = prepared_inner_graph(found.fgraph, rewriter)
+                found = InnerGraph(fgraph, found.outer_position)
+            self._inner_graphs[node] = found
+        return self._inner_graphs[node]
+
+    def _refuse(self) -> None:
+        """Raise where the options leave no way to run the graph."""
+        breaks = self.explanation.breaks
+        untranspilable = [cut for cut in breaks if is_untranspilable(cut)]
+        host_steps = [cut for cut in breaks if cut.value is None]
+        if self.options.jit is True and breaks:
+            raise self._not_jittable()
+        if self.options.jit is False and untranspilable:
+            raise UntranspilableOpError(
+                list_blockers(
+                    untranspilable,
+                    f"{_operations(len(untranspilable))} no JAX implementation, and jit=False "
+                    "runs every operation in JAX:",
+                )
+            )
+        if self.options.host_ops == "error" and host_steps:
+            raise UntranspilableOpError(
+                list_blockers(
+                    host_steps,
+                    f"{_operations(len(host_steps))} to run on the host, which "
+                    'host_ops="error" forbids:',
+                )
+            )
+
+    def _not_jittable(self) -> NotJittableError:
+        breaks = self.explanation.breaks
+        kind = (
+            NotTranspilableOrJittableError
+            if any(map(is_untranspilable, breaks))
+            else NotJittableError
+        )
+        headline = (
+            "this graph cannot run inside one jax.jit. "
+            f"{_operations(len(breaks), 'stands', 'stand')} in the way:"
+        )
+        return kind(list_blockers(breaks, headline))
+
+    # -- what the function shows ---------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is run."""
+        return self._lowered.plan
+
+    def trace(self, *values: Any) -> list[Any]:
+        """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""
+        expected = len(self.view.inputs)
+        if len(values) != expected:
+            names = ", ".join(self.view.name_of(number) for number in self.view.inputs)
+            raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
+        return self._executor(Stats(region_calls=[0] * 99), jit=False, rescue=False).trace(values)
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The positions of `trace` that must be static under `jax.jit`."""
+        if self.explanation.breaks:
+            raise self._not_jittable()
+        used = set(self._partition.static_inputs)
+        return tuple(k for k, number in enumerate(self.view.inputs) if number in used)
+
+    # -- when JAX fails ------------------------------------------------------------------------
+
+    def _rescue(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+        """Finish a call by PyTensor's own implementation, and learn from the failure.
+
+        If that implementation raises, the failure was the user's to see: it raises what PyTensor's
+        Python linker raises, and nothing is learned.  If it succeeds, JAX was wrong about a node:
+        the plan is changed so that the next call does not fail, and this call has its result.
+        """
+        self.stats.rescues += 1
+        try:
+            outputs = self._evaluate_by_python(inputs)
+        except Exception as raised:
+            self._note_static_values(raised, inputs)
+            raise raised from None
+        if error is not None:
+            self._learn(getattr(error, FAILED_NODE), error)
+            self._build()
+        return outputs
+
+    def _evaluate_by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        if self._python is None:
+            fgraph = self.fgraph.clone()
+            thunk, cells, _ = PerformLinker(allow_gc=True).accept(fgraph).make_thunk()
+            self._python = thunk, cells
+        thunk, cells = self._python
+        for cell, variable, value in zip(cells, self.fgraph.inputs, inputs, strict=True):
+            cell.storage[0] = (
+                np.asarray(value) if hasattr(variable.type, "dtype") and not np.isscalar(value)
+                else value
+            )
+        return thunk()
+
+    def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
+        """Name the inputs whose values selected the specialisation that failed."""
+        values = dict(zip(self.view.inputs, inputs, strict=True))
+        for number in self._partition.static_inputs:
+            position = self.view.inputs.index(number)
+            error.add_note(
+                f"argument {position}, {self.view.name_of(number)!r}, a size or bound of this "
+                f"function, was {np.asarray(values[number]).tolist()}"
+            )
+
+    def _learn(self, node: int, error: BaseException) -> None:
+        """Demand more of a node that failed to trace, or keep it from JAX."""
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        where = f"{self.view.nodes[node].op} at {user_location(self.view, node)}"
+        sizes, obstacles = dict(self._learned.sizes), dict(self._learned.obstacles)
+        facts = self._facts[node]
+        undeclared = tuple(
+            number
+            for number in self.view.node_inputs[node]
+            if can_be_static(self.view.variables[number])
+            and number not in self.view.constants
+            and number not in facts.sizes
+        )
+        if isinstance(error, TypeError | IndexError) and undeclared and node not in sizes:
+            sizes[node] = undeclared
+            names = ", ".join(self.view.name_of(number) for number in undeclared)
+            self._lessons.append(f"{where} needs {names} to be concrete ({reason})")
+        else:
+            obstacles[node] = Obstacle(
+                ObstacleKind.TRACE_FAILURE,
+                f"its JAX implementation failed: {reason}",
+                "report it to the author of that implementation; if it needs a concrete input, "
+                "register that with pytensor_jaxlink.static_inputs",
+            )
+            self._lessons.append(f"{where} runs on the host ({reason})")
+        self._learned = Learned(sizes, obstacles)
+
+
+def _operations(count: int, one: str = "has", many: str = "have") -> str:
+    return f"{count} operation{'' if count == 1 else 's'} {one if count == 1 else many}"

@@ -1,0 +1,53 @@
+"""Explaining without running."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytensor.compile.executor import Function
+from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.traversal import explicit_graph_inputs
+
+from pytensor_jaxlink.link.explanation import Explanation
+from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES, default_query
+
+
+def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
+    """How a function, or the graph of some outputs, would run under ``"JAXSELECTIVE"``.
+
+    Nothing is run.  A function of another mode is explained from its graph as that mode rewrote
+    it, which may name Ops of that mode's own.
+
+    Parameters
+    ----------
+    f : Function, variable, or sequence of variables
+
+    Returns
+    -------
+    Explanation
+
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> from pytensor_jaxlink import explain
+    >>> x = pt.vector("x")
+    >>> explain(x[: x.argmax()]).graph_break_count
+    1
+    """
+    from pytensor_jaxlink.link.compiler import CompiledGraph
+
+    if isinstance(f, JAXFunction):
+        return f.explain()
+    if isinstance(f, Function):
+        fgraph = f.maker.fgraph.clone()
+    else:
+        outputs = [f] if isinstance(f, Variable) else list(f)
+        # The clone keeps the user's graph as it is.
+        fgraph = FunctionGraph(list(explicit_graph_inputs(outputs)), outputs, clone=True)
+    query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
+    optdb.query(query).rewrite(fgraph)
+    return CompiledGraph(fgraph, Options()).explanation

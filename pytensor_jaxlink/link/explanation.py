@@ -1,0 +1,190 @@
+"""What was cut, where and why: `f.explain()`."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pytensor_jaxlink.analysis import ObstacleKind
+from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.partition import Break as Cut
+from pytensor_jaxlink.plan import Plan
+
+
+@dataclass(frozen=True)
+class Break:
+    """One graph break.
+
+    Attributes
+    ----------
+    op
+        The Op that cannot be part of a region, or that demands the value.
+    kind
+        One of the values of `ObstacleKind`.
+    reason, remedy
+        Why, and what would remove the break.
+    where
+        ``file:line`` of the user's code, or ``"<unknown>"``.
+    value
+        The variable that is copied to the host for JAX to know it, or None for a host step.
+    """
+
+    op: str
+    kind: str
+    reason: str
+    where: str
+    remedy: str
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class RegionSummary:
+    """One JIT region: its operations, and the values that select a specialisation of it."""
+
+    operations: tuple[str, ...]
+    static: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a function runs on JAX, for people (`str`, notebooks) and programs (`to_dict`).
+
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> from pytensor_jaxlink import explain
+    >>> x = pt.vector("x")
+    >>> explanation = explain([pt.exp(x).sum()])
+    >>> explanation.graph_count, explanation.graph_break_count
+    (1, 0)
+    """
+
+    regions: tuple[RegionSummary, ...]
+    breaks: tuple[Break, ...]
+    static_inputs: tuple[str, ...]
+    plan: str
+    learned: tuple[str, ...] = ()
+
+    @property
+    def graph_count(self) -> int:
+        """The number of regions."""
+        return len(self.regions)
+
+    @property
+    def graph_break_count(self) -> int:
+        """The number of graph breaks."""
+        return len(self.breaks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole explanation as plain lists, dicts and strings."""
+        return {
+            "graph_count": self.graph_count,
+            "graph_break_count": self.graph_break_count,
+            **asdict(self),
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{_count(self.graph_count, 'region')}, "
+            f"{_count(self.graph_break_count, 'graph break')}"
+        ]
+        if self.static_inputs:
+            lines.append(f"static inputs: {', '.join(self.static_inputs)}")
+        for number, region in enumerate(self.regions):
+            static = f"; compiled for each value of {', '.join(region.static)}"
+            lines.append(
+                f"region {number}: {_count(len(region.operations), 'operation')}"
+                + (static if region.static else "")
+            )
+        for number, cut in enumerate(self.breaks, start=1):
+            lines += [
+                f"break {number}: {cut.op} ({cut.kind})",
+                f"  where:  {cut.where}",
+                f"  why:    {cut.reason}",
+                f"  remedy: {cut.remedy}",
+            ]
+        lines += [f"learned: {lesson}" for lesson in self.learned]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{html.escape(text)}</td>"
+                for text in (cut.op, cut.kind, cut.where, cut.reason, cut.remedy)
+            )
+            + "</tr>"
+            for cut in self.breaks
+        )
+        head = "".join(
+            f"<th>{name}</th>" for name in ("operation", "kind", "where", "why", "remedy")
+        )
+        title = html.escape(str(self).splitlines()[0])
+        table = f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
+        return f"<p><b>{title}</b></p>{table}<pre>{html.escape(self.plan)}</pre>"
+
+    def to_dot(self) -> str:
+        """The stages as a Graphviz digraph: regions as boxes, host steps between them."""
+        nodes = [line for line in self.plan.splitlines() if line.strip()]
+        lines = ["digraph plan {", "  node [shape=box, fontname=monospace];"]
+        lines += [f"  n{k} [label={json.dumps(text)}];" for k, text in enumerate(nodes)]
+        lines += [f"  n{k} -> n{k + 1};" for k in range(len(nodes) - 1)]
+        return "\n".join([*lines, "}"])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def explain_plan(
+    view: GraphView,
+    plan: Plan,
+    cuts: Sequence[Cut],
+    static_inputs: Sequence[int],
+    learned: Sequence[str],
+) -> Explanation:
+    """Put a plan and its breaks into words."""
+    return Explanation(
+        tuple(
+            RegionSummary(region.operations, tuple(plan.names[n] for n in region.static))
+            for region in plan.regions
+        ),
+        tuple(describe_break(view, cut) for cut in cuts),
+        tuple(plan.names[number] for number in static_inputs),
+        str(plan),
+        tuple(learned),
+    )
+
+
+def describe_break(view: GraphView, cut: Cut) -> Break:
+    """One break in words."""
+    return Break(
+        str(view.nodes[cut.node].op),
+        cut.obstacle.kind.value,
+        cut.obstacle.reason,
+        user_location(view, cut.node),
+        cut.obstacle.remedy,
+        None if cut.fetched is None else view.name_of(cut.fetched),
+    )
+
+
+def list_blockers(breaks: Sequence[Break], headline: str) -> str:
+    """The text of an error that names every break."""
+    lines = [headline]
+    for number, cut in enumerate(breaks, start=1):
+        lines += [
+            f"  {number}. {cut.op} at {cut.where}",
+            f"     {cut.kind}: {cut.reason}",
+            f"     remedy: {cut.remedy}",
+        ]
+    return "\n".join(lines)
+
+
+def is_untranspilable(cut: Break) -> bool:
+    """Whether a break is there because an Op has no JAX implementation."""
+    return cut.kind == ObstacleKind.UNTRANSPILABLE.value
+
+

@@ -1,0 +1,117 @@
+"""What `pytensor.function` returns under our modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pytensor.compile.executor import Function
+from pytensor.compile.maker import FunctionMaker
+
+from pytensor_jaxlink.link.explanation import Explanation
+from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.link.modes import mode_of
+from pytensor_jaxlink.plan import Plan
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
+    from pytensor_jaxlink.runtime import Stats
+
+
+class JAXFunction(Function):
+    """A compiled PyTensor function that also explains itself and shows its pure JAX function.
+
+    Everything of `pytensor.compile.executor.Function` works: keyword inputs, defaults, updates,
+    ``copy``, pickling.
+
+    Examples
+    --------
+    >>> import jax, numpy as np, pytensor, pytensor.tensor as pt
+    >>> import pytensor_jaxlink
+    >>> x, n = pt.vector("x", dtype="float64"), pt.lscalar("n")
+    >>> f = pytensor.function([x, n], x.reshape((n, -1)).sum(axis=0), mode="JAXSELECTIVE")
+    >>> f(np.arange(6.0), 3)
+    Array([6., 9.], dtype=float64)
+    >>> print(f.explain())
+    1 region, 0 graph breaks
+    static inputs: n
+    region 0: 2 operations; compiled for each value of n
+    >>> f.static_argnums
+    (1,)
+    >>> jax.jit(f.jax_fn, static_argnums=f.static_argnums)(np.arange(6.0), 3)
+    [Array([6., 9.], dtype=float64)]
+    """
+
+    @property
+    def _compiled(self) -> CompiledGraph:
+        return self.vm.compiled
+
+    def explain(self) -> Explanation:
+        """Regions, graph breaks and static inputs, in words."""
+        return self._compiled.explanation
+
+    @property
+    def plan(self) -> Plan:
+        """The frozen plan that is run."""
+        return self._compiled.plan
+
+    @property
+    def stats(self) -> Stats:
+        """Counters: calls, compilations and cache hits of each region, host steps, bytes moved."""
+        return self._compiled.stats
+
+    @property
+    def jax_fn(self) -> Callable[..., list[Any]]:
+        """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``, not jitted.
+
+        It can be traced by `jax.jit` (with `static_argnums`), `jax.grad`, `jax.vmap` and others
+        where the graph has no break; with concrete arguments it runs whatever the graph.  Sizes
+        are ints or tuples of ints.  A generator is given as a NumPy generator, or, where JAX
+        traces it, as a key: ``jax.random.key_data`` or two 32-bit words.  Checks are dropped.
+        """
+        return self._compiled.trace
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that must be static under `jax.jit`.
+
+        Raises
+        ------
+        NotJittableError
+            If no choice of static arguments lets JAX trace the function; all reasons are given.
+        """
+        return self._compiled.static_argnums
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that may be donated to `jax.jit`: none, so far."""
+        return ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        containers = list(self.input_storage)
+        return _rebuild, (self.maker, containers, self.trust_input)
+
+
+def _rebuild(maker: FunctionMaker, containers: list[Any], trust_input: bool) -> JAXFunction:
+    function = maker.create(containers)
+    function.trust_input = trust_input
+    return function
+
+
+class JAXFunctionMaker(FunctionMaker):
+    """Makes `JAXFunction`s, and accepts a linker where a mode is expected."""
+
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any,
+        mode: Any = None,
+        accept_inplace: bool = False,
+        function_class: type[Function] = JAXFunction,
+        **options: Any,
+    ) -> None:
+        if isinstance(mode, JAXLinker):
+            mode = mode_of(mode)
+        super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
+
+

@@ -1,0 +1,128 @@
+"""The linker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, Literal
+
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.link.basic import Container
+from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
+from pytensor.link.utils import map_storage
+
+from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES
+
+
+class JAXLinker(PyTensorJAXLinker):
+    """A linker that runs every PyTensor graph on JAX.
+
+    Parameters
+    ----------
+    jit : {"selective", True, False}
+        ``"selective"`` compiles the largest regions that JAX can compile and runs the rest between
+        them on the host.  ``True`` compiles the whole graph by one `jax.jit`, or raises
+        `NotJittableError` when the function is built, with every blocker.  ``False`` compiles
+        nothing: the function runs operation by operation in JAX, and the user jits ``f.jax_fn``
+        with ``f.static_argnums``.
+    host_ops : {"split", "error"}
+        What becomes of an operation that JAX cannot run: a graph break, or `UntranspilableOpError`
+        when the function is built.
+    checks : {"raise", "ignore"}
+        Whether assertions, specified shapes and out-of-range indices raise what PyTensor's Python
+        linker raises, or are dropped.  Checks inside a region cost one copy of one boolean a call.
+    outputs : {"jax", "numpy"}
+        Results, and what updates leave in shared variables, as `jax.Array` on the device, or as
+        writable NumPy arrays.
+
+    Raises
+    ------
+    ValueError
+        If an option has a value it cannot have; all of them are named.
+
+    Examples
+    --------
+    >>> import numpy as np, pytensor, pytensor.tensor as pt
+    >>> from pytensor_jaxlink import JAXLinker
+    >>> x = pt.vector("x", dtype="float64")
+    >>> f = pytensor.function([x], pt.unique(pt.exp(x)) * 2, mode=JAXLinker())
+    >>> f(np.zeros(3))
+    Array([2.], dtype=float64)
+    >>> f.explain().graph_break_count
+    1
+    """
+
+    required_rewrites = REQUIRED_REWRITES
+    incompatible_rewrites = INCOMPATIBLE_REWRITES
+
+    def __init__(
+        self,
+        jit: Literal["selective"] | bool = "selective",
+        *,
+        host_ops: Literal["split", "error"] = "split",
+        checks: Literal["raise", "ignore"] = "raise",
+        outputs: Literal["jax", "numpy"] = "jax",
+        allow_gc: bool | None = None,
+    ) -> None:
+        super().__init__(allow_gc=allow_gc)
+        self.options = Options(jit, host_ops, checks, outputs)
+
+    @property
+    def function_maker(self) -> Callable[..., Any]:
+        """The maker of functions: what `pytensor.function` asks a mode for.
+
+        Having it is also what lets the linker itself be given as ``mode=``.
+        """
+        from pytensor_jaxlink.link.function import JAXFunctionMaker
+
+        return JAXFunctionMaker
+
+    def accept(
+        self, fgraph: FunctionGraph, no_recycling: Any = None, profile: Any = None
+    ) -> JAXLinker:
+        """A copy of this linker tied to ``fgraph``; options are kept."""
+        linker = copy(self)
+        linker.fgraph = fgraph
+        linker.no_recycling = [] if no_recycling is None else no_recycling
+        return linker
+
+    def make_all(
+        self,
+        input_storage: list[list[Any]] | None = None,
+        output_storage: list[list[Any]] | None = None,
+        storage_map: dict[Variable, list[Any]] | None = None,
+    ) -> tuple[Any, ...]:
+        """Compile the accepted graph and tie it to storage, as `PerformLinker.make_all` does."""
+        # Imported here: PyTensor's JAX rules change JAX's configuration when they are imported.
+        from pytensor_jaxlink.link.compiler import CompiledGraph
+        from pytensor_jaxlink.link.virtual_machine import VirtualMachine
+
+        fgraph = self.fgraph
+        assert fgraph is not None, "the linker must accept a graph before it makes a function"
+        compiled = CompiledGraph(fgraph, self.options)
+        nodes = self.schedule(fgraph)
+        input_storage, output_storage, storage_map = map_storage(
+            fgraph, nodes, input_storage, output_storage, storage_map
+        )
+        machine = VirtualMachine(
+            compiled, input_storage, output_storage, storage_map, allow_gc=self.allow_gc
+        )
+        return (
+            machine,
+            [Container(v, cell) for v, cell in zip(fgraph.inputs, input_storage, strict=True)],
+            [
+                Container(v, cell, readonly=True)
+                for v, cell in zip(fgraph.outputs, output_storage, strict=True)
+            ],
+            [machine],
+            nodes,
+        )
+
+    def __repr__(self) -> str:
+        options = self.options
+        return (
+            f"JAXLinker(jit={options.jit!r}, host_ops={options.host_ops!r}, "
+            f"checks={options.checks!r}, outputs={options.outputs!r})"
+        )

@@ -1,0 +1,31 @@
+"""The mode and the linker that are registered under names."""
+
+from __future__ import annotations
+
+from pytensor.compile.mode import (
+    Mode,
+    predefined_linkers,
+    predefined_modes,
+    register_linker,
+    register_mode,
+)
+
+from pytensor_jaxlink.compat import ask_linker_for_function_maker
+from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.rewriting import default_query
+
+MODE_NAME, LINKER_NAME = "JAXSELECTIVE", "jaxselective"
+
+
+def mode_of(linker: JAXLinker) -> Mode:
+    """The mode that runs ``linker`` after the rewrites that suit it."""
+    return Mode(linker=linker, optimizer=default_query())
+
+
+def register() -> None:
+    """Make the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"`` known to PyTensor."""
+    ask_linker_for_function_maker()
+    if LINKER_NAME not in predefined_linkers:
+        register_linker(LINKER_NAME, JAXLinker())
+    if MODE_NAME not in predefined_modes:
+        register_mode(MODE_NAME, mode_of(JAXLinker()))

@@ -1,0 +1,63 @@
+"""What a `pytensor.compile.executor.Function` calls: a compiled graph tied to storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.tensor.type import TensorType
+
+from pytensor_jaxlink.link.compiler import CompiledGraph
+
+
+class VirtualMachine:
+    """Reads the inputs from their cells, runs the plan, and fills the cells of the outputs.
+
+    Updates are outputs like others: `Function.__call__` commits them together, after everything
+    has succeeded, so a failed call leaves every shared variable as it was.
+    """
+
+    need_update_inputs = True
+
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        input_cells: list[list[Any]],
+        output_cells: list[list[Any]],
+        storage_map: dict[Variable, list[Any]],
+        *,
+        allow_gc: bool | None,
+    ) -> None:
+        self.compiled = compiled
+        self.storage_map = storage_map
+        self.allow_gc = True if allow_gc is None else allow_gc
+        self._input_cells, self._output_cells = input_cells, output_cells
+        self._tensors = [isinstance(v.type, TensorType) for v in compiled.fgraph.outputs]
+        self._as_numpy = compiled.options.outputs == "numpy"
+
+    def __call__(self) -> list[Any]:
+        values = self.compiled.executor([cell[0] for cell in self._input_cells])
+        convert = _to_numpy if self._as_numpy else _to_jax
+        outputs = [
+            convert(value) if tensor else value
+            for value, tensor in zip(values, self._tensors, strict=True)
+        ]
+        for cell, value in zip(self._output_cells, outputs, strict=True):
+            cell[0] = value
+        return outputs
+
+
+def _to_numpy(value: Any) -> Any:
+    return np.array(value)  # a copy: views of JAX arrays are read-only
+
+
+def _to_jax(value: Any) -> Any:
+    if isinstance(value, jax.Array):
+        return value
+    if jax.config.jax_enable_x64:
+        return jnp.asarray(value)
+    with jax.enable_x64(True):
+        return jnp.asarray(value)

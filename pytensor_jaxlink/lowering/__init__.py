@@ -1,0 +1,14 @@
+"""From nodes to JAX.  The one layer that imports both PyTensor and JAX to compile."""
+
+from pytensor_jaxlink.lowering import indexing as _indexing
+from pytensor_jaxlink.lowering import inner as _inner
+from pytensor_jaxlink.lowering import random as _random
+from pytensor_jaxlink.lowering import shapes as _shapes
+from pytensor_jaxlink.lowering.build import Lowered as Lowered
+from pytensor_jaxlink.lowering.build import lower as lower
+from pytensor_jaxlink.lowering.program import Program as Program
+from pytensor_jaxlink.lowering.rule import inner_graph_of as inner_graph_of
+from pytensor_jaxlink.lowering.rule import transpilable as transpilable
+
+# Importing these modules registers their rules.
+RULES = (_indexing, _inner, _random, _shapes)

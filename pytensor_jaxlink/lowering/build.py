@@ -1,0 +1,114 @@
+"""From a partition to a plan, and to the functions that its steps run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.tensor.random.type import RandomType
+
+from pytensor_jaxlink.analysis import NodeFacts
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
+from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft
+from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region, Step, check_plan
+
+INLINE_BYTES = 4096
+"""Constants above this size are arguments: XLA folds what is inlined, and takes seconds for it."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A plan with the function of each step (None for a fetch) and the data of its constants."""
+
+    plan: Plan
+    functions: tuple[Program | Callable[..., tuple[Any, ...]] | None, ...]
+    constants: Mapping[int, Any]
+
+
+def lower(
+    view: GraphView, facts: Sequence[NodeFacts], partition: Partition, *, checks: bool
+) -> Lowered:
+    """Lay the slots and regions out as steps."""
+    builder = ProgramBuilder(view, facts, checks=checks)
+    steps: list[Step] = []
+    functions: list[Any] = []
+    for slot, region in zip(partition.slots, partition.regions, strict=True):
+        for step, function in _host_steps(view, slot):
+            steps.append(step)
+            functions.append(function)
+        if region.results:
+            index = sum(isinstance(step, Region) for step in steps)
+            step, program = _region(view, facts, region, index, builder)
+            steps.append(step)
+            functions.append(program)
+    used = {number for step in steps for number in _reads(step)} | set(view.outputs)
+    constants = {number: data for number, data in view.constants.items() if number in used}
+    plan = Plan(
+        view.inputs,
+        view.outputs,
+        tuple(constants),
+        tuple(steps),
+        tuple(view.name_of(number) for number in range(len(view.variables))),
+        frozenset(
+            number
+            for number, variable in enumerate(view.variables)
+            if isinstance(variable.type, RandomType)
+        ),
+    )
+    check_plan(plan)
+    return Lowered(plan, tuple(functions), constants)
+
+
+def _reads(step: Step) -> tuple[int, ...]:
+    return (step.value,) if isinstance(step, Fetch) else step.arguments
+
+
+def _host_steps(view: GraphView, slot: SlotDraft) -> list[tuple[Step, Any]]:
+    """Fetches, then nodes in topological order."""
+    steps: list[tuple[Step, Any]] = [(Fetch(number), None) for number in sorted(slot.fetched)]
+    for node in sorted({*slot.steps, *slot.folded}):
+        apply = view.nodes[node]
+        step = HostStep(
+            str(apply.op),
+            view.node_inputs[node],
+            view.node_outputs[node],
+            folded=node not in slot.steps,
+        )
+        steps.append((step, host_function(apply)))
+    return steps
+
+
+def _region(
+    view: GraphView,
+    facts: Sequence[NodeFacts],
+    draft: RegionDraft,
+    index: int,
+    builder: ProgramBuilder,
+) -> tuple[Region, Program]:
+    arguments = {*draft.arguments, *_large_constants(view, facts, draft)}
+    static, arguments, results = (
+        tuple(sorted(numbers)) for numbers in (draft.static, arguments, draft.results)
+    )
+    operations = tuple(str(view.nodes[node].op) for node in sorted(draft.traced))
+    region = Region(index, static, arguments, results, operations)
+    return region, builder.region(draft, static, arguments, results)
+
+
+def _large_constants(
+    view: GraphView, facts: Sequence[NodeFacts], draft: RegionDraft
+) -> set[int]:
+    """The constants of a region that are passed, not inlined."""
+    return {
+        number
+        for node in draft.traced
+        for number in view.node_inputs[node]
+        if number in view.constants
+        and number not in facts[node].sizes
+        and number not in facts[node].data
+        and isinstance(view.constants[number], np.ndarray)
+        and view.constants[number].nbytes > INLINE_BYTES
+    }

@@ -1,0 +1,54 @@
+"""Conditions that a region computes and that are looked at after it has run.
+
+JAX cannot raise from inside a compiled region.  A rule hands a condition to `require`; the region
+returns the conjunction of them as one boolean, and where that is false the function is evaluated
+again by PyTensor's own implementation, which raises what it raises.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+
+class _Collectors(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[list[Any]] = []
+
+
+_collectors = _Collectors()
+
+
+@contextmanager
+def collecting() -> Iterator[list[Any]]:
+    """Collect the conditions required inside the block."""
+    conditions: list[Any] = []
+    _collectors.stack.append(conditions)
+    try:
+        yield conditions
+    finally:
+        _collectors.stack.pop()
+
+
+def require(condition: Any) -> None:
+    """State that a boolean array must be true everywhere.
+
+    What is known while JAX traces is looked at at once: a false condition then ends the trace.
+    """
+    if isinstance(condition, bool | np.bool_ | np.ndarray):
+        if not np.all(condition):
+            raise ValueError("a condition of the graph is false for these shapes and sizes")
+    elif _collectors.stack:
+        _collectors.stack[-1].append(jnp.all(condition))
+
+
+def conjunction(conditions: list[Any]) -> tuple[Any, ...]:
+    """The conditions as no value, where there are none, or one."""
+    if not conditions:
+        return ()
+    return (jnp.all(jnp.stack([jnp.asarray(condition) for condition in conditions])),)

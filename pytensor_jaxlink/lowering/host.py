@@ -1,0 +1,81 @@
+"""PyTensor's own implementation of a node, as a function of NumPy values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.c.op import COp
+from pytensor.tensor.shape import Shape, Shape_i
+
+from pytensor_jaxlink.lowering.values import as_known
+
+HostFunction = Callable[..., tuple[Any, ...]]
+
+
+def host_function(node: Apply) -> HostFunction:
+    """A function from the values of the inputs of ``node`` to the tuple of its outputs.
+
+    It computes what PyTensor's Python linker computes, by ``Op.perform``, or by the thunk of the
+    Ops that make their own (`Scan`, `IfElse`, Ops with an inner function).
+    """
+    match node.op:
+        case Shape():
+            return lambda array: (np.asarray(np.shape(array), dtype="int64"),)
+        case Shape_i(i=axis):
+            return lambda array: (np.asarray(np.shape(array)[axis], dtype="int64"),)
+    if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
+        return _Perform(node)
+    return _Thunk(node)
+
+
+class _Perform:
+    """Calls ``Op.perform`` with fresh storage."""
+
+    def __init__(self, node: Apply) -> None:
+        self._node = node
+        self._prepared = False
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        node = self._node
+        if not self._prepared:
+            node.op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
+            self._prepared = True
+        cells: list[list[Any]] = [[None] for _ in node.outputs]
+        node.op.perform(node, _inputs(node, values), cells)
+        return tuple(cell[0] for cell in cells)
+
+
+class _Thunk:
+    """Runs the thunk of a node.  It is made at the first call, as it may compile a function."""
+
+    def __init__(self, node: Apply) -> None:
+        self._node = node
+        self._lock = Lock()
+        self._thunk: Callable[[], Any] | None = None
+        variables = dict.fromkeys([*node.inputs, *node.outputs])
+        self._cells: dict[Any, list[Any]] = {variable: [None] for variable in variables}
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        node, cells = self._node, self._cells
+        with self._lock:  # the thunk has one set of cells, and functions may run in many threads
+            for variable, value in zip(node.inputs, _inputs(node, values), strict=True):
+                cells[variable][0] = value
+            for variable in node.outputs:
+                cells[variable][0] = None  # a thunk reuses, and so overwrites, what it finds here
+            if self._thunk is None:
+                computed = {variable: [variable not in node.outputs] for variable in cells}
+                self._thunk = node.op.make_thunk(node, cells, computed, [], impl="py")
+            self._thunk()
+            return tuple(cells[variable][0] for variable in node.outputs)
+
+
+def _inputs(node: Apply, values: tuple[Any, ...]) -> list[Any]:
+    return [
+        as_known(value, variable.type)
+        for value, variable in zip(values, node.inputs, strict=True)
+    ]

@@ -1,0 +1,223 @@
+"""A set of nodes as one JAX-traceable function: the partial evaluator.
+
+While JAX traces, each node either is folded (NumPy computes it, from values that are known) or is
+traced (its JAX rule is called).  Under `jax.jit` even a `jnp` call on concrete values is staged, so
+what has to stay concrete never touches JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
+from pytensor_jaxlink.analysis.facts import early_variables
+from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.lowering.checks import collecting, conjunction
+from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, rule_of
+from pytensor_jaxlink.lowering.values import as_declared, as_known
+from pytensor_jaxlink.partition import RegionDraft
+
+@dataclass(frozen=True)
+class Instruction:
+    """One node, ready to be evaluated.
+
+    ``reads`` pairs each input with whether it is read as a known value.
+    """
+
+    node: int
+    folded: bool
+    function: JaxFunction
+    reads: tuple[tuple[int, bool], ...]
+    writes: tuple[int, ...]
+
+
+class Program:
+    """The instructions of one region, in order, with the roles of its values."""
+
+    def __init__(
+        self,
+        view: GraphView,
+        instructions: Sequence[Instruction],
+        static: Sequence[int],
+        arguments: Sequence[int],
+        results: Sequence[int],
+    ) -> None:
+        self.view = view
+        self.instructions = tuple(instructions)
+        self.static, self.arguments, self.results = static, arguments, results
+
+    def __call__(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:
+        """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,)."""
+        variables = self.view.variables
+        known = {
+            number: as_known(value, variables[number].type)
+            for number, value in zip(self.static, static, strict=True)
+        }
+        traced = {
+            number: as_declared(value, variables[number].type)
+            for number, value in zip(self.arguments, arguments, strict=True)
+        }
+        with collecting() as conditions:
+            self.evaluate(known, traced)
+            return tuple(self._result(number, known, traced) for number in self.results), (
+                conjunction(conditions)
+            )
+
+    def evaluate(self, known: dict[int, Any], traced: dict[int, Any]) -> None:
+        """Run all instructions, adding to the two environments."""
+        for instruction in self.instructions:
+            try:
+                self._run(instruction, known, traced)
+            except Exception as error:
+                self._locate(error, instruction.node)
+                raise
+
+    def _run(
+        self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]
+    ) -> None:
+        inputs = [
+            self._known(number, known) if as_value else self._traced(number, known, traced)
+            for number, as_value in instruction.reads
+        ]
+        outputs = instruction.function(*inputs)
+        variables = self.view.variables
+        if instruction.folded:
+            for number, output in zip(instruction.writes, outputs, strict=True):
+                known[number] = as_known(output, variables[number].type)
+            return
+        if len(instruction.writes) == 1 and not isinstance(outputs, tuple | list):
+            outputs = (outputs,)
+        for number, output in zip(instruction.writes, outputs, strict=True):
+            traced[number] = as_declared(output, variables[number].type)
+
+    def _known(self, number: int, known: dict[int, Any]) -> Any:
+        if number in known:
+            return known[number]
+        return as_known(self.view.constants[number], self.view.variables[number].type)
+
+    def _traced(self, number: int, known: dict[int, Any], traced: dict[int, Any]) -> Any:
+        if number in traced:
+            value = traced[number]
+        else:
+            value = traced[number] = self._known(number, known)
+        if isinstance(value, np.ndarray | np.generic):
+            # Rules call methods of JAX arrays; and the constant is converted once.
+            value = traced[number] = jnp.asarray(value)
+        return value
+
+    def _result(self, number: int, known: dict[int, Any], traced: dict[int, Any]) -> Any:
+        return traced[number] if number in traced else self._known(number, known)
+
+    def _locate(self, error: Exception, node: int) -> None:
+        if not hasattr(error, FAILED_NODE):
+            error.add_note(
+                f"while evaluating {self.view.nodes[node]}, written at "
+                f"{user_location(self.view, node)}"
+            )
+        setattr(error, FAILED_NODE, node)
+
+
+class ProgramBuilder:
+    """Makes programs for one graph; the rules of its nodes are looked up once."""
+
+    def __init__(self, view: GraphView, facts: Sequence[NodeFacts], *, checks: bool) -> None:
+        self.view, self.facts, self.checks = view, facts, checks
+        self._rules: dict[int, JaxFunction] = {}
+
+    def region(
+        self,
+        draft: RegionDraft,
+        static: Sequence[int],
+        arguments: Sequence[int],
+        results: Sequence[int],
+    ) -> Program:
+        """The program of one region of the partition."""
+        instructions = self._instructions(draft.traced, draft.folded)
+        return Program(self.view, instructions, static, arguments, results)
+
+    def _instructions(self, traced: Collection[int], folded: Collection[int]) -> list[Instruction]:
+        instructions = []
+        for node in sorted({*traced, *folded}):
+            if node in folded:
+                instructions.append(self._folded(node))
+            if node in traced:
+                instructions.append(self._traced(node))
+        return instructions
+
+    def _folded(self, node: int) -> Instruction:
+        by_shape = self.facts[node].shape_only
+        return Instruction(
+            node,
+            True,
+            host_function(self.view.nodes[node]),
+            tuple((number, number not in by_shape) for number in self.view.node_inputs[node]),
+            self.view.node_outputs[node],
+        )
+
+    def _traced(self, node: int) -> Instruction:
+        facts = self.facts[node]
+        demanded = {*facts.sizes, *facts.data}
+        return Instruction(
+            node,
+            False,
+            self.rule(node),
+            tuple((number, number in demanded) for number in self.view.node_inputs[node]),
+            self.view.node_outputs[node],
+        )
+
+    def rule(self, node: int) -> JaxFunction:
+        """The JAX function of a node."""
+        if node not in self._rules:
+            context = Context(self.checks, self.facts[node].inner, lower_inner)
+            self._rules[node] = rule_of(self.view.nodes[node], context)
+        return self._rules[node]
+
+
+def lower_inner(inner: InnerAnalysis, context: Context) -> JaxFunction:
+    """An inner graph as a function of its inputs; it returns the list of its outputs.
+
+    Inputs that the inner graph demands early must be NumPy values.  Conditions of the inner graph
+    are added to those of the surrounding program.
+    """
+    view, facts = inner.view, inner.facts
+    early = early_variables(view, facts, inner.times)
+    folded = {view.producer[number] for number in early} - {-1}
+    builder = ProgramBuilder(view, facts, checks=context.checks)
+    live = _live_nodes(view, facts)
+    instructions = builder._instructions(live, folded)
+    program = Program(view, instructions, (), (), ())
+
+    def function(*inputs: Any) -> list[Any]:
+        known = {
+            number: as_known(inputs[position], view.variables[number].type)
+            for position, number in enumerate(view.inputs)
+            if position in inner.demanded
+        }
+        traced = dict(zip(view.inputs, inputs, strict=True))
+        program.evaluate(known, traced)
+        return [program._result(number, known, traced) for number in view.outputs]
+
+    return function
+
+
+def _live_nodes(view: GraphView, facts: Sequence[NodeFacts]) -> set[int]:
+    """The nodes whose outputs are used as traced values."""
+    live: set[int] = set()
+    stack = list(view.outputs)
+    # What is folded may read the shape of a traced value.
+    stack += [number for fact in facts for number in fact.shape_only]
+    while stack:
+        node = view.producer[stack.pop()]
+        if node < 0 or node in live:
+            continue
+        live.add(node)
+        demanded = {*facts[node].sizes, *facts[node].data}
+        stack += [number for number in view.node_inputs[node] if number not in demanded]
+    return live

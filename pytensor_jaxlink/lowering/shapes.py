@@ -1,0 +1,198 @@
+"""Rules for Ops whose sizes are values: with these known, JAX needs no more than its own calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import (
+    Alloc,
+    AllocEmpty,
+    ARange,
+    Eye,
+    Join,
+    MakeVector,
+    Nonzero,
+    ScalarFromTensor,
+    Split,
+    TensorFromScalar,
+)
+from pytensor.tensor.extra_ops import Repeat, Unique
+from pytensor.tensor.pad import Pad
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+
+from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
+
+
+def _size(value: Any) -> int:
+    """A size, refused where it is negative (JAX would clip some of them to zero)."""
+    size = int(value)
+    if size < 0:
+        raise ValueError(f"negative dimensions are not allowed, and a size is {size}")
+    return size
+
+
+@jax_rule.register(DeepCopyOp)
+@jax_rule.register(TypeCastingOp)
+def _identity(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return lambda value: value  # JAX arrays are immutable: a copy is the array itself
+
+
+@jax_rule.register(Shape)
+@jax_rule.register(Shape_i)
+def _shape(op: Op, node: Apply, context: Context) -> JaxFunction:
+    of_array = host_function(node)
+    return lambda array: of_array(array)[0]
+
+
+@jax_rule.register(Nonzero)
+@jax_rule.register(Unique)
+def _numpy_only(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return host_function(node)  # its inputs are known, so NumPy has the answer
+
+
+@jax_rule.register(ScalarFromTensor)
+@jax_rule.register(TensorFromScalar)
+def _same_value(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return lambda value: value
+
+
+@jax_rule.register(MakeVector)
+def _make_vector(op: MakeVector, node: Apply, context: Context) -> JaxFunction:
+    def make_vector(*values: Any) -> Any:
+        if not values:
+            return np.zeros((0,), op.dtype)
+        return jnp.stack([jnp.asarray(value, dtype=op.dtype) for value in values])
+
+    return make_vector
+
+
+@jax_rule.register(Reshape)
+def _reshape(op: Reshape, node: Apply, context: Context) -> JaxFunction:
+    return lambda array, shape: jnp.reshape(array, _ints(shape))
+
+
+@jax_rule.register(Alloc)
+def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
+    static = node.inputs[0].type.broadcastable
+
+    def alloc(value: Any, *shape: Any) -> Any:
+        sizes = tuple(map(_size, shape))
+        # As in PyTensor, a dimension of length 1 that the type does not promise is not stretched.
+        lead = len(sizes) - np.ndim(value)
+        for promised, length, size in zip(static, np.shape(value), sizes[lead:], strict=True):
+            if length == 1 and size != 1 and not promised:
+                raise ValueError(
+                    "Alloc would broadcast a dimension of length 1 that is not known to be 1"
+                )
+        return jnp.broadcast_to(value, sizes)
+
+    return alloc
+
+
+@jax_rule.register(AllocEmpty)
+def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
+    return lambda *shape: jnp.empty(tuple(map(_size, shape)), dtype=op.dtype)
+
+
+@jax_rule.register(ARange)
+def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
+    def arange(start: Any, stop: Any, step: Any) -> Any:
+        bounds = [np.asarray(value).item() for value in (start, stop, step)]
+        # NumPy fixes the length, exactly as the Python linker does, whatever the dtypes.
+        length = np.arange(*bounds, dtype=op.dtype).shape[0]
+        if not np.issubdtype(np.dtype(op.dtype), np.integer):
+            return np.arange(*bounds, dtype=op.dtype)
+        counter = jnp.arange(length, dtype=op.dtype)
+        if bounds[0] == 0 and bounds[2] == 1:
+            return counter
+        first, stride = (np.asarray(value).astype(op.dtype) for value in (bounds[0], bounds[2]))
+        return first + counter * stride
+
+    return arange
+
+
+@jax_rule.register(Eye)
+def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
+    return lambda rows, columns, offset: jnp.eye(
+        _size(rows), _size(columns), int(offset), dtype=op.dtype
+    )
+
+
+@jax_rule.register(Join)
+def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
+    if hasattr(op, "axis"):
+        return lambda *arrays: jnp.concatenate(arrays, axis=op.axis)
+    return lambda axis, *arrays: jnp.concatenate(arrays, axis=int(axis))
+
+
+@jax_rule.register(Split)
+def _split(op: Split, node: Apply, context: Context) -> JaxFunction:
+    def split(array: Any, *axis_and_sizes: Any) -> Any:
+        *axis, sizes = axis_and_sizes
+        along = int(axis[0]) if axis else op.axis
+        lengths = _ints(sizes)
+        if len(lengths) != op.len_splits or sum(lengths) != array.shape[along]:
+            raise ValueError(
+                f"Split sizes {lengths} do not divide a dimension of length {array.shape[along]} "
+                f"into {op.len_splits} parts"
+            )
+        if min(lengths, default=0) < 0:
+            raise ValueError(f"Split sizes cannot be negative, found {lengths}")
+        parts = jnp.split(array, np.cumsum(lengths)[:-1].tolist(), axis=along)
+        return parts if len(node.outputs) > 1 else parts[0]
+
+    return split
+
+
+@jax_rule.register(Repeat)
+def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
+    def repeat(array: Any, counts: Any) -> Any:
+        if np.any(np.asarray(counts) < 0):
+            raise ValueError("repeats may not contain negative values.")
+        total = None if np.ndim(counts) == 0 else int(np.sum(counts))
+        counts = int(counts) if np.ndim(counts) == 0 else counts
+        return jnp.repeat(array, counts, axis=op.axis, total_repeat_length=total)
+
+    return repeat
+
+
+@jax_rule.register(Pad)
+def _pad(op: Pad, node: Apply, context: Context) -> JaxFunction:
+    known = (1,) if op.pad_mode == "constant" else tuple(range(1, len(node.inputs)))
+    return rule_with_literals(node, known)
+
+
+@jax_rule.register(SpecifyShape)
+def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFunction:
+    def specify_shape(array: Any, *shape: Any) -> Any:
+        for length, wanted in zip(np.shape(array), shape, strict=True):
+            if context.checks and wanted is not None and length != int(wanted):
+                raise AssertionError(f"SpecifyShape: got {np.shape(array)}, expected {shape}")
+        return array
+
+    return specify_shape
+
+
+@jax_rule.register(CheckAndRaise)
+def _check_and_raise(op: CheckAndRaise, node: Apply, context: Context) -> JaxFunction:
+    def check(value: Any, *conditions: Any) -> Any:
+        if context.checks:
+            for condition in conditions:
+                require(condition)
+        return value
+
+    return check
+
+

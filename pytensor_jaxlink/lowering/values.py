@@ -1,0 +1,64 @@
+"""Values at the border between PyTensor's types and JAX's arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import dtypes
+from pytensor.graph.type import Type
+from pytensor.scalar.basic import ScalarType
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.type_other import NoneTypeT
+
+_DTYPES_OF_JAX = frozenset(
+    ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+    + ["float16", "float32", "float64", "complex64", "complex128"]
+)
+
+
+def has_jax_values(kind: Type) -> bool:
+    """Whether values of a PyTensor type can be arguments and results of JAX code."""
+    if isinstance(kind, TensorType | ScalarType):
+        return kind.dtype in _DTYPES_OF_JAX
+    return isinstance(kind, RandomType | NoneTypeT)
+
+
+def as_known(value: Any, kind: Type) -> Any:
+    """A concrete value as the NumPy value that PyTensor's type declares.
+
+    Raises
+    ------
+    TypeError
+        If an integer is declared and the value is not one.
+    """
+    if not isinstance(kind, TensorType | ScalarType):
+        return value
+    dtype = np.dtype(kind.dtype)
+    array = np.asarray(value)
+    if array.dtype != dtype:
+        if dtype.kind in "iu" and array.dtype.kind not in "biu":
+            raise TypeError(f"{value!r} is not an integer, and {kind} is declared")
+        array = array.astype(dtype)
+    return array if isinstance(kind, TensorType) else array[()]
+
+
+def as_declared(value: Any, kind: Type) -> Any:
+    """A traced (or constant) value with exactly the dtype that the graph declares.
+
+    JAX's weak types and Python scalars make results drift from the declared dtype; here they stop.
+    """
+    if not isinstance(kind, TensorType | ScalarType):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return value if value.dtype == kind.dtype else value.astype(kind.dtype)
+    # A function that the user traces without 64-bit types computes in the types there are.
+    array = jnp.asarray(value, dtype=dtypes.canonicalize_dtype(kind.dtype))
+    if array.ndim != kind.ndim:
+        raise TypeError(
+            f"the JAX rule returned an array with {array.ndim} dimensions where the graph "
+            f"declares {kind.ndim}"
+        )
+    return array

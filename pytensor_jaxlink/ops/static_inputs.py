@@ -1,0 +1,188 @@
+"""Which inputs must be concrete when JAX traces a node?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.scan.op import Scan
+from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye, Join, Split
+from pytensor.tensor.extra_ops import (
+    Bartlett,
+    RavelMultiIndex,
+    Repeat,
+    UnravelIndex,
+)
+from pytensor.tensor.pad import Pad
+from pytensor.tensor.random.basic import ChoiceWithoutReplacement
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.signal.conv import Convolve1d
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+)
+from pytensor.tensor.type import TensorType, discrete_dtypes
+from pytensor.tensor.type_other import NoneTypeT
+
+
+@singledispatch
+def static_inputs(op: Op, node: Apply) -> Sequence[int]:
+    """Positions of the inputs of ``node`` that JAX must know when it traces the node.
+
+    This table is open: teach the linker a third-party Op with one decorated function.  The
+    default, none, is right for every Op whose output shapes follow from its input shapes; where
+    it is wrong, tracing fails, and the linker learns it from the failure.
+
+    Parameters
+    ----------
+    op : Op
+        Selects the rule, by its class.
+    node : Apply
+        The application, for rules that look at the inputs' types.
+
+    Returns
+    -------
+    sequence of int
+        Positions in ``node.inputs``.  They reach the JAX rule of the Op as NumPy arrays.
+
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> from pytensor_jaxlink import static_inputs
+    >>> node = pt.vector("x").reshape((pt.lscalar("n"), 2)).owner
+    >>> static_inputs(node.op, node)
+    (1,)
+
+    An Op that repeats its first input as often as its second says:
+
+    >>> from pytensor.graph.op import Op
+    >>> class RepeatEach(Op):
+    ...     pass
+    >>> @static_inputs.register(RepeatEach)
+    ... def static_inputs_of_repeat_each(op, node):
+    ...     return (1,)
+    """
+    return ()
+
+
+def can_be_static(variable: Variable) -> bool:
+    """Whether the values of a variable may select a specialisation of a compiled region.
+
+    Scalars of any kind and vectors of integers do: they are sizes, counts and bounds.  Larger
+    arrays and boolean vectors are data; one compilation for each of their values would be absurd,
+    so a node that demands them runs on the host instead (see `data_inputs`).
+    """
+    kind = variable.type
+    if not isinstance(kind, TensorType):
+        # Scalars outside tensors (ScalarFromTensor makes them) carry slice bounds.
+        return hasattr(kind, "dtype") and getattr(kind, "ndim", None) == 0
+    if kind.ndim == 0:
+        return not kind.dtype.startswith("complex")
+    return kind.ndim == 1 and kind.dtype in discrete_dtypes and kind.dtype != "bool"
+
+
+def _all_inputs(node: Apply) -> tuple[int, ...]:
+    return tuple(range(len(node.inputs)))
+
+
+@static_inputs.register(Repeat)
+def _static_inputs_repeat(op: Repeat, node: Apply) -> tuple[int, ...]:
+    return (1,) if node.inputs[1].type.ndim == 0 else ()  # a vector of counts is data
+
+
+@static_inputs.register(Reshape)
+@static_inputs.register(UnravelIndex)
+def _static_inputs_second(op: Op, node: Apply) -> tuple[int, ...]:
+    return (1,)
+
+
+@static_inputs.register(Convolve1d)
+@static_inputs.register(RavelMultiIndex)
+def _static_inputs_last(op: Op, node: Apply) -> tuple[int, ...]:
+    return (len(node.inputs) - 1,)
+
+
+@static_inputs.register(Alloc)
+@static_inputs.register(Split)
+def _static_inputs_after_first(op: Op, node: Apply) -> tuple[int, ...]:
+    return _all_inputs(node)[1:]
+
+
+@static_inputs.register(Join)
+def _static_inputs_join(op: Join, node: Apply) -> tuple[int, ...]:
+    # Until PyTensor 3.1 the axis was an input.
+    return () if hasattr(op, "axis") else (0,)
+
+
+@static_inputs.register(SpecifyShape)
+def _static_inputs_specify_shape(op: SpecifyShape, node: Apply) -> tuple[int, ...]:
+    return tuple(
+        position
+        for position, variable in enumerate(node.inputs)
+        if position > 0 and not isinstance(variable.type, NoneTypeT)
+    )
+
+
+@static_inputs.register(AllocEmpty)
+@static_inputs.register(ARange)
+@static_inputs.register(Bartlett)
+@static_inputs.register(Eye)
+def _static_inputs_all(op: Op, node: Apply) -> tuple[int, ...]:
+    return _all_inputs(node)
+
+
+@static_inputs.register(OpFromGraph)
+def _static_inputs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[int, ...]:
+    return ()  # what its inner graph demands is found by analysing that graph
+
+
+@static_inputs.register(Pad)
+def _static_inputs_pad(op: Pad, node: Apply) -> tuple[int, ...]:
+    # The fill value of constant padding is data; `stat_length` and `end_values` shape the trace.
+    return (1,) if op.pad_mode == "constant" else _all_inputs(node)[1:]
+
+
+@static_inputs.register(Scan)
+def _static_inputs_scan(op: Scan, node: Apply) -> tuple[int, ...]:
+    first_length = len(node.inputs) - len(op.outer_non_seqs(node.inputs)) - op.info.n_nit_sot
+    return (0, *range(first_length, first_length + op.info.n_nit_sot))
+
+
+@static_inputs.register(RandomVariable)
+def _static_inputs_random_variable(op: RandomVariable, node: Apply) -> tuple[int, ...]:
+    return () if isinstance(node.inputs[1].type, NoneTypeT) else (1,)
+
+
+@static_inputs.register(ChoiceWithoutReplacement)
+def _static_inputs_choice(op: ChoiceWithoutReplacement, node: Apply) -> tuple[int, ...]:
+    return (*_static_inputs_random_variable(op, node), len(node.inputs) - 1)
+
+
+def _slice_bounds(node: Apply, first: int) -> tuple[int, ...]:
+    """The slice bounds among the index inputs, which start at ``first``."""
+    bounds = {
+        first + part
+        for entry in node.op.idx_list
+        if isinstance(entry, slice)
+        for part in (entry.start, entry.stop, entry.step)
+        if part is not None
+    }
+    return tuple(sorted(bounds))
+
+
+@static_inputs.register(Subtensor)
+@static_inputs.register(AdvancedSubtensor)
+def _static_inputs_subtensor(op: Op, node: Apply) -> tuple[int, ...]:
+    return _slice_bounds(node, first=1)
+
+
+@static_inputs.register(IncSubtensor)
+@static_inputs.register(AdvancedIncSubtensor)
+def _static_inputs_inc_subtensor(op: Op, node: Apply) -> tuple[int, ...]:
+    return _slice_bounds(node, first=2)

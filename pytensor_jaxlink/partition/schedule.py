@@ -1,0 +1,264 @@
+"""The forward pass: the earliest stage of every node, hence the fewest regions.
+
+Regions and host slots alternate: slot 0, region 0, slot 1, region 1, ...  Slot ``r`` runs on the
+host before region ``r`` and sees what the regions below ``r`` computed.  Each node goes to the
+earliest place that its inputs allow.  A region beyond ``r`` is opened only where a value of region
+``r`` must visit the host (as the input of a host step, or as a size that JAX has to know), so the
+number of regions is one more than the largest number of such visits on any path through the graph,
+and no partition has fewer.  This is typed fusion with two types for a fixed order (Kennedy &
+McKinley, "Typed Fusion with Applications to Parallel and Sequential Code Generation", 1993),
+extended by values that both types can compute: arithmetic on sizes.  Linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pytensor_jaxlink.analysis import (
+    BindingTime,
+    NodeFacts,
+    Obstacle,
+    ObstacleKind,
+)
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.ops import can_be_static
+
+NEVER = 1 << 30
+
+
+class Placement(Enum):
+    """What runs a node."""
+
+    REGION = "region"
+    HOST = "host step"
+    FOLD = "NumPy, while JAX traces"
+
+
+class Source(Enum):
+    """How a value comes to be known on the host."""
+
+    NOWHERE = "it does not"
+    GIVEN = "a constant or an input of the function"
+    FOLDED = "computed by NumPy from values on the host"
+    FETCHED = "computed by a region and copied"
+    STEP = "the result of a host step"
+
+
+@dataclass
+class Knowledge:
+    """When one variable can be had, in stages (`NEVER`: it cannot).
+
+    Attributes
+    ----------
+    in_region
+        The first region in which the variable can be traced.
+    on_host
+        The first slot after which its value can be a Python value that selects a specialisation,
+        or the input of arithmetic on such values.
+    while_tracing
+        The first region in which its value is known while JAX traces.
+    as_data
+        The same, from shapes and scalar sizes alone (what masks may be made of).
+    source
+        How it gets to the host.
+    fetches
+        The fetched variables that the value on the host needs.
+    folding
+        The first region in which NumPy can compute it from values known while JAX traces.
+    """
+
+    in_region: int = NEVER
+    on_host: int = NEVER
+    while_tracing: int = NEVER
+    as_data: int = NEVER
+    source: Source = Source.NOWHERE
+    fetches: frozenset[int] = frozenset()
+    folding: int = NEVER
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The place and stage of every node, and what is known when."""
+
+    placement: tuple[Placement, ...]
+    stage: tuple[int, ...]
+    obstacles: tuple[Obstacle | None, ...]
+    knowledge: tuple[Knowledge, ...]
+
+
+def schedule(
+    view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]
+) -> Schedule:
+    """Give every node its place and its earliest stage.
+
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> from pytensor.graph.fg import FunctionGraph
+    >>> from pytensor_jaxlink.analysis import binding_times, describe, input_binding_times
+    >>> from pytensor_jaxlink.graph import GraphView
+    >>> x = pt.vector("x")
+    >>> view = GraphView.of(FunctionGraph([x], [pt.exp(x[: x.argmax()])]))
+    >>> facts = describe(view, lambda node: None, lambda node: None)
+    >>> plan = schedule(view, facts, binding_times(view, input_binding_times(view)))
+    >>> [(str(node.op), stage) for node, stage in zip(view.nodes, plan.stage)]  # doctest: +SKIP
+    [('Argmax{axis=0}', 0), ('ScalarFromTensor', 0), ('Subtensor{:stop}', 1), ('Exp', 1)]
+    """
+    return _Scheduler(view, facts, times).run()
+
+
+class _Scheduler:
+    def __init__(
+        self, view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]
+    ) -> None:
+        self.view, self.facts, self.times = view, facts, times
+        self.knowledge = [Knowledge() for _ in view.variables]
+        self.placement: list[Placement] = []
+        self.stage: list[int] = []
+        self.obstacles: list[Obstacle | None] = []
+
+    def run(self) -> Schedule:
+        for number in self.view.constants:
+            self.knowledge[number] = Knowledge(0, 0, 0, 0, Source.GIVEN)
+        for number in self.view.inputs:
+            self.knowledge[number] = self._given(number)
+        for node in range(len(self.view.nodes)):
+            self._place(node)
+        return Schedule(
+            tuple(self.placement),
+            tuple(self.stage),
+            tuple(self.obstacles),
+            tuple(self.knowledge),
+        )
+
+    def _given(self, number: int) -> Knowledge:
+        if self.times[number] is not BindingTime.HOST:
+            return Knowledge(in_region=0)
+        scalar = self.view.variables[number].type.ndim == 0
+        return Knowledge(0, 0, 0, 0 if scalar else NEVER, Source.GIVEN)
+
+    def _place(self, node: int) -> None:
+        facts = self.facts[node]
+        obstacle = facts.obstacle or self._unmet_demand(facts)
+        fold_stage, fold_fetches = self._fold(node, on_host=False)
+        if obstacle is None and not self._all_data(node):
+            placement, stage = Placement.REGION, self._region_stage(node)
+        elif facts.foldable and facts.obstacle is None and self._data_stage(node) < NEVER:
+            placement, stage, obstacle = Placement.FOLD, self._data_stage(node), None
+        else:
+            placement, stage = Placement.HOST, self._slot(node)
+        self.placement.append(placement)
+        self.stage.append(stage)
+        self.obstacles.append(obstacle)
+        for number in self.view.node_outputs[node]:
+            if placement is Placement.HOST:
+                self.knowledge[number] = self._from_host_step(number, stage)
+            else:
+                self.knowledge[number] = self._computed(
+                    node, number, stage, fold_stage, fold_fetches
+                )
+
+    def _unmet_demand(self, facts: NodeFacts) -> Obstacle | None:
+        """The obstacle of a node that demands a value nobody will know."""
+        for number in facts.sizes:
+            if self.knowledge[number].while_tracing == NEVER:
+                return Obstacle(
+                    ObstacleKind.STATIC_VALUE,
+                    f"{self.view.name_of(number)} must be known before JAX can compile this "
+                    "operation, and it is an array computed while the function runs",
+                    "compute it from shapes, integer inputs or constants",
+                )
+        for number in facts.data:
+            if self.knowledge[number].as_data == NEVER:
+                return Obstacle(
+                    ObstacleKind.DATA_DEPENDENT_SHAPE,
+                    "the shape of its result depends on the values of "
+                    f"{self.view.name_of(number)}, and JAX compiles for fixed shapes",
+                    "use pt.where (or pt.switch) over the full array instead of selecting from it",
+                )
+        return None
+
+    def _all_data(self, node: int) -> bool:
+        """Whether the node has nothing to trace: its every input is data it must see."""
+        data = self.facts[node].data
+        return bool(data) and set(self.view.node_inputs[node]) <= set(data)
+
+    def _region_stage(self, node: int) -> int:
+        facts = self.facts[node]
+        stage = 0
+        for number in self.view.node_inputs[node]:
+            known = self.knowledge[number]
+            if number in facts.sizes:
+                stage = max(stage, known.while_tracing)
+            elif number in facts.data:
+                stage = max(stage, known.as_data)
+            else:
+                stage = max(stage, known.in_region)
+        return stage
+
+    def _data_stage(self, node: int) -> int:
+        stages = [
+            self.knowledge[number].in_region
+            if number in self.facts[node].shape_only
+            else self.knowledge[number].as_data
+            for number in self.view.node_inputs[node]
+        ]
+        return max(stages, default=0)
+
+    def _slot(self, node: int) -> int:
+        """The first slot at which all inputs of a host step are there."""
+        slot = 0
+        for number in self.view.node_inputs[node]:
+            producer = self.view.producer[number]
+            if producer < 0:
+                continue
+            if self.placement[producer] is Placement.HOST:
+                slot = max(slot, self.stage[producer])
+            else:
+                slot = max(slot, self.stage[producer] + 1)
+        return slot
+
+    def _fold(self, node: int, *, on_host: bool) -> tuple[int, frozenset[int]]:
+        """When NumPy could compute the node, while JAX traces or on the host, and from what."""
+        facts = self.facts[node]
+        if not facts.foldable:
+            return NEVER, frozenset()
+        stage, fetches = 0, frozenset()
+        for number in self.view.node_inputs[node]:
+            known = self.knowledge[number]
+            if number in facts.shape_only:
+                stage = max(stage, known.on_host if on_host else known.in_region)
+                continue
+            stage = max(stage, known.on_host if on_host else known.while_tracing)
+            fetches |= known.fetches
+        return stage, fetches
+
+    def _from_host_step(self, number: int, slot: int) -> Knowledge:
+        if can_be_static(self.view.variables[number]):
+            return Knowledge(slot, slot, slot, NEVER, Source.STEP)
+        return Knowledge(slot, slot, NEVER, NEVER, Source.STEP)
+
+    def _computed(
+        self, node: int, number: int, stage: int, fold_stage: int, fold_fetches: frozenset[int]
+    ) -> Knowledge:
+        """What is known of a variable that a region (or NumPy, while tracing) computes."""
+        as_data = self._data_stage(node) if self.facts[node].foldable else NEVER
+        host_stage, host_fetches = self._fold(node, on_host=True)
+        if not can_be_static(self.view.variables[number]):
+            source = Source.FOLDED if host_stage < NEVER else Source.NOWHERE
+            return Knowledge(
+                stage, host_stage, fold_stage, as_data, source, host_fetches, fold_stage
+            )
+        # One copy to the host beats two; and for the same stage, arithmetic on a value that has
+        # been copied for another reason beats copying the result.
+        if host_stage < stage + 1 or (host_stage == stage + 1 and len(host_fetches) <= 1):
+            on_host, source, fetches = host_stage, Source.FOLDED, host_fetches
+        else:
+            on_host, source, fetches = stage + 1, Source.FETCHED, frozenset({number})
+        if fold_stage < on_host:
+            fetches = fold_fetches
+        return Knowledge(
+            stage, on_host, min(fold_stage, on_host), as_data, source, fetches, fold_stage
+        )

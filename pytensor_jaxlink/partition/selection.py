@@ -1,0 +1,236 @@
+"""The backward pass: which nodes really run, where, and what crosses between the stages.
+
+It starts at the outputs of the function and asks for values; each request is answered in the place
+that the schedule gave.  A value may be asked for in three ways: traced inside a region, known while
+a region is traced, or as a host value.  Nodes nobody asks for (size arithmetic that NumPy does
+elsewhere) run nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.ops import can_be_static
+from pytensor_jaxlink.partition.schedule import Placement, Schedule, Source
+
+
+@dataclass(frozen=True)
+class Break:
+    """One place where the graph is cut, as node and variable numbers.
+
+    Attributes
+    ----------
+    node
+        The node that cannot be traced, or that demands the value.
+    obstacle
+        Kind, reason and remedy.
+    fetched
+        The variable whose value is copied to the host for JAX to know it, or None for a host step.
+    """
+
+    node: int
+    obstacle: Obstacle
+    fetched: int | None = None
+
+
+@dataclass
+class RegionDraft:
+    """What one region runs, takes and gives, as node and variable numbers."""
+
+    traced: set[int] = field(default_factory=set)
+    folded: set[int] = field(default_factory=set)
+    static: set[int] = field(default_factory=set)
+    arguments: set[int] = field(default_factory=set)
+    results: set[int] = field(default_factory=set)
+
+
+@dataclass
+class SlotDraft:
+    """What runs on the host between two regions."""
+
+    fetched: set[int] = field(default_factory=set)
+    steps: set[int] = field(default_factory=set)
+    folded: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The slots and regions of a graph, in the order in which they run."""
+
+    slots: tuple[SlotDraft, ...]
+    regions: tuple[RegionDraft, ...]
+    breaks: tuple[Break, ...]
+    static_inputs: tuple[int, ...]
+
+
+def select(
+    view: GraphView,
+    facts: Sequence[NodeFacts],
+    times: Sequence[BindingTime],
+    plan: Schedule,
+) -> Partition:
+    """Collect what the outputs of the graph need.  Linear in the size of the graph."""
+    return _Selector(view, facts, times, plan).run()
+
+
+class _Selector:
+    def __init__(
+        self,
+        view: GraphView,
+        facts: Sequence[NodeFacts],
+        times: Sequence[BindingTime],
+        plan: Schedule,
+    ) -> None:
+        self.view, self.facts, self.times, self.plan = view, facts, times, plan
+        last = max(plan.stage, default=0) + 1
+        self.slots = [SlotDraft() for _ in range(last + 1)]
+        self.regions = [RegionDraft() for _ in range(last + 1)]
+        self.demanding: dict[int, int] = {}
+        self.seen: set[tuple[str, int, int]] = set()
+        self.tasks: list[tuple[str, int, int, int]] = []
+
+    def run(self) -> Partition:
+        for number in self.view.outputs:
+            self.give(number)
+        answers = {"traced": self._trace, "known": self._know, "host": self._bring}
+        while self.tasks:
+            request, number, stage, node = self.tasks.pop()
+            answers[request](number, stage, node)
+        return Partition(
+            tuple(self.slots), tuple(self.regions), self._breaks(), self._static_inputs()
+        )
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def ask(self, request: str, number: int, stage: int, node: int) -> None:
+        """Ask once for a variable, on behalf of ``node``."""
+        if (request, number, stage) not in self.seen and number not in self.view.constants:
+            self.seen.add((request, number, stage))
+            self.tasks.append((request, number, stage, node))
+
+    def give(self, number: int) -> None:
+        """The variable has to leave whatever computes it."""
+        producer = self.view.producer[number]
+        if producer < 0:
+            return
+        if self.plan.placement[producer] is Placement.HOST:
+            self._run_step(producer)
+            return
+        stage = self.plan.stage[producer]
+        self.regions[stage].results.add(number)
+        self.ask("traced", number, stage, producer)
+
+    def _trace(self, number: int, stage: int, node: int) -> None:
+        """Make the variable usable inside the region ``stage``."""
+        producer, region = self.view.producer[number], self.regions[stage]
+        if producer < 0 or self.plan.placement[producer] is Placement.HOST:
+            region.arguments.add(number)
+            self.give(number)
+        elif self.plan.placement[producer] is Placement.FOLD:
+            self._fold_in_region(producer, stage)
+        elif self.plan.stage[producer] != stage:
+            region.arguments.add(number)
+            self.give(number)
+        elif producer not in region.traced:
+            region.traced.add(producer)
+            self._ask_for_inputs(producer, stage)
+
+    def _ask_for_inputs(self, node: int, stage: int) -> None:
+        demanded = {*self.facts[node].sizes, *self.facts[node].data}
+        for number in self.view.node_inputs[node]:
+            self.ask("known" if number in demanded else "traced", number, stage, node)
+
+    def _know(self, number: int, stage: int, node: int) -> None:
+        """Make the variable known while the region ``stage`` is traced."""
+        known = self.plan.knowledge[number]
+        if self._is_static_argument(number, stage):
+            self.regions[stage].static.add(number)
+            self.ask("host", number, known.on_host, node)
+        else:
+            self._fold_in_region(self.view.producer[number], stage)
+
+    def _is_static_argument(self, number: int, stage: int) -> bool:
+        """Whether the value comes to the region from outside, as against folded inside.
+
+        Vectors that are computed from sizes (most often the sizes put side by side) are folded
+        inside: the region then depends on the sizes alone.
+        """
+        known = self.plan.knowledge[number]
+        if self.times[number] <= BindingTime.SHAPE or known.on_host > stage:
+            return False
+        variable = self.view.variables[number]
+        if not can_be_static(variable):
+            return False
+        return (
+            variable.type.ndim == 0
+            or known.source is not Source.FOLDED
+            or known.folding > stage
+        )
+
+    def _fold_in_region(self, node: int, stage: int) -> None:
+        region = self.regions[stage]
+        if node in region.folded:
+            return
+        region.folded.add(node)
+        by_shape = self.facts[node].shape_only
+        for number in self.view.node_inputs[node]:
+            self.ask("traced" if number in by_shape else "known", number, stage, node)
+
+    def _bring(self, number: int, slot: int, node: int) -> None:
+        """Make the variable a value on the host, in slot ``slot``."""
+        known, producer = self.plan.knowledge[number], self.view.producer[number]
+        if producer < 0:
+            return
+        if known.source is Source.STEP:
+            self._run_step(producer)
+        elif known.source is Source.FETCHED:
+            self.slots[slot].fetched.add(number)
+            self.demanding.setdefault(number, node)
+            self.give(number)
+        else:
+            self.slots[slot].folded.add(producer)
+            for cause in self.view.node_inputs[producer]:
+                self.ask("host", cause, self.plan.knowledge[cause].on_host, node)
+
+    def _run_step(self, node: int) -> None:
+        slot = self.slots[self.plan.stage[node]]
+        if node in slot.steps:
+            return
+        slot.steps.add(node)
+        for number in self.view.node_inputs[node]:
+            self.give(number)
+
+    # -- results -------------------------------------------------------------------------------
+
+    def _breaks(self) -> tuple[Break, ...]:
+        found = []
+        for slot in self.slots:
+            for node in slot.steps:
+                obstacle = self.plan.obstacles[node]
+                assert obstacle is not None
+                found.append(Break(node, obstacle))
+            for number in slot.fetched:
+                node = self.demanding[number]
+                found.append(Break(node, self._fetch_obstacle(number, node), number))
+        return tuple(sorted(found, key=lambda cut: (cut.node, cut.fetched or -1)))
+
+    def _fetch_obstacle(self, number: int, node: int) -> Obstacle:
+        return Obstacle(
+            ObstacleKind.STATIC_VALUE,
+            f"JAX must know a size of {self.view.nodes[node].op} before it compiles, and that "
+            f"size depends on {self.view.name_of(number)}, which a region computes from data",
+            "make the size an integer input of the function, or use a mask (pt.where) over the "
+            "full array",
+        )
+
+    def _static_inputs(self) -> tuple[int, ...]:
+        """The inputs of the function whose values reach a specialisation."""
+        inputs = set(self.view.inputs)
+        used = {number for region in self.regions for number in region.static if number in inputs}
+        for slot in self.slots:
+            for node in slot.folded:
+                used.update(inputs.intersection(self.view.node_inputs[node]))
+        return tuple(number for number in self.view.inputs if number in used)

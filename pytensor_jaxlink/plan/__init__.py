@@ -1,0 +1,8 @@
+"""What is run, as pure data: the seam between compiling and running.  Needs neither library."""
+
+from pytensor_jaxlink.plan.checker import check_plan as check_plan
+from pytensor_jaxlink.plan.plan import Fetch as Fetch
+from pytensor_jaxlink.plan.plan import HostStep as HostStep
+from pytensor_jaxlink.plan.plan import Plan as Plan
+from pytensor_jaxlink.plan.plan import Region as Region
+from pytensor_jaxlink.plan.plan import Step as Step

@@ -1,0 +1,43 @@
+"""PyTensor's rewrites, sorted into what JAX needs, what hurts, and what a mode chooses.
+
+PyTensor's own JAX linker takes everything tagged ``"jax"``.  We name what we take, because the tag
+also covers rewrites that exist only for its one-jit design: shapes as tuples of scalars (an Op that
+cannot run on the host), and lazy conditionals that hide the branches from our analysis.
+"""
+
+from __future__ import annotations
+
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+
+REQUIRED_REWRITES = (
+    "minimum_compile",
+    "scan_save_mem_no_prealloc",
+    "jax_random_vars_rewrites",
+    "jax_boolean_indexing_set_or_inc",
+    "jax_bilinear_lyapunov_to_direct",
+    "reuse_decomposition_multiple_solves_jax",
+    "scan_split_non_sequence_decomposition_and_solve_jax",
+    # The names of the two above until PyTensor 3.1.
+    "reuse_lu_decomposition_multiple_solves_jax",
+    "scan_split_non_sequence_lu_decomposition_solve_jax",
+)
+
+INCOMPATIBLE_REWRITES = (
+    "cxx_only",
+    "BlasOpt",
+    "local_careduce_fusion",
+    "inplace",
+    "scan_reduce_trace_prealloc",
+    "scan_save_mem_prealloc",
+    "reuse_decomposition_multiple_solves",
+    "scan_split_non_sequence_decomposition_and_solve",
+    "reuse_lu_decomposition_multiple_solves",
+    "scan_split_non_sequence_lu_decomposition_solve",
+    # XLA fuses by itself; a Composite would only hide the nodes.
+    "fusion",
+)
+
+
+def default_query() -> RewriteDatabaseQuery:
+    """The rewrites of the mode ``"JAXSELECTIVE"``."""
+    return RewriteDatabaseQuery(include=["fast_run"], exclude=["fusion"])

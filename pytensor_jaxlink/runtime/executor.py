@@ -1,0 +1,220 @@
+"""Runs a plan on values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import FAILED_NODE, NotJittableError
+from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.runtime.generators import generator_of_key, key_of_generator
+from pytensor_jaxlink.runtime.stats import Stats
+
+Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
+
+
+class Executor:
+    """A plan with its functions: call it with the values of the inputs.
+
+    Parameters
+    ----------
+    plan
+        What to run.
+    functions
+        The function of each step: of a region ``(static, *arrays) -> (results, conditions)``, of a
+        host step ``(*values) -> results``, of a fetch None.
+    constants
+        The data of the plan's constants.  Those that regions take are moved to the device once.
+    jit
+        Whether regions are compiled, or run operation by operation.
+    rescue
+        Called with the inputs, and the exception where there is one, when a region cannot be
+        traced or one of its conditions is false; it finishes the call or raises.
+
+    Notes
+    -----
+    Values of one call live in two lists, ``arrays`` (what regions take and give) and ``host``
+    (sizes that NumPy computes with), so one executor may run in many threads.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        functions: Sequence[Any],
+        constants: Mapping[int, Any],
+        stats: Stats,
+        *,
+        jit: bool,
+        rescue: Rescue | None,
+    ) -> None:
+        self.plan, self.stats, self._rescue = plan, stats, rescue
+        self._template: list[Any] = [None] * len(plan.names)
+        for number, data in constants.items():
+            self._template[number] = data
+        self._constants_on_device = False
+        self._steps = [
+            self._prepare(step, function, jit)
+            for step, function in zip(plan.steps, functions, strict=True)
+        ]
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
+        with nullcontext() if jax.config.jax_enable_x64 else jax.enable_x64(True):
+            try:
+                outputs, conditions = self._run(inputs)
+            except Exception as error:
+                if self._rescue is None or not hasattr(error, FAILED_NODE):
+                    raise
+                return list(self._rescue(inputs, error))
+            if self._rescue is not None and not all(bool(holds) for holds in conditions):
+                return list(self._rescue(inputs, None))
+            return outputs
+
+    def trace(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
+        outputs, _ = self._run(inputs, keys=True)
+        return outputs
+
+    def _run(self, inputs: Sequence[Any], *, keys: bool = False) -> tuple[list[Any], list[Any]]:
+        self.stats.calls += 1
+        if not self._constants_on_device:
+            self._move_constants()
+        arrays = self._template.copy()
+        host: dict[int, Any] = {}
+        conditions: list[Any] = []
+        for number, value in zip(self.plan.inputs, inputs, strict=True):
+            arrays[number] = value
+        for step in self._steps:
+            step(arrays, host, conditions)
+        outputs = [arrays[number] for number in self.plan.outputs]
+        if self.plan.generators and not keys:
+            outputs = [
+                generator_of_key(value)
+                if number in self.plan.generators and not _is_generator(value)
+                else value
+                for number, value in zip(self.plan.outputs, outputs, strict=True)
+            ]
+        return outputs, conditions
+
+    def _move_constants(self) -> None:
+        """Put the constants that regions take as arguments on the device, once."""
+        for number in {n for region in self.plan.regions for n in region.arguments}:
+            if isinstance(self._template[number], np.ndarray):
+                self._template[number] = jax.device_put(self._template[number])
+        self._constants_on_device = True
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def _prepare(self, step: Any, function: Any, jit: bool) -> Callable[..., None]:
+        match step:
+            case Fetch(value):
+                return self._fetch(value)
+            case HostStep(_, arguments, results, folded=True):
+                return self._fold(arguments, results, function)
+            case HostStep():
+                return self._host_step(step, function)
+            case Region():
+                return self._region(step, function, jit)
+        raise TypeError(f"not a step of a plan: {step!r}")
+
+    def _fetch(self, number: int) -> Callable[..., None]:
+        def fetch(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
+            host[number] = self._to_host(number, arrays[number])
+
+        return fetch
+
+    def _fold(
+        self, arguments: tuple[int, ...], results: tuple[int, ...], function: Any
+    ) -> Callable[..., None]:
+        def fold(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
+            values = [self._host_value(number, arrays, host) for number in arguments]
+            host.update(zip(results, function(*values), strict=True))
+
+        return fold
+
+    def _host_step(self, step: HostStep, function: Any) -> Callable[..., None]:
+        def run(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
+            values = [self._to_host(number, arrays[number]) for number in step.arguments]
+            self.stats.host_steps += 1
+            for number, value in zip(step.results, function(*values), strict=True):
+                arrays[number] = value
+
+        return run
+
+    def _region(self, region: Region, program: Any, jit: bool) -> Callable[..., None]:
+        stats, index = self.stats, region.index
+
+        def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
+            stats.compilations[index] += 1  # this body runs only when JAX traces
+            return program(static, *arguments)
+
+        function = jax.jit(traced, static_argnums=0) if jit else program
+        numbers, results, generators = region.arguments, region.results, self.plan.generators
+        keyed = [number for number in numbers if number in generators]
+
+        def run(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
+            static = tuple(
+                _hashable(self._host_value(number, arrays, host)) for number in region.static
+            )
+            for number in keyed:
+                if _is_generator(arrays[number]):
+                    arrays[number] = key_of_generator(arrays[number])
+            arguments = [arrays[number] for number in numbers]
+            stats.region_calls[index] += 1
+            for argument in arguments:
+                if isinstance(argument, np.ndarray):
+                    stats.bytes_to_device += argument.nbytes
+            values, checks = function(static, *arguments)
+            for number, value in zip(results, values, strict=True):
+                arrays[number] = value
+            conditions.extend(checks)
+
+        return run
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _host_value(self, number: int, arrays: list[Any], host: dict[int, Any]) -> Any:
+        if number not in host:
+            host[number] = self._to_host(number, arrays[number])
+        return host[number]
+
+    def _to_host(self, number: int, value: Any) -> Any:
+        if number in self.plan.generators:
+            return value if _is_generator(value) else generator_of_key(value)
+        if isinstance(value, jax.core.Tracer):
+            raise NotJittableError(self._not_static(number))
+        if isinstance(value, jax.Array):
+            self.stats.bytes_to_host += value.nbytes
+            return np.asarray(value)
+        return value
+
+    def _not_static(self, number: int) -> str:
+        name = self.plan.names[number]
+        if number in self.plan.inputs:
+            position = self.plan.inputs.index(number)
+            return (
+                f"JAX traces argument {position}, {name!r}, and the function needs its value "
+                "while it is traced. Pass it as a static argument: "
+                "jax.jit(f.jax_fn, static_argnums=f.static_argnums)."
+            )
+        return (
+            f"the value of {name} is computed by JAX and needed on the host, so the function "
+            "cannot run inside one jax.jit (or vmap, or grad). f.explain() says where and why."
+        )
+
+
+def _is_generator(value: Any) -> bool:
+    return isinstance(value, np.random.Generator)
+
+
+def _hashable(value: Any) -> Any:
+    """A size, or a vector of sizes, as Python integers: equal values share a specialisation."""
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,47 @@
+"""Counters of what a function did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Stats:
+    """What a function has done since it was built.
+
+    Attributes
+    ----------
+    calls
+        Calls of the function.
+    region_calls, compilations
+        For each region, how often it ran and how often JAX traced and compiled it.
+    host_steps
+        Host steps run, size arithmetic not counted.
+    bytes_to_host, bytes_to_device
+        Bytes copied for fetches and host steps, and of NumPy arrays given to regions.
+    rescues
+        Calls that PyTensor's own implementation had to finish, because a region failed.
+
+    Counters are not locked: under many threads they are approximate.
+    """
+
+    calls: int = 0
+    region_calls: list[int] = field(default_factory=list)
+    compilations: list[int] = field(default_factory=list)
+    host_steps: int = 0
+    bytes_to_host: int = 0
+    bytes_to_device: int = 0
+    rescues: int = 0
+
+    def with_regions(self, count: int) -> None:
+        """Start counting for a plan with ``count`` regions."""
+        self.region_calls = [0] * count
+        self.compilations = [0] * count
+
+    @property
+    def cache_hits(self) -> list[int]:
+        """For each region, the calls that needed no compilation."""
+        return [
+            ran - compiled
+            for ran, compiled in zip(self.region_calls, self.compilations, strict=True)
+        ]
