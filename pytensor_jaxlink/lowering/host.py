@@ -25,12 +25,24 @@ def host_function(node: Apply) -> HostFunction:
     """
     match node.op:
         case Shape():
-            return lambda array: (np.asarray(np.shape(array), dtype="int64"),)
+            return _ShapeOf(slice(None))
         case Shape_i(i=axis):
-            return lambda array: (np.asarray(np.shape(array)[axis], dtype="int64"),)
+            return _ShapeOf(axis)
     if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
         return _Perform(node)
     return _Thunk(node)
+
+
+class _ShapeOf:
+    """The shape of an array wherever the array is: it is not copied to the host."""
+
+    reads_shape_only = True
+
+    def __init__(self, which: slice | int) -> None:
+        self._which = which
+
+    def __call__(self, array: Any) -> tuple[Any, ...]:
+        return (np.asarray(np.shape(array)[self._which], dtype="int64"),)
 
 
 class _Perform:

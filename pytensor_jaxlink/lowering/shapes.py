@@ -29,6 +29,7 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
+from pytensor_jaxlink.lowering.values import canonical_dtype
 
 
 def _ints(values: Any) -> tuple[int, ...]:
@@ -73,7 +74,8 @@ def _make_vector(op: MakeVector, node: Apply, context: Context) -> JaxFunction:
     def make_vector(*values: Any) -> Any:
         if not values:
             return np.zeros((0,), op.dtype)
-        return jnp.stack([jnp.asarray(value, dtype=op.dtype) for value in values])
+        dtype = canonical_dtype(op.dtype)
+        return jnp.stack([jnp.asarray(value, dtype=dtype) for value in values])
 
     return make_vector
 
@@ -103,7 +105,7 @@ def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(AllocEmpty)
 def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
-    return lambda *shape: jnp.empty(tuple(map(_size, shape)), dtype=op.dtype)
+    return lambda *shape: jnp.empty(tuple(map(_size, shape)), dtype=canonical_dtype(op.dtype))
 
 
 @jax_rule.register(ARange)
@@ -114,10 +116,10 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
         length = np.arange(*bounds, dtype=op.dtype).shape[0]
         if not np.issubdtype(np.dtype(op.dtype), np.integer):
             return np.arange(*bounds, dtype=op.dtype)
-        counter = jnp.arange(length, dtype=op.dtype)
+        counter = jnp.arange(length, dtype=canonical_dtype(op.dtype))
         if bounds[0] == 0 and bounds[2] == 1:
             return counter
-        first, stride = (np.asarray(value).astype(op.dtype) for value in (bounds[0], bounds[2]))
+        first, stride = (np.asarray(value).astype(counter.dtype) for value in bounds[::2])
         return first + counter * stride
 
     return arange
@@ -126,7 +128,7 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Eye)
 def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
     return lambda rows, columns, offset: jnp.eye(
-        _size(rows), _size(columns), int(offset), dtype=op.dtype
+        _size(rows), _size(columns), int(offset), dtype=canonical_dtype(op.dtype)
     )
 
 

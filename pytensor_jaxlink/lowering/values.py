@@ -26,6 +26,11 @@ def has_jax_values(kind: Type) -> bool:
     return isinstance(kind, RandomType | NoneTypeT)
 
 
+def canonical_dtype(dtype: str) -> np.dtype[Any]:
+    """The dtype, or what stands for it while JAX is configured without 64-bit types."""
+    return dtypes.canonicalize_dtype(dtype)
+
+
 def as_known(value: Any, kind: Type) -> Any:
     """A concrete value as the NumPy value that PyTensor's type declares.
 
@@ -54,8 +59,7 @@ def as_declared(value: Any, kind: Type) -> Any:
         return value
     if isinstance(value, np.ndarray | np.generic):
         return value if value.dtype == kind.dtype else value.astype(kind.dtype)
-    # A function that the user traces without 64-bit types computes in the types there are.
-    array = jnp.asarray(value, dtype=dtypes.canonicalize_dtype(kind.dtype))
+    array = jnp.asarray(value, dtype=canonical_dtype(kind.dtype))
     if array.ndim != kind.ndim:
         raise TypeError(
             f"the JAX rule returned an array with {array.ndim} dimensions where the graph "

@@ -67,6 +67,8 @@ class Knowledge:
         The fetched variables that the value on the host needs.
     folding
         The first region in which NumPy can compute it from values known while JAX traces.
+    shape_on_host
+        The first slot after which the host knows its shape without asking a region.
     """
 
     in_region: int = NEVER
@@ -76,6 +78,7 @@ class Knowledge:
     source: Source = Source.NOWHERE
     fetches: frozenset[int] = frozenset()
     folding: int = NEVER
+    shape_on_host: int = NEVER
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,7 @@ class _Scheduler:
 
     def run(self) -> Schedule:
         for number in self.view.constants:
-            self.knowledge[number] = Knowledge(0, 0, 0, 0, Source.GIVEN)
+            self.knowledge[number] = Knowledge(0, 0, 0, 0, Source.GIVEN, shape_on_host=0)
         for number in self.view.inputs:
             self.knowledge[number] = self._given(number)
         for node in range(len(self.view.nodes)):
@@ -135,9 +138,9 @@ class _Scheduler:
 
     def _given(self, number: int) -> Knowledge:
         if self.times[number] is not BindingTime.HOST:
-            return Knowledge(in_region=0)
-        scalar = self.view.variables[number].type.ndim == 0
-        return Knowledge(0, 0, 0, 0 if scalar else NEVER, Source.GIVEN)
+            return Knowledge(in_region=0, shape_on_host=0)
+        as_data = 0 if self.view.variables[number].type.ndim == 0 else NEVER
+        return Knowledge(0, 0, 0, as_data, Source.GIVEN, shape_on_host=0)
 
     def _place(self, node: int) -> None:
         facts = self.facts[node]
@@ -176,7 +179,8 @@ class _Scheduler:
                     ObstacleKind.DATA_DEPENDENT_SHAPE,
                     "the shape of its result depends on the values of "
                     f"{self.view.name_of(number)}, and JAX compiles for fixed shapes",
-                    "use pt.where (or pt.switch) over the full array instead of selecting from it",
+                    "keep the full array and mask it (pt.where) instead of selecting from it, or "
+                    "make the selection outside of the function",
                 )
         return None
 
@@ -216,6 +220,10 @@ class _Scheduler:
                 continue
             if self.placement[producer] is Placement.HOST:
                 slot = max(slot, self.stage[producer])
+            elif self.knowledge[number].source is Source.FOLDED and is_size(
+                self.view, self.times, number
+            ):
+                slot = max(slot, self.knowledge[number].on_host)
             else:
                 slot = max(slot, self.stage[producer] + 1)
         return slot
@@ -229,16 +237,15 @@ class _Scheduler:
         for number in self.view.node_inputs[node]:
             known = self.knowledge[number]
             if number in facts.shape_only:
-                stage = max(stage, known.on_host if on_host else known.in_region)
+                stage = max(stage, known.shape_on_host if on_host else known.in_region)
                 continue
             stage = max(stage, known.on_host if on_host else known.while_tracing)
             fetches |= known.fetches
         return stage, fetches
 
     def _from_host_step(self, number: int, slot: int) -> Knowledge:
-        if can_be_static(self.view.variables[number]):
-            return Knowledge(slot, slot, slot, NEVER, Source.STEP)
-        return Knowledge(slot, slot, NEVER, NEVER, Source.STEP)
+        while_tracing = slot if can_be_static(self.view.variables[number]) else NEVER
+        return Knowledge(slot, slot, while_tracing, NEVER, Source.STEP, shape_on_host=slot)
 
     def _computed(
         self, node: int, number: int, stage: int, fold_stage: int, fold_fetches: frozenset[int]
@@ -251,14 +258,23 @@ class _Scheduler:
             return Knowledge(
                 stage, host_stage, fold_stage, as_data, source, host_fetches, fold_stage
             )
-        # One copy to the host beats two; and for the same stage, arithmetic on a value that has
-        # been copied for another reason beats copying the result.
-        if host_stage < stage + 1 or (host_stage == stage + 1 and len(host_fetches) <= 1):
-            on_host, source, fetches = host_stage, Source.FOLDED, host_fetches
-        else:
-            on_host, source, fetches = stage + 1, Source.FETCHED, frozenset({number})
-        if fold_stage < on_host:
-            fetches = fold_fetches
-        return Knowledge(
-            stage, on_host, min(fold_stage, on_host), as_data, source, fetches, fold_stage
-        )
+        # The earliest stage wins; then one copied value beats several; then arithmetic on what is
+        # on the host already (the region then depends on the result alone) beats arithmetic while
+        # JAX traces, and that beats copying the result.
+        ways = [
+            (host_stage, len(host_fetches) > 1, 0, host_fetches),
+            (fold_stage, len(fold_fetches) > 1, 1, fold_fetches),
+        ]
+        if self.times[number] is BindingTime.DEVICE:
+            ways.append((stage + 1, False, 2, frozenset({number})))
+        when, _, way, fetches = min(ways, key=lambda option: option[:3])
+        known = min(when, fold_stage)
+        if way == 1:
+            return Knowledge(stage, NEVER, known, as_data, Source.NOWHERE, fetches, fold_stage)
+        source = Source.FOLDED if way == 0 else Source.FETCHED
+        return Knowledge(stage, when, known, as_data, source, fetches, fold_stage)
+
+
+def is_size(view: GraphView, times: Sequence[BindingTime], number: int) -> bool:
+    """Whether a variable is a size that follows from shapes and integer inputs."""
+    return times[number] < BindingTime.DEVICE and can_be_static(view.variables[number])

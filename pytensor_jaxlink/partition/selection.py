@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import can_be_static
-from pytensor_jaxlink.partition.schedule import Placement, Schedule, Source
+from pytensor_jaxlink.partition.schedule import Placement, Schedule, Source, is_size
 
 
 @dataclass(frozen=True)
@@ -88,28 +88,27 @@ class _Selector:
         last = max(plan.stage, default=0) + 1
         self.slots = [SlotDraft() for _ in range(last + 1)]
         self.regions = [RegionDraft() for _ in range(last + 1)]
-        self.demanding: dict[int, int] = {}
         self.seen: set[tuple[str, int, int]] = set()
-        self.tasks: list[tuple[str, int, int, int]] = []
+        self.tasks: list[tuple[str, int, int]] = []
 
     def run(self) -> Partition:
         for number in self.view.outputs:
             self.give(number)
         answers = {"traced": self._trace, "known": self._know, "host": self._bring}
         while self.tasks:
-            request, number, stage, node = self.tasks.pop()
-            answers[request](number, stage, node)
+            request, number, stage = self.tasks.pop()
+            answers[request](number, stage)
         return Partition(
             tuple(self.slots), tuple(self.regions), self._breaks(), self._static_inputs()
         )
 
     # -- requests ------------------------------------------------------------------------------
 
-    def ask(self, request: str, number: int, stage: int, node: int) -> None:
-        """Ask once for a variable, on behalf of ``node``."""
+    def ask(self, request: str, number: int, stage: int) -> None:
+        """Ask for a variable, once."""
         if (request, number, stage) not in self.seen and number not in self.view.constants:
             self.seen.add((request, number, stage))
-            self.tasks.append((request, number, stage, node))
+            self.tasks.append((request, number, stage))
 
     def give(self, number: int) -> None:
         """The variable has to leave whatever computes it."""
@@ -121,9 +120,9 @@ class _Selector:
             return
         stage = self.plan.stage[producer]
         self.regions[stage].results.add(number)
-        self.ask("traced", number, stage, producer)
+        self.ask("traced", number, stage)
 
-    def _trace(self, number: int, stage: int, node: int) -> None:
+    def _trace(self, number: int, stage: int) -> None:
         """Make the variable usable inside the region ``stage``."""
         producer, region = self.view.producer[number], self.regions[stage]
         if producer < 0 or self.plan.placement[producer] is Placement.HOST:
@@ -141,14 +140,14 @@ class _Selector:
     def _ask_for_inputs(self, node: int, stage: int) -> None:
         demanded = {*self.facts[node].sizes, *self.facts[node].data}
         for number in self.view.node_inputs[node]:
-            self.ask("known" if number in demanded else "traced", number, stage, node)
+            self.ask("known" if number in demanded else "traced", number, stage)
 
-    def _know(self, number: int, stage: int, node: int) -> None:
+    def _know(self, number: int, stage: int) -> None:
         """Make the variable known while the region ``stage`` is traced."""
         known = self.plan.knowledge[number]
         if self._is_static_argument(number, stage):
             self.regions[stage].static.add(number)
-            self.ask("host", number, known.on_host, node)
+            self.ask("host", number, known.on_host)
         else:
             self._fold_in_region(self.view.producer[number], stage)
 
@@ -177,9 +176,9 @@ class _Selector:
         region.folded.add(node)
         by_shape = self.facts[node].shape_only
         for number in self.view.node_inputs[node]:
-            self.ask("traced" if number in by_shape else "known", number, stage, node)
+            self.ask("traced" if number in by_shape else "known", number, stage)
 
-    def _bring(self, number: int, slot: int, node: int) -> None:
+    def _bring(self, number: int, slot: int) -> None:
         """Make the variable a value on the host, in slot ``slot``."""
         known, producer = self.plan.knowledge[number], self.view.producer[number]
         if producer < 0:
@@ -188,12 +187,15 @@ class _Selector:
             self._run_step(producer)
         elif known.source is Source.FETCHED:
             self.slots[slot].fetched.add(number)
-            self.demanding.setdefault(number, node)
             self.give(number)
         else:
             self.slots[slot].folded.add(producer)
+            by_shape = self.facts[producer].shape_only
             for cause in self.view.node_inputs[producer]:
-                self.ask("host", cause, self.plan.knowledge[cause].on_host, node)
+                if cause in by_shape:
+                    self.give(cause)
+                else:
+                    self.ask("host", cause, self.plan.knowledge[cause].on_host)
 
     def _run_step(self, node: int) -> None:
         slot = self.slots[self.plan.stage[node]]
@@ -201,7 +203,11 @@ class _Selector:
             return
         slot.steps.add(node)
         for number in self.view.node_inputs[node]:
-            self.give(number)
+            known = self.plan.knowledge[number]
+            if known.source is Source.FOLDED and is_size(self.view, self.times, number):
+                self.ask("host", number, known.on_host)
+            else:
+                self.give(number)
 
     # -- results -------------------------------------------------------------------------------
 
@@ -213,7 +219,7 @@ class _Selector:
                 assert obstacle is not None
                 found.append(Break(node, obstacle))
             for number in slot.fetched:
-                node = self.demanding[number]
+                node = self._demanding(number)
                 found.append(Break(node, self._fetch_obstacle(number, node), number))
         return tuple(sorted(found, key=lambda cut: (cut.node, cut.fetched or -1)))
 
@@ -226,11 +232,29 @@ class _Selector:
             "full array",
         )
 
+    def _demanding(self, fetched: int) -> int:
+        """The node that a fetch serves: a loop if there is one, else the first in the graph.
+
+        A number of steps is also the length of buffers, and people look for the loop.
+        """
+        traced = set().union(*(region.traced for region in self.regions))
+        seen, stack, found = {fetched}, [fetched], []
+        while stack:
+            number = stack.pop()
+            for node in self.view.consumers[number]:
+                if node in traced and number in self.facts[node].sizes:
+                    found.append(node)
+                for output in self.view.node_outputs[node]:
+                    if output not in seen and self.times[output] >= self.times[fetched]:
+                        seen.add(output)
+                        stack.append(output)
+        return min(found, key=lambda node: (self.facts[node].inner is None, node))
+
     def _static_inputs(self) -> tuple[int, ...]:
         """The inputs of the function whose values reach a specialisation."""
-        inputs = set(self.view.inputs)
-        used = {number for region in self.regions for number in region.static if number in inputs}
+        used = set().union(*(region.static for region in self.regions))
         for slot in self.slots:
             for node in slot.folded:
-                used.update(inputs.intersection(self.view.node_inputs[node]))
+                by_shape = self.facts[node].shape_only
+                used.update(set(self.view.node_inputs[node]).difference(by_shape))
         return tuple(number for number in self.view.inputs if number in used)

@@ -130,15 +130,23 @@ class Executor:
     def _fold(
         self, arguments: tuple[int, ...], results: tuple[int, ...], function: Any
     ) -> Callable[..., None]:
+        by_shape = getattr(function, "reads_shape_only", False)
+
         def fold(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
-            values = [self._host_value(number, arrays, host) for number in arguments]
+            if by_shape:
+                values = [arrays[number] for number in arguments]
+            else:
+                values = [self._host_value(number, arrays, host) for number in arguments]
             host.update(zip(results, function(*values), strict=True))
 
         return fold
 
     def _host_step(self, step: HostStep, function: Any) -> Callable[..., None]:
         def run(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
-            values = [self._to_host(number, arrays[number]) for number in step.arguments]
+            values = [
+                host[number] if number in host else self._to_host(number, arrays[number])
+                for number in step.arguments
+            ]
             self.stats.host_steps += 1
             for number, value in zip(step.results, function(*values), strict=True):
                 arrays[number] = value
