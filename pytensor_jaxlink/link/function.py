@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from pytensor.compile.executor import Function
 from pytensor.compile.maker import FunctionMaker
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.link.basic import Container
 
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.linker import JAXLinker
@@ -90,6 +93,35 @@ class JAXFunction(Function):
     def __reduce__(self) -> tuple[Any, ...]:
         containers = list(self.input_storage)
         return _rebuild, (self.maker, containers, self.trust_input)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> JAXFunction:
+        owned = [spec.value for spec in self.maker.inputs if isinstance(spec.value, Container)]
+        variables = [spec.variable for spec in self.maker.inputs]
+        owned += [v.container for v in variables if isinstance(v, SharedVariable)]
+        for container in (*self.input_storage, *owned):
+            _memoize(container, memo)
+        rebuild, parts = self.__reduce__()
+        return rebuild(*deepcopy(parts, memo))
+
+
+def _memoize(container: Container, memo: dict[int, Any]) -> None:
+    """Copy a container that holds a `jax.Array`, which `Container.__deepcopy__` refuses.
+
+    JAX arrays are immutable, so the copy may hold the same one; what is copied is the cell.
+    """
+    import jax  # at first use: importing this package does not import JAX
+
+    if not isinstance(container.storage[0], jax.Array) or id(container) in memo:
+        return
+    cell = memo.setdefault(id(container.storage), [container.storage[0]])
+    memo[id(container)] = Container(
+        deepcopy(container.type, memo),
+        cell,
+        readonly=container.readonly,
+        strict=container.strict,
+        allow_downcast=container.allow_downcast,
+        name=container.name,
+    )
 
 
 def _rebuild(maker: FunctionMaker, containers: list[Any], trust_input: bool) -> JAXFunction:
