@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,9 +35,9 @@ from pytensor_jaxlink.link.explanation import (
     list_blockers,
 )
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.lowering import inner_graph_of, lower, transpilable
+from pytensor_jaxlink.lowering import Rules, lower
 from pytensor_jaxlink.ops import InnerGraph, can_be_static
-from pytensor_jaxlink.partition import schedule, select
+from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES, default_query
 from pytensor_jaxlink.runtime import Executor, Stats
@@ -63,24 +64,25 @@ class CompiledGraph:
         self.view = GraphView.of(fgraph)
         self.times = binding_times(self.view, input_binding_times(self.view))
         self.stats = Stats()
-        self._obstacles: dict[Apply, Obstacle | None] = {}
+        self._rules = Rules()
         self._inner_graphs: dict[Apply, InnerGraph | None] = {}
         self._learned = Learned({}, {})
         self._lessons: list[str] = []
         self._python: Any = None
-        self._build()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
+            self._build()
         self._refuse()
 
     # -- compiling -----------------------------------------------------------------------------
 
     def _build(self) -> None:
-        facts = describe(self.view, self._transpilable, self._inner_graph_of, self._learned)
-        partition = select(
-            self.view, facts, self.times, schedule(self.view, facts, self.times)
-        )
+        facts = describe(self.view, self._rules.obstacle, self._inner_graph_of, self._learned)
+        stages = sink(self.view, facts, schedule(self.view, facts, self.times))
+        partition = select(self.view, facts, self.times, stages)
         self._facts, self._partition = facts, partition
         self._lowered = lower(
-            self.view, facts, partition, checks=self.options.checks == "raise"
+            self.view, facts, partition, self._rules, checks=self.options.checks == "raise"
         )
         plan = self._lowered.plan
         self.stats.with_regions(len(plan.regions))
@@ -100,14 +102,9 @@ class CompiledGraph:
             rescue=self._rescue if rescue else None,
         )
 
-    def _transpilable(self, node: Apply) -> Obstacle | None:
-        if node not in self._obstacles:
-            self._obstacles[node] = transpilable(node)
-        return self._obstacles[node]
-
     def _inner_graph_of(self, node: Apply) -> InnerGraph | None:
         if node not in self._inner_graphs:
-            found = inner_graph_of(node)
+            found = self._rules.inner_graph(node)
             if found is not None:
                 query = default_query().including(*REQUIRED_REWRITES)
                 rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))

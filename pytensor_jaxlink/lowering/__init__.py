@@ -7,8 +7,7 @@ from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
 from pytensor_jaxlink.lowering.program import Program as Program
-from pytensor_jaxlink.lowering.rule import inner_graph_of as inner_graph_of
-from pytensor_jaxlink.lowering.rule import transpilable as transpilable
+from pytensor_jaxlink.lowering.rule import Rules as Rules
 
 # Importing these modules registers their rules.
 RULES = (_indexing, _inner, _random, _shapes)

@@ -13,6 +13,7 @@ from pytensor_jaxlink.analysis import NodeFacts
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
+from pytensor_jaxlink.lowering.rule import Rules
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft
 from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region, Step, check_plan
 
@@ -30,10 +31,15 @@ class Lowered:
 
 
 def lower(
-    view: GraphView, facts: Sequence[NodeFacts], partition: Partition, *, checks: bool
+    view: GraphView,
+    facts: Sequence[NodeFacts],
+    partition: Partition,
+    rules: Rules,
+    *,
+    checks: bool,
 ) -> Lowered:
     """Lay the slots and regions out as steps."""
-    builder = ProgramBuilder(view, facts, checks=checks)
+    builder = ProgramBuilder(view, facts, rules, checks=checks)
     steps: list[Step] = []
     functions: list[Any] = []
     for slot, region in zip(partition.slots, partition.regions, strict=True):

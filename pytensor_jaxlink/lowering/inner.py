@@ -21,7 +21,7 @@ Step = Callable[..., Sequence[Any]]
 @jax_rule.register(OpFromGraph)
 def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunction:
     assert context.inner is not None
-    return context.lower_inner(context.inner, context)
+    return context.lower_inner(context.inner)
 
 
 @jax_rule.register(Scan)
@@ -32,10 +32,8 @@ def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
     of the initial values followed by the trace.  Where that is no more than the state that is
     carried from step to step, the trace is never stacked.
     """
-    if op.info.as_while:
-        raise NotImplementedError("the number of steps of a while-scan depends on data")
     assert context.inner is not None
-    step = context.lower_inner(context.inner, context)
+    step = context.lower_inner(context.inner)
     return lambda *inputs: _Loop(op, step, list(inputs)).run()
 
 

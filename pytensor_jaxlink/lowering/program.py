@@ -20,7 +20,7 @@ from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
 from pytensor_jaxlink.lowering.host import host_function
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, rule_of
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
 from pytensor_jaxlink.partition import RegionDraft
 
@@ -127,9 +127,11 @@ class Program:
 class ProgramBuilder:
     """Makes programs for one graph; the rules of its nodes are looked up once."""
 
-    def __init__(self, view: GraphView, facts: Sequence[NodeFacts], *, checks: bool) -> None:
-        self.view, self.facts, self.checks = view, facts, checks
-        self._rules: dict[int, JaxFunction] = {}
+    def __init__(
+        self, view: GraphView, facts: Sequence[NodeFacts], rules: Rules, *, checks: bool
+    ) -> None:
+        self.view, self.facts, self.rules, self.checks = view, facts, rules, checks
+        self._functions: dict[int, JaxFunction] = {}
 
     def region(
         self,
@@ -174,25 +176,31 @@ class ProgramBuilder:
 
     def rule(self, node: int) -> JaxFunction:
         """The JAX function of a node."""
-        if node not in self._rules:
-            context = Context(self.checks, self.facts[node].inner, lower_inner)
-            self._rules[node] = rule_of(self.view.nodes[node], context)
-        return self._rules[node]
+        if node not in self._functions:
+            context = Context(self.checks, self.facts[node].inner, self.lower_inner)
+            self._functions[node] = self.rules.function(self.view.nodes[node], context)
+        return self._functions[node]
+
+    def lower_inner(self, inner: InnerAnalysis) -> JaxFunction:
+        """An inner graph as a function of its inputs; it returns the list of its outputs.
+
+        Inputs that the inner graph demands early must be NumPy values.  Conditions of the inner
+        graph are added to those of the surrounding program.
+        """
+        builder = ProgramBuilder(inner.view, inner.facts, self.rules, checks=self.checks)
+        return builder.whole_graph(inner)
+
+    def whole_graph(self, inner: InnerAnalysis) -> JaxFunction:
+        """All of the builder's graph as a function of its inputs."""
+        view, facts = self.view, self.facts
+        early = early_variables(view, facts, inner.times)
+        folded = {view.producer[number] for number in early} - {-1}
+        instructions = self._instructions(_live_nodes(view, facts), folded)
+        return _inner_function(Program(view, instructions, (), (), ()), inner)
 
 
-def lower_inner(inner: InnerAnalysis, context: Context) -> JaxFunction:
-    """An inner graph as a function of its inputs; it returns the list of its outputs.
-
-    Inputs that the inner graph demands early must be NumPy values.  Conditions of the inner graph
-    are added to those of the surrounding program.
-    """
-    view, facts = inner.view, inner.facts
-    early = early_variables(view, facts, inner.times)
-    folded = {view.producer[number] for number in early} - {-1}
-    builder = ProgramBuilder(view, facts, checks=context.checks)
-    live = _live_nodes(view, facts)
-    instructions = builder._instructions(live, folded)
-    program = Program(view, instructions, (), (), ())
+def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
+    view = program.view
 
     def function(*inputs: Any) -> list[Any]:
         known = {

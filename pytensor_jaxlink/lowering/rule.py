@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -11,7 +10,10 @@ from typing import Any
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
-from pytensor.scalar.basic import ScalarType, constant as scalar_constant
+from pytensor.link.jax.dispatch.random import jax_sample_fn
+from pytensor.scalar.basic import ScalarType
+from pytensor.scalar.basic import constant as scalar_constant
+from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.random.op import RandomVariable
 
@@ -39,7 +41,7 @@ class Context:
 
     checks: bool
     inner: InnerAnalysis | None
-    lower_inner: Callable[[InnerAnalysis, Context], JaxFunction]
+    lower_inner: Callable[[InnerAnalysis], JaxFunction]
 
 
 @singledispatch
@@ -53,10 +55,8 @@ def jax_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 def upstream_rule(node: Apply) -> JaxFunction:
-    """PyTensor's rule, without the warnings that it shows when it is looked up."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return jax_funcify(node.op, node=node)
+    """PyTensor's rule for a node."""
+    return jax_funcify(node.op, node=node)
 
 
 def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
@@ -84,53 +84,68 @@ def _literal(variable: Any, value: Any) -> Constant:
     return variable.type.make_constant(value)
 
 
-def has_own_rule(op: Op) -> bool:
-    """Whether our rule is at least as specific to the class of ``op`` as PyTensor's."""
-    classes = type(op).__mro__
-    own = next((k for k, c in enumerate(classes) if c in jax_rule.registry and c is not object), -1)
-    upstream = next(
-        (k for k, c in enumerate(classes) if c in jax_funcify.registry and c is not object),
-        len(classes),
-    )
-    return 0 <= own <= upstream
+class Rules:
+    """Looks up the rules of the nodes of one function, each once.
+
+    Methods may be passed as the questions that the analyses ask.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[type[Op], bool] = {}
+        self._upstream: dict[Apply, JaxFunction] = {}
+        self._obstacles: dict[Apply, Obstacle | None] = {}
+
+    def has_own(self, op: Op) -> bool:
+        """Whether our rule is at least as specific to the class of ``op`` as PyTensor's."""
+        kind = type(op)
+        if kind not in self._own:
+            own, upstream = (
+                next((k for k, c in enumerate(kind.__mro__[:-1]) if c in registry), len(kind.__mro__))
+                for registry in (jax_rule.registry, jax_funcify.registry)
+            )
+            self._own[kind] = own < len(kind.__mro__) and own <= upstream
+        return self._own[kind]
+
+    def function(self, node: Apply, context: Context) -> JaxFunction:
+        """The JAX function that runs ``node``, which has been found transpilable."""
+        if self.has_own(node.op):
+            return jax_rule(node.op, node, context)
+        return self._upstream[node]
+
+    def inner_graph(self, node: Apply) -> InnerGraph | None:
+        """The inner graph of a node that one of our rules lowers."""
+        return inner_graph(node.op, node) if self.has_own(node.op) else None
+
+    def obstacle(self, node: Apply) -> Obstacle | None:
+        """The obstacle that a node without a JAX implementation meets, or None."""
+        if node not in self._obstacles:
+            self._obstacles[node] = self._find_obstacle(node)
+        return self._obstacles[node]
+
+    def _find_obstacle(self, node: Apply) -> Obstacle | None:
+        for variable in (*node.inputs, *node.outputs):
+            if not has_jax_values(variable.type):
+                return _untranspilable(node, f"values of {variable.type} have no JAX counterpart")
+        if isinstance(node.op, Blockwise):
+            core = node.op._create_dummy_core_node(node.inputs)
+            if static_inputs(core.op, core) or data_inputs(core.op, core):
+                return _untranspilable(node, f"{core.op} needs sizes for each batch element")
+        if self.has_own(node.op):
+            return None if _can_run(node) else _untranspilable(node, "JAX has no such operation")
+        try:
+            self._upstream[node] = upstream_rule(node)
+        except Exception as error:  # rules say in many ways that they do not apply
+            first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+            return _untranspilable(node, first_line)
+        return None
 
 
-def rule_of(node: Apply, context: Context) -> JaxFunction:
-    """The rule that runs ``node``; raises what the rule raises where there is none."""
-    if has_own_rule(node.op):
-        return jax_rule(node.op, node, context)
-    return upstream_rule(node)
-
-
-def inner_graph_of(node: Apply) -> InnerGraph | None:
-    """The inner graph of a node that one of our rules lowers."""
-    return inner_graph(node.op, node) if has_own_rule(node.op) else None
-
-
-def transpilable(node: Apply) -> Obstacle | None:
-    """The obstacle that a node without a JAX implementation meets, or None."""
-    for variable in (*node.inputs, *node.outputs):
-        if not has_jax_values(variable.type):
-            return _untranspilable(node, f"values of {variable.type} have no JAX counterpart")
-    if isinstance(node.op, Blockwise):
-        core = node.op._create_dummy_core_node(node.inputs)
-        if static_inputs(core.op, core) or data_inputs(core.op, core):
-            return _untranspilable(node, f"{core.op} needs concrete sizes for each batch element")
-    if has_own_rule(node.op):
-        return None if _can_draw(node) else _untranspilable(node, "JAX has no such sampler")
-    try:
-        upstream_rule(node)
-    except Exception as error:  # noqa: BLE001 -- rules say in many ways that they do not apply
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return _untranspilable(node, first_line)
-    return None
-
-
-def _can_draw(node: Apply) -> bool:
+def _can_run(node: Apply) -> bool:
+    """Whether our rule for the node applies: not to every sampler, and not to every loop."""
+    if isinstance(node.op, Scan):
+        return not node.op.info.as_while
     if not isinstance(node.op, RandomVariable):
         return True
-    from pytensor.link.jax.dispatch.random import jax_sample_fn
-
     try:
         jax_sample_fn(node.op, node=node)
     except NotImplementedError:

@@ -8,3 +8,4 @@ from pytensor_jaxlink.partition.selection import Partition as Partition
 from pytensor_jaxlink.partition.selection import RegionDraft as RegionDraft
 from pytensor_jaxlink.partition.selection import SlotDraft as SlotDraft
 from pytensor_jaxlink.partition.selection import select as select
+from pytensor_jaxlink.partition.sink import sink as sink

@@ -26,6 +26,7 @@ from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import can_be_static
 
 NEVER = 1 << 30
+_NONE: frozenset[int] = frozenset()
 
 
 class Placement(Enum):
@@ -232,15 +233,18 @@ class _Scheduler:
         """When NumPy could compute the node, while JAX traces or on the host, and from what."""
         facts = self.facts[node]
         if not facts.foldable:
-            return NEVER, frozenset()
-        stage, fetches = 0, frozenset()
+            return NEVER, _NONE
+        stage, fetches = 0, _NONE
         for number in self.view.node_inputs[node]:
             known = self.knowledge[number]
             if number in facts.shape_only:
-                stage = max(stage, known.shape_on_host if on_host else known.in_region)
-                continue
-            stage = max(stage, known.on_host if on_host else known.while_tracing)
-            fetches |= known.fetches
+                earliest = known.shape_on_host if on_host else known.in_region
+            else:
+                earliest = known.on_host if on_host else known.while_tracing
+                fetches = fetches | known.fetches if known.fetches else fetches
+            if earliest == NEVER:
+                return NEVER, _NONE
+            stage = max(stage, earliest)
         return stage, fetches
 
     def _from_host_step(self, number: int, slot: int) -> Knowledge:

@@ -1,0 +1,85 @@
+"""Nodes that may run in several regions go where they move the least data.
+
+The schedule is as early as possible.  A node whose every reader is in a later region may as well
+run there: what it reads then crosses between the regions instead of what it computes, and where
+that is less (most often because it reads inputs of the function, which every region can take) XLA
+also fuses it with its readers.  The number of regions cannot grow: nodes move only into regions in
+which something already runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytensor_jaxlink.analysis import NodeFacts
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.partition.schedule import Placement, Schedule
+
+
+def sink(view: GraphView, facts: Sequence[NodeFacts], plan: Schedule) -> Schedule:
+    """Move nodes to later regions where that does not move more data.  Linear time."""
+    sinker = _Sinker(view, facts, plan)
+    for node in reversed(range(len(view.nodes))):
+        if plan.placement[node] is Placement.REGION:
+            sinker.move(node)
+    return replace(plan, stage=tuple(sinker.stage))
+
+
+class _Sinker:
+    def __init__(
+        self, view: GraphView, facts: Sequence[NodeFacts], plan: Schedule
+    ) -> None:
+        self.view, self.facts, self.placement = view, facts, plan.placement
+        self.stage = list(plan.stage)
+        self.outputs = frozenset(view.outputs)
+        self.last_reader = [
+            max((self.stage[reader] for reader in readers), default=-1)
+            for readers in view.consumers
+        ]
+
+    def move(self, node: int) -> None:
+        target = self._latest(node)
+        if target <= self.stage[node] or not self._pays(node, target):
+            return
+        self.stage[node] = target
+        for number in self.view.node_inputs[node]:
+            self.last_reader[number] = max(self.last_reader[number], target)
+
+    def _latest(self, node: int) -> int:
+        """The last region in which all readers still find the node's outputs."""
+        readers = []
+        for number in self.view.node_outputs[node]:
+            if number in self.outputs:
+                return self.stage[node]
+            for reader in self.view.consumers[number]:
+                facts = self.facts[reader]
+                if self.placement[reader] is not Placement.REGION or number in (
+                    *facts.sizes,
+                    *facts.data,
+                    *facts.shape_only,
+                ):
+                    return self.stage[node]
+                readers.append(self.stage[reader])
+        return min(readers, default=self.stage[node])
+
+    def _pays(self, node: int, target: int) -> bool:
+        """Whether what would cross is no larger than what crosses now."""
+        facts = self.facts[node]
+        saved = sum(self._weight(number) for number in self.view.node_outputs[node])
+        added = 0
+        for number in set(self.view.node_inputs[node]).difference(facts.sizes, facts.data):
+            producer = self.view.producer[number]
+            if producer < 0 or self.placement[producer] is not Placement.REGION:
+                continue
+            crosses_already = self.last_reader[number] > self.stage[producer]
+            if self.stage[producer] < target and not crosses_already:
+                added += self._weight(number)
+        return added <= saved
+
+    def _weight(self, number: int) -> int:
+        """A stand-in for the size of a variable: an unknown dimension counts as 100."""
+        weight = 1
+        for length in getattr(self.view.variables[number].type, "shape", ()):
+            weight *= 100 if length is None else max(length, 1)
+        return weight
