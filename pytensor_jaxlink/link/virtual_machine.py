@@ -13,6 +13,10 @@ from pytensor.tensor.type import TensorType
 from pytensor_jaxlink.link.compiler import CompiledGraph
 
 
+# The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
+_JAX_ARRAY = type(jnp.zeros(()))
+
+
 class VirtualMachine:
     """Reads the inputs from their cells, runs the plan, and fills the cells of the outputs.
 
@@ -39,13 +43,12 @@ class VirtualMachine:
         self._as_numpy = compiled.options.outputs == "numpy"
 
     def __call__(self) -> list[Any]:
-        values = self.compiled.executor([cell[0] for cell in self._input_cells])
-        convert = _to_numpy if self._as_numpy else _to_jax
-        outputs = [
-            convert(value) if tensor else value
-            for value, tensor in zip(values, self._tensors, strict=True)
-        ]
-        for cell, value in zip(self._output_cells, outputs, strict=True):
+        outputs = self.compiled.executor([cell[0] for cell in self._input_cells])
+        # A hot loop: almost always every output is a JAX array already.
+        for position, cell in enumerate(self._output_cells):
+            value = outputs[position]
+            if self._tensors[position] and (self._as_numpy or not isinstance(value, _JAX_ARRAY)):
+                value = outputs[position] = (_to_numpy if self._as_numpy else _to_jax)(value)
             cell[0] = value
         return outputs
 
@@ -55,8 +58,6 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _to_jax(value: Any) -> Any:
-    if isinstance(value, jax.Array):
-        return value
     if jax.config.jax_enable_x64:
         return jnp.asarray(value)
     with jax.enable_x64(True):

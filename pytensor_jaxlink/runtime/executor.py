@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -56,23 +55,57 @@ class Executor:
         for number, data in constants.items():
             self._template[number] = data
         self._constants_on_device = False
+        if jit:
+            functions = [
+                self._jitted(step, function) if isinstance(step, Region) else function
+                for step, function in zip(plan.steps, functions, strict=True)
+            ]
         self._steps = [
-            self._prepare(step, function, jit)
+            self._prepare(step, function)
             for step, function in zip(plan.steps, functions, strict=True)
         ]
+        self._run_call = self._run
+        match plan.steps:
+            case [Region(static=()) as region] if not plan.generators and _only_arrays(plan):
+                self._run_call = self._call_of_one_region(region, functions[0])
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
-        with nullcontext() if jax.config.jax_enable_x64 else jax.enable_x64(True):
-            try:
-                outputs, conditions = self._run(inputs)
-            except Exception as error:
-                if self._rescue is None or not hasattr(error, FAILED_NODE):
-                    raise
-                return list(self._rescue(inputs, error))
-            if self._rescue is not None and not all(bool(holds) for holds in conditions):
-                return list(self._rescue(inputs, None))
-            return outputs
+        if jax.config.jax_enable_x64:
+            return self._guarded(inputs)
+        with jax.enable_x64(True):
+            return self._guarded(inputs)
+
+    def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
+        try:
+            outputs, conditions = self._run_call(inputs)
+        except Exception as error:
+            if self._rescue is None or not hasattr(error, FAILED_NODE):
+                raise
+            return list(self._rescue(inputs, error))
+        if conditions and self._rescue is not None and not all(map(bool, conditions)):
+            return list(self._rescue(inputs, None))
+        return outputs
+
+    def _call_of_one_region(self, region: Region, function: Any) -> Callable[[Sequence[Any]], Any]:
+        """The same as `_run`, without what one region that takes only arrays does not need."""
+        stats, places = self.stats, {number: k for k, number in enumerate(self.plan.inputs)}
+        results = {number: k for k, number in enumerate(region.results)}
+        taken = [places[number] for number in region.arguments]
+        given = [results[number] for number in self.plan.outputs]
+        ordered = given == list(range(len(results)))
+
+        def run(inputs: Sequence[Any]) -> tuple[list[Any], Any]:
+            stats.calls += 1
+            stats.region_calls[0] += 1
+            arguments = [inputs[place] for place in taken]
+            for argument in arguments:
+                if type(argument) is np.ndarray:
+                    stats.bytes_to_device += argument.nbytes
+            values, conditions = function((), *arguments)
+            return list(values) if ordered else [values[place] for place in given], conditions
+
+        return run
 
     def trace(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
@@ -109,7 +142,7 @@ class Executor:
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def _prepare(self, step: Any, function: Any, jit: bool) -> Callable[..., None]:
+    def _prepare(self, step: Any, function: Any) -> Callable[..., None]:
         match step:
             case Fetch(value):
                 return self._fetch(value)
@@ -118,7 +151,7 @@ class Executor:
             case HostStep():
                 return self._host_step(step, function)
             case Region():
-                return self._region(step, function, jit)
+                return self._region(step, function)
         raise TypeError(f"not a step of a plan: {step!r}")
 
     def _fetch(self, number: int) -> Callable[..., None]:
@@ -153,33 +186,41 @@ class Executor:
 
         return run
 
-    def _region(self, region: Region, program: Any, jit: bool) -> Callable[..., None]:
+    def _jitted(self, region: Region, program: Any) -> Any:
         stats, index = self.stats, region.index
 
         def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
             stats.compilations[index] += 1  # this body runs only when JAX traces
             return program(static, *arguments)
 
-        function = jax.jit(traced, static_argnums=0) if jit else program
+        return jax.jit(traced, static_argnums=0)
+
+    def _region(self, region: Region, function: Any) -> Callable[..., None]:
+        stats, index = self.stats, region.index
         numbers, results, generators = region.arguments, region.results, self.plan.generators
         keyed = [number for number in numbers if number in generators]
 
+        selecting = region.static
+
         def run(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
-            static = tuple(
-                _hashable(self._host_value(number, arrays, host)) for number in region.static
-            )
+            static = ()
+            if selecting:
+                static = tuple(
+                    [_hashable(self._host_value(number, arrays, host)) for number in selecting]
+                )
             for number in keyed:
                 if _is_generator(arrays[number]):
                     arrays[number] = key_of_generator(arrays[number])
             arguments = [arrays[number] for number in numbers]
             stats.region_calls[index] += 1
             for argument in arguments:
-                if isinstance(argument, np.ndarray):
+                if type(argument) is np.ndarray:
                     stats.bytes_to_device += argument.nbytes
             values, checks = function(static, *arguments)
-            for number, value in zip(results, values, strict=True):
+            for number, value in zip(results, values):  # noqa: B905 -- a hot loop
                 arrays[number] = value
-            conditions.extend(checks)
+            if checks:
+                conditions += checks
 
         return run
 
@@ -213,6 +254,12 @@ class Executor:
             f"the value of {name} is computed by JAX and needed on the host, so the function "
             "cannot run inside one jax.jit (or vmap, or grad). f.explain() says where and why."
         )
+
+
+def _only_arrays(plan: Plan) -> bool:
+    """Whether the one region of a plan takes inputs of the function and gives all its outputs."""
+    [region] = plan.regions
+    return set(region.arguments) <= set(plan.inputs) and set(plan.outputs) <= set(region.results)
 
 
 def _is_generator(value: Any) -> bool:
