@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.graph.rewriting.basic import GraphRewriter
 
@@ -25,6 +26,12 @@ def prepared_inner_graph(
     copy = fgraph.clone()
     rewriter.rewrite(copy)
     return copy
+
+
+def core_node(node: Apply) -> Apply:
+    """The node that a `Blockwise` applies to each batch element.  PyTensor has no public name."""
+    op: Any = node.op
+    return op._create_dummy_core_node(node.inputs)
 
 
 def ask_linker_for_function_maker() -> None:
@@ -46,4 +53,4 @@ def ask_linker_for_function_maker() -> None:
         maker = getattr(mode.linker, "function_maker", None)
         return original.__get__(mode) if maker is None else maker
 
-    Mode.function_maker = AskLinker(function_maker)  # type: ignore[method-assign]
+    Mode.function_maker = AskLinker(function_maker)

@@ -30,9 +30,7 @@ def input_binding_times(view: GraphView) -> tuple[BindingTime, ...]:
     )
 
 
-def binding_times(
-    view: GraphView, input_times: Sequence[BindingTime]
-) -> tuple[BindingTime, ...]:
+def binding_times(view: GraphView, input_times: Sequence[BindingTime]) -> tuple[BindingTime, ...]:
     """The binding time of every variable of ``view``.
 
     One pass in topological order: a node's outputs are known when all that it reads is known, and
@@ -52,9 +50,7 @@ def binding_times(
     return tuple(times)
 
 
-def node_binding_time(
-    view: GraphView, node: int, times: Sequence[BindingTime]
-) -> BindingTime:
+def node_binding_time(view: GraphView, node: int, times: Sequence[BindingTime]) -> BindingTime:
     """The join over what one node reads."""
     apply = view.nodes[node]
     by_shape = shape_inputs(apply.op, apply)

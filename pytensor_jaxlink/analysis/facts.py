@@ -173,9 +173,7 @@ def _analyse_inner(
         if (reason := _reason_not_traceable(view, facts[node], times)) is not None
     ]
     needed = early_variables(view, facts, times)
-    demanded = tuple(
-        position for position, number in enumerate(view.inputs) if number in needed
-    )
+    demanded = tuple(position for position, number in enumerate(view.inputs) if number in needed)
     return InnerAnalysis(view, facts, times, demanded, tuple(obstacles))
 
 
@@ -209,9 +207,7 @@ def early_variables(
     DEVICE values end there: the graph is cut.
     """
     needed: set[int] = set()
-    stack = [
-        number for fact in facts for number in (*fact.sizes, *fact.data)
-    ]
+    stack = [number for fact in facts for number in (*fact.sizes, *fact.data)]
     while stack:
         number = stack.pop()
         if number in needed or times[number] is BindingTime.DEVICE:

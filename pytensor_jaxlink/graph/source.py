@@ -50,9 +50,7 @@ def user_location(view: GraphView, node: int) -> str:
         if location is not None:
             return location
         neighbours = [
-            consumer
-            for output in view.node_outputs[current]
-            for consumer in view.consumers[output]
+            consumer for output in view.node_outputs[current] for consumer in view.consumers[output]
         ]
         neighbours += [
             view.producer[variable]

@@ -201,7 +201,8 @@ class CompiledGraph:
         thunk, cells = self._python
         for cell, variable, value in zip(cells, self.fgraph.inputs, inputs, strict=True):
             cell.storage[0] = (
-                np.asarray(value) if hasattr(variable.type, "dtype") and not np.isscalar(value)
+                np.asarray(value)
+                if hasattr(variable.type, "dtype") and not np.isscalar(value)
                 else value
             )
         return thunk()

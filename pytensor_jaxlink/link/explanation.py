@@ -88,8 +88,7 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [
-            f"{_count(self.graph_count, 'region')}, "
-            f"{_count(self.graph_break_count, 'graph break')}"
+            f"{_count(self.graph_count, 'region')}, {_count(self.graph_break_count, 'graph break')}"
         ]
         if self.static_inputs:
             lines.append(f"static inputs: {', '.join(self.static_inputs)}")
@@ -186,5 +185,3 @@ def list_blockers(breaks: Sequence[Break], headline: str) -> str:
 def is_untranspilable(cut: Break) -> bool:
     """Whether a break is there because an Op has no JAX implementation."""
     return cut.kind == ObstacleKind.UNTRANSPILABLE.value
-
-

@@ -124,7 +124,7 @@ def _memoize(container: Container, memo: dict[int, Any]) -> None:
     )
 
 
-def _rebuild(maker: FunctionMaker, containers: list[Any], trust_input: bool) -> JAXFunction:
+def _rebuild(maker: FunctionMaker, containers: list[Any], trust_input: bool) -> Any:
     function = maker.create(containers)
     function.trust_input = trust_input
     return function
@@ -145,5 +145,3 @@ class JAXFunctionMaker(FunctionMaker):
         if isinstance(mode, JAXLinker):
             mode = mode_of(mode)
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
-
-

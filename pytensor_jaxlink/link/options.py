@@ -27,8 +27,10 @@ class Options:
             f"{option.name}={getattr(self, option.name)!r} is not one of "
             + ", ".join(map(repr, _CHOICES[option.name]))
             for option in fields(self)
-            if not any(getattr(self, option.name) is c or _equal(getattr(self, option.name), c)
-                       for c in _CHOICES[option.name])
+            if not any(
+                getattr(self, option.name) is c or _equal(getattr(self, option.name), c)
+                for c in _CHOICES[option.name]
+            )
         ]
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Variable
+from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.link.compiler import CompiledGraph
-
 
 # The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
 _JAX_ARRAY = type(jnp.zeros(()))
@@ -39,16 +39,23 @@ class VirtualMachine:
         self.storage_map = storage_map
         self.allow_gc = True if allow_gc is None else allow_gc
         self._input_cells, self._output_cells = input_cells, output_cells
-        self._tensors = [isinstance(v.type, TensorType) for v in compiled.fgraph.outputs]
+        self._arrays = [
+            isinstance(v.type, TensorType | ScalarType) for v in compiled.fgraph.outputs
+        ]
+        self._scalars = [isinstance(v.type, ScalarType) for v in compiled.fgraph.outputs]
         self._as_numpy = compiled.options.outputs == "numpy"
 
     def __call__(self) -> list[Any]:
+        """Run the function on what its input cells hold.  Returns outputs and updates."""
         outputs = self.compiled.executor([cell[0] for cell in self._input_cells])
         # A hot loop: almost always every output is a JAX array already.
         for position, cell in enumerate(self._output_cells):
             value = outputs[position]
-            if self._tensors[position] and (self._as_numpy or not isinstance(value, _JAX_ARRAY)):
-                value = outputs[position] = (_to_numpy if self._as_numpy else _to_jax)(value)
+            if self._arrays[position] and (self._as_numpy or not isinstance(value, _JAX_ARRAY)):
+                value = _to_numpy(value) if self._as_numpy else _to_jax(value)
+                if self._as_numpy and self._scalars[position]:
+                    value = value[()]
+                outputs[position] = value
             cell[0] = value
         return outputs
 

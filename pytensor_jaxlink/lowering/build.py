@@ -104,9 +104,7 @@ def _region(
     return region, builder.region(draft, static, arguments, results)
 
 
-def _large_constants(
-    view: GraphView, facts: Sequence[NodeFacts], draft: RegionDraft
-) -> set[int]:
+def _large_constants(view: GraphView, facts: Sequence[NodeFacts], draft: RegionDraft) -> set[int]:
     """The constants of a region that are passed, not inlined."""
     return {
         number

@@ -79,15 +79,15 @@ class _Thunk:
                 cells[variable][0] = value
             for variable in node.outputs:
                 cells[variable][0] = None  # a thunk reuses, and so overwrites, what it finds here
-            if self._thunk is None:
+            thunk = self._thunk
+            if thunk is None:
                 computed = {variable: [variable not in node.outputs] for variable in cells}
-                self._thunk = node.op.make_thunk(node, cells, computed, [], impl="py")
-            self._thunk()
+                thunk = self._thunk = node.op.make_thunk(node, cells, computed, [], impl="py")
+            thunk()
             return tuple(cells[variable][0] for variable in node.outputs)
 
 
 def _inputs(node: Apply, values: tuple[Any, ...]) -> list[Any]:
     return [
-        as_known(value, variable.type)
-        for value, variable in zip(values, node.inputs, strict=True)
+        as_known(value, variable.type) for value, variable in zip(values, node.inputs, strict=True)
     ]

@@ -1,13 +1,15 @@
-"""Rules for indexing.  PyTensor's own do the work; here bounds become integers, indices are checked.
+"""Rules for indexing: bounds become integers, indices are checked, blocks are updated in one piece.
 
 JAX clamps or drops what lies out of range; PyTensor's Python linker raises `IndexError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
@@ -18,10 +20,12 @@ from pytensor.tensor.subtensor import (
     AdvancedSubtensor,
     IncSubtensor,
     Subtensor,
+    indices_from_subtensor,
 )
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
+from pytensor_jaxlink.lowering.values import canonical_dtype
 
 
 def _is_mask(index: Any) -> bool:
@@ -33,7 +37,8 @@ def _check_range(index: Any, length: int) -> None:
     if np.size(index) == 0:
         return
     if isinstance(index, np.ndarray | np.generic):
-        if np.any(index < -length) or np.any(index >= length):
+        known: Any = index
+        if np.any(known < -length) or np.any(known >= length):
             raise IndexError(f"an index is out of bounds for an axis with size {length}")
         return
     if not jnp.issubdtype(index.dtype, jnp.unsignedinteger):
@@ -65,14 +70,24 @@ def _with_integer_bounds(entries: Any, values: tuple[Any, ...]) -> list[Any]:
         for part in (entry.start, entry.stop, entry.step)
         if part is not None
     }
-    return [
-        int(value) if position in bounds else value for position, value in enumerate(values)
-    ]
+    return [int(value) if position in bounds else value for position, value in enumerate(values)]
+
+
+def _last_write_wins(node: Apply) -> JaxFunction:
+    """``x[index] += y`` as NumPy does it: a repeated index is incremented once."""
+    entries = node.op.idx_list
+
+    def function(array: Any, values: Any, *indices: Any) -> Any:
+        index = tuple(indices_from_subtensor(indices, entries))
+        return array.at[index].set(array[index] + values)
+
+    return function
 
 
 def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFunction:
     entries = node.op.idx_list
-    function = upstream_rule(node)
+    once = getattr(node.op, "ignore_duplicates", False) and not node.op.set_instead_of_inc
+    function = _last_write_wins(node) if once else upstream_rule(node)
 
     def index(array: Any, *rest: Any) -> Any:
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
@@ -90,10 +105,80 @@ def _subtensor(op: Op, node: Apply, context: Context) -> JaxFunction:
     return _indexing_rule(node, context, first_index=1)
 
 
-@jax_rule.register(IncSubtensor)
 @jax_rule.register(AdvancedIncSubtensor)
-def _inc_subtensor(op: Op, node: Apply, context: Context) -> JaxFunction:
+def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Context) -> JaxFunction:
     return _indexing_rule(node, context, first_index=2)
+
+
+@jax_rule.register(IncSubtensor)
+def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFunction:
+    """Blocks are updated by `jax.lax.dynamic_update_slice`, not by a scatter.
+
+    XLA runs a block update at the speed of a copy; and its CPU compiler aborts the process on a
+    scatter over a whole reversed array (seen with jaxlib 0.12.0, "Invalid binary instruction
+    opcode map"), which the gradient of a backward scan contains.
+    """
+    fallback = _indexing_rule(node, context, first_index=2)
+
+    def increment(array: Any, values: Any, *indices: Any) -> Any:
+        bounds = _with_integer_bounds(op.idx_list, indices)
+        index = indices_from_subtensor(bounds, op.idx_list)
+        block = _Block.of(np.shape(array), index)
+        if block is None:
+            return fallback(array, values, *indices)
+        if context.checks:
+            for position, length in _indexed_axes(np.shape(array), op.idx_list, indices):
+                _check_range(position, length)
+        return block.update(array, values, add=not op.set_instead_of_inc)
+
+    return increment
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The contiguous part of an array that basic indices with steps of 1 or -1 select."""
+
+    starts: tuple[Any, ...]
+    lengths: tuple[int, ...]
+    reversed_axes: tuple[int, ...]
+    selected_shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], index: Sequence[Any]) -> _Block | None:
+        """The block, or None where a step leaves gaps."""
+        starts: list[Any] = [0] * len(shape)
+        lengths, backward, selected = list(shape), [], []
+        for axis, entry in enumerate(index):
+            if not isinstance(entry, slice):
+                starts[axis], lengths[axis] = _from_start(entry, shape[axis]), 1
+                continue
+            steps = range(*entry.indices(shape[axis]))
+            if steps.step not in (1, -1):
+                return None
+            if steps.step == -1:
+                backward.append(axis)
+            starts[axis] = min(steps[0], steps[-1]) if steps else 0
+            lengths[axis] = len(steps)
+            selected.append(len(steps))
+        selected += shape[len(index) :]
+        return cls(tuple(starts), tuple(lengths), tuple(backward), tuple(selected))
+
+    def update(self, array: Any, values: Any, *, add: bool) -> Any:
+        """The array with ``values`` set into the block, or added to it."""
+        if 0 in self.lengths:
+            return array
+        dtype = canonical_dtype("int64")
+        starts = [jnp.asarray(start, dtype=dtype) for start in self.starts]
+        block = jnp.broadcast_to(jnp.asarray(values, dtype=array.dtype), self.selected_shape)
+        block = jnp.flip(block.reshape(self.lengths), self.reversed_axes)
+        if add:
+            block = jax.lax.dynamic_slice(array, starts, self.lengths) + block
+        return jax.lax.dynamic_update_slice(array, block, starts)
+
+
+def _from_start(index: Any, length: int) -> Any:
+    """A position counted from the start, where negative ones count from the end."""
+    return jnp.where(jnp.asarray(index) < 0, jnp.asarray(index) + length, index)
 
 
 def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:

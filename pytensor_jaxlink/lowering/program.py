@@ -24,6 +24,7 @@ from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
 from pytensor_jaxlink.partition import RegionDraft
 
+
 @dataclass(frozen=True)
 class Instruction:
     """One node, ready to be evaluated.
@@ -79,9 +80,7 @@ class Program:
                 self._locate(error, instruction.node)
                 raise
 
-    def _run(
-        self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]
-    ) -> None:
+    def _run(self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]) -> None:
         inputs = [
             self._known(number, known) if as_value else self._traced(number, known, traced)
             for number, as_value in instruction.reads

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
-from pytensor.link.jax.dispatch import jax_funcify
+from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
@@ -18,6 +18,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
+from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.lowering.values import has_jax_values
 from pytensor_jaxlink.ops import InnerGraph, data_inputs, inner_graph, static_inputs
 
@@ -100,7 +101,9 @@ class Rules:
         kind = type(op)
         if kind not in self._own:
             own, upstream = (
-                next((k for k, c in enumerate(kind.__mro__[:-1]) if c in registry), len(kind.__mro__))
+                next(
+                    (k for k, c in enumerate(kind.__mro__[:-1]) if c in registry), len(kind.__mro__)
+                )
                 for registry in (jax_rule.registry, jax_funcify.registry)
             )
             self._own[kind] = own < len(kind.__mro__) and own <= upstream
@@ -127,7 +130,7 @@ class Rules:
             if not has_jax_values(variable.type):
                 return _untranspilable(node, f"values of {variable.type} have no JAX counterpart")
         if isinstance(node.op, Blockwise):
-            core = node.op._create_dummy_core_node(node.inputs)
+            core = core_node(node)
             if static_inputs(core.op, core) or data_inputs(core.op, core):
                 return _untranspilable(node, f"{core.op} needs sizes for each batch element")
         if self.has_own(node.op):

@@ -196,5 +196,3 @@ def _check_and_raise(op: CheckAndRaise, node: Apply, context: Context) -> JaxFun
         return value
 
     return check
-
-

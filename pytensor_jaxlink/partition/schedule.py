@@ -92,9 +92,7 @@ class Schedule:
     knowledge: tuple[Knowledge, ...]
 
 
-def schedule(
-    view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]
-) -> Schedule:
+def schedule(view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]) -> Schedule:
     """Give every node its place and its earliest stage.
 
     Examples

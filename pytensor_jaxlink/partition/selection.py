@@ -163,11 +163,7 @@ class _Selector:
         variable = self.view.variables[number]
         if not can_be_static(variable):
             return False
-        return (
-            variable.type.ndim == 0
-            or known.source is not Source.FOLDED
-            or known.folding > stage
-        )
+        return variable.type.ndim == 0 or known.source is not Source.FOLDED or known.folding > stage
 
     def _fold_in_region(self, node: int, stage: int) -> None:
         region = self.regions[stage]

@@ -27,9 +27,7 @@ def sink(view: GraphView, facts: Sequence[NodeFacts], plan: Schedule) -> Schedul
 
 
 class _Sinker:
-    def __init__(
-        self, view: GraphView, facts: Sequence[NodeFacts], plan: Schedule
-    ) -> None:
+    def __init__(self, view: GraphView, facts: Sequence[NodeFacts], plan: Schedule) -> None:
         self.view, self.facts, self.placement = view, facts, plan.placement
         self.stage = list(plan.stage)
         self.outputs = frozenset(view.outputs)

@@ -26,10 +26,10 @@ def check_plan(plan: Plan) -> None:
                 assert not repeated, f"{where} computes {repeated} again"
                 on_host.update(results)
             case HostStep(_, arguments, results):
-                _check_step(where, arguments, results, arrays)
+                _check_step(where, arguments, results, arrays, arrays | on_host)
                 on_host.update(results)
             case Region(_, static, arguments, results):
-                _check_step(where, arguments, results, arrays)
+                _check_step(where, arguments, results, arrays, arrays)
                 missing = set(static) - on_host
                 assert not missing, f"{where} depends on {missing}, which are not on the host"
                 assert results, f"{where} is a region without results"
@@ -40,9 +40,13 @@ def check_plan(plan: Plan) -> None:
 
 
 def _check_step(
-    where: str, arguments: tuple[int, ...], results: tuple[int, ...], arrays: set[int]
+    where: str,
+    arguments: tuple[int, ...],
+    results: tuple[int, ...],
+    arrays: set[int],
+    available: set[int],
 ) -> None:
-    missing = set(arguments) - arrays
+    missing = set(arguments) - available
     assert not missing, f"{where} reads {missing} before they are computed"
     repeated = set(results) & arrays
     assert not repeated, f"{where} computes {repeated} again"

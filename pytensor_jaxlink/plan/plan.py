@@ -98,9 +98,7 @@ class Plan:
                 return f"fetch    {self._list((value,))}"
             case HostStep(operation, arguments, results, folded):
                 kind = "numpy" if folded else "host"
-                return (
-                    f"{kind:<8} {operation}: {self._list(arguments)} -> {self._list(results)}"
-                )
+                return f"{kind:<8} {operation}: {self._list(arguments)} -> {self._list(results)}"
             case Region():
                 static = f" static {self._list(step.static)};" if step.static else ""
                 return (

@@ -8,6 +8,7 @@ one source of truth, so seeding it, copying it and sharing it between functions 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,11 @@ def generator_of_key(key: Any) -> np.random.Generator:
 _MARK = int.from_bytes(hashlib.blake2b(b"pytensor_jaxlink", digest_size=15).digest(), "little") | 1
 
 
-def _flat(state: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def _flat(state: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """The entries of a nested generator state, arrays as lists of numbers."""
     entries: list[tuple[str, Any]] = []
     for name, value in state.items():
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             entries += _flat(value, f"{prefix}{name}.")
         else:
             entries.append((prefix + name, np.asarray(value).tolist()))

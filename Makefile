@@ -1,0 +1,28 @@
+# `make demo` and `make test` need python3 >= 3.11 and nothing else: they make their own environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.demo
+	@$(BIN)/python docs/examples/coal_mining.py
+
+test: $(VENV)/.test
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+$(VENV)/.%: setup.cfg pyproject.toml
+	@echo "setting up $(VENV) for '$*' (once; a few minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .import_linter_cache
