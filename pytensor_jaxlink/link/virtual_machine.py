@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.link.compiler import CompiledGraph
 
@@ -40,7 +40,7 @@ class VirtualMachine:
         self.allow_gc = True if allow_gc is None else allow_gc
         self._input_cells, self._output_cells = input_cells, output_cells
         self._arrays = [
-            isinstance(v.type, TensorType | ScalarType) for v in compiled.fgraph.outputs
+            isinstance(v.type, DenseTensorType | ScalarType) for v in compiled.fgraph.outputs
         ]
         self._scalars = [isinstance(v.type, ScalarType) for v in compiled.fgraph.outputs]
         self._as_numpy = compiled.options.outputs == "numpy"

@@ -17,6 +17,7 @@ import numpy as np
 from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
 from pytensor_jaxlink.analysis.facts import early_variables
 from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.generators import key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
 from pytensor_jaxlink.lowering.host import host_function
@@ -106,13 +107,15 @@ class Program:
             value = traced[number]
         else:
             value = traced[number] = self._known(number, known)
+        if isinstance(value, np.random.Generator):
+            value = traced[number] = key_of_generator(value)
         if isinstance(value, np.ndarray | np.generic):
             # Rules call methods of JAX arrays; and the constant is converted once.
             value = traced[number] = jnp.asarray(value)
         return value
 
     def _result(self, number: int, known: dict[int, Any], traced: dict[int, Any]) -> Any:
-        return traced[number] if number in traced else self._known(number, known)
+        return traced[number] if number in traced else self._traced(number, known, traced)
 
     def _locate(self, error: Exception, node: int) -> None:
         if not hasattr(error, FAILED_NODE):

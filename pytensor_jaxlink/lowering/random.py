@@ -1,7 +1,7 @@
 """Draws: PyTensor's samplers, on a JAX key in place of a NumPy generator.
 
 A value of PyTensor's ``RandomType`` is, inside a region, the key of two 32-bit words that
-`pytensor_jaxlink.runtime.generators` takes from the state of the generator.
+`pytensor_jaxlink.generators` takes from the state of the generator.
 """
 
 from __future__ import annotations

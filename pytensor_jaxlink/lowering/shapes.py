@@ -22,7 +22,7 @@ from pytensor.tensor.basic import (
     Split,
     TensorFromScalar,
 )
-from pytensor.tensor.extra_ops import Repeat, Unique
+from pytensor.tensor.extra_ops import FillDiagonal, Repeat, Unique, UnravelIndex
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
@@ -168,6 +168,30 @@ def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
         return jnp.repeat(array, counts, axis=op.axis, total_repeat_length=total)
 
     return repeat
+
+
+@jax_rule.register(UnravelIndex)
+def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFunction:
+    def unravel_index(indices: Any, dims: Any) -> Any:
+        lengths = _ints(dims)
+        if context.checks:
+            require((indices >= 0) & (indices < int(np.prod(lengths))))
+        if op.order == "C":
+            return jnp.unravel_index(indices, lengths)
+        return jnp.unravel_index(indices, lengths[::-1])[::-1]
+
+    return unravel_index
+
+
+@jax_rule.register(FillDiagonal)
+def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFunction:
+    def fill_diagonal(array: Any, value: Any) -> Any:
+        if array.ndim > 2 and len(set(array.shape)) != 1:
+            raise ValueError("All dimensions of input must be of equal length")
+        along = jnp.arange(min(array.shape))
+        return array.at[(along,) * array.ndim].set(value)
+
+    return fill_diagonal
 
 
 @jax_rule.register(Pad)

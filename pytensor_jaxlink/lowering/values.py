@@ -10,7 +10,7 @@ from jax import dtypes
 from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import DenseTensorType
 from pytensor.tensor.type_other import NoneTypeT
 
 _DTYPES_OF_JAX = frozenset(
@@ -35,7 +35,7 @@ _DTYPES_OF_JAX = frozenset(
 
 def has_jax_values(kind: Type) -> bool:
     """Whether values of a PyTensor type can be arguments and results of JAX code."""
-    if isinstance(kind, TensorType | ScalarType):
+    if isinstance(kind, DenseTensorType | ScalarType):
         return kind.dtype in _DTYPES_OF_JAX
     return isinstance(kind, RandomType | NoneTypeT)
 
@@ -53,7 +53,7 @@ def as_known(value: Any, kind: Type) -> Any:
     TypeError
         If an integer is declared and the value is not one.
     """
-    if not isinstance(kind, TensorType | ScalarType):
+    if not isinstance(kind, DenseTensorType | ScalarType):
         return value
     dtype = np.dtype(kind.dtype)
     array = np.asarray(value)
@@ -61,7 +61,7 @@ def as_known(value: Any, kind: Type) -> Any:
         if dtype.kind in "iu" and array.dtype.kind not in "biu":
             raise TypeError(f"{value!r} is not an integer, and {kind} is declared")
         array = array.astype(dtype)
-    return array if isinstance(kind, TensorType) else array[()]
+    return array if isinstance(kind, DenseTensorType) else array[()]
 
 
 def as_declared(value: Any, kind: Type) -> Any:
@@ -69,7 +69,7 @@ def as_declared(value: Any, kind: Type) -> Any:
 
     JAX's weak types and Python scalars make results drift from the declared dtype; here they stop.
     """
-    if not isinstance(kind, TensorType | ScalarType):
+    if not isinstance(kind, DenseTensorType | ScalarType):
         return value
     if isinstance(value, np.ndarray | np.generic):
         return value if value.dtype == kind.dtype else value.astype(kind.dtype)

@@ -27,7 +27,7 @@ from pytensor.tensor.subtensor import (
     IncSubtensor,
     Subtensor,
 )
-from pytensor.tensor.type import TensorType, discrete_dtypes
+from pytensor.tensor.type import DenseTensorType, discrete_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
 
@@ -79,7 +79,7 @@ def can_be_static(variable: Variable) -> bool:
     so a node that demands them runs on the host instead (see `data_inputs`).
     """
     kind = variable.type
-    if not isinstance(kind, TensorType):
+    if not isinstance(kind, DenseTensorType):
         # Scalars outside tensors (ScalarFromTensor makes them) carry slice bounds.
         return hasattr(kind, "dtype") and getattr(kind, "ndim", None) == 0
     if kind.ndim == 0:

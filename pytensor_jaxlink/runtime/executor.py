@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, NotJittableError
+from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
-from pytensor_jaxlink.runtime.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.runtime.stats import Stats
 
 Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
