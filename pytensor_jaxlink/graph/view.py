@@ -8,6 +8,9 @@ from typing import Any
 
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import AbstractFunctionGraph
+from pytensor.printing import pp
+
+_LONGEST_EXPRESSION = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,11 @@ class GraphView:
                 if not readers[variable] or readers[variable][-1] != node:
                     readers[variable].append(node)
         return tuple(map(tuple, readers))
+
+    def expression_of(self, variable: int) -> str:
+        """A short expression for a size, such as ``(n // 2)``, or its name where that is long."""
+        text = pp(self.variables[variable])
+        return text if len(text) <= _LONGEST_EXPRESSION else self.name_of(variable)
 
     def name_of(self, variable: int) -> str:
         """How messages call a variable: its name, or the node it comes from."""

@@ -148,7 +148,7 @@ def explain_plan(
     """Put a plan and its breaks into words."""
     return Explanation(
         tuple(
-            RegionSummary(region.operations, tuple(plan.names[n] for n in region.static))
+            RegionSummary(region.operations, tuple(map(view.expression_of, region.static)))
             for region in plan.regions
         ),
         tuple(describe_break(view, cut) for cut in cuts),
@@ -166,7 +166,7 @@ def describe_break(view: GraphView, cut: Cut) -> Break:
         cut.obstacle.reason,
         user_location(view, cut.node),
         cut.obstacle.remedy,
-        None if cut.fetched is None else view.name_of(cut.fetched),
+        None if cut.fetched is None else view.expression_of(cut.fetched),
     )
 
 

@@ -11,10 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
+
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import can_be_static
 from pytensor_jaxlink.partition.schedule import Placement, Schedule, Source, is_size
+
+# Ops that change the type of a value and nothing else: the value they are given selects the
+# specialisation, under the name that the user gave it.
+_RENAMING = (ScalarFromTensor, TensorFromScalar)
 
 
 @dataclass(frozen=True)
@@ -154,8 +160,8 @@ class _Selector:
     def _is_static_argument(self, number: int, stage: int) -> bool:
         """Whether the value comes to the region from outside, as against folded inside.
 
-        Vectors that are computed from sizes (most often the sizes put side by side) are folded
-        inside: the region then depends on the sizes alone.
+        Vectors that are computed from sizes (most often the sizes put side by side), and sizes
+        under another type, are folded inside: the region then depends on the sizes alone.
         """
         known = self.plan.knowledge[number]
         if self.times[number] <= BindingTime.SHAPE or known.on_host > stage:
@@ -163,7 +169,10 @@ class _Selector:
         variable = self.view.variables[number]
         if not can_be_static(variable):
             return False
-        return variable.type.ndim == 0 or known.source is not Source.FOLDED or known.folding > stage
+        if known.source is not Source.FOLDED or known.folding > stage:
+            return True
+        op = self.view.nodes[self.view.producer[number]].op
+        return variable.type.ndim == 0 and not isinstance(op, _RENAMING)
 
     def _fold_in_region(self, node: int, stage: int) -> None:
         region = self.regions[stage]
@@ -223,7 +232,7 @@ class _Selector:
         return Obstacle(
             ObstacleKind.STATIC_VALUE,
             f"JAX must know a size of {self.view.nodes[node].op} before it compiles, and that "
-            f"size depends on {self.view.name_of(number)}, which a region computes from data",
+            f"size depends on {self.view.expression_of(number)}, which a region computes from data",
             "make the size an integer input of the function, or use a mask (pt.where) over the "
             "full array",
         )
