@@ -256,6 +256,9 @@ class _Scheduler:
         as_data = self._data_stage(node) if self.facts[node].foldable else NEVER
         host_stage, host_fetches = self._fold(node, on_host=True)
         if not can_be_static(self.view.variables[number]):
+            # Arrays are JAX's to compute; only what follows from sizes alone is NumPy's.
+            if self.times[number] is BindingTime.DEVICE:
+                host_stage, host_fetches = NEVER, _NONE
             source = Source.FOLDED if host_stage < NEVER else Source.NOWHERE
             return Knowledge(
                 stage, host_stage, fold_stage, as_data, source, host_fetches, fold_stage
