@@ -168,13 +168,19 @@ def _analyse_inner(
     ]
     times = binding_times(view, input_times)
     obstacles = [
-        f"{view.nodes[node].op} at {user_location(view, node)}: {reason}"
+        f"{view.nodes[node].op}{_place(view, node)}: {reason}"
         for node in range(len(view.nodes))
         if (reason := _reason_not_traceable(view, facts[node], times)) is not None
     ]
     needed = early_variables(view, facts, times)
     demanded = tuple(position for position, number in enumerate(view.inputs) if number in needed)
     return InnerAnalysis(view, facts, times, demanded, tuple(obstacles))
+
+
+def _place(view: GraphView, node: int) -> str:
+    """The user's line of an inner node, where PyTensor kept it (frozen inner graphs lose it)."""
+    location = user_location(view, node)
+    return "" if location == "<unknown>" else f" at {location}"
 
 
 def _reason_not_traceable(

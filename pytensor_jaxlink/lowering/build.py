@@ -10,8 +10,8 @@ import numpy as np
 from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.analysis import NodeFacts
-from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft
@@ -84,8 +84,26 @@ def _host_steps(view: GraphView, slot: SlotDraft) -> list[tuple[Step, Any]]:
             view.node_outputs[node],
             folded=node not in slot.steps,
         )
-        steps.append((step, host_function(apply)))
+        steps.append((step, _located(view, node, host_function(apply))))
     return steps
+
+
+def _located(view: GraphView, node: int, function: HostFunction) -> HostFunction:
+    """The same function, whose exceptions tell the user's line."""
+    if getattr(function, "reads_shape_only", False):
+        return function
+
+    def located(*values: Any) -> tuple[Any, ...]:
+        try:
+            return function(*values)
+        except Exception as error:
+            error.add_note(
+                f"while running {view.nodes[node].op} on the host, written at "
+                f"{user_location(view, node)}"
+            )
+            raise
+
+    return located
 
 
 def _region(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,8 @@ def test_the_break_names_the_users_line() -> None:
     selected = before[before > 1.5]  # this line
     f = pytensor.function([x], selected.sum() * 2, mode="JAXSELECTIVE")
     [cut] = f.explain().breaks
-    with open(__file__, encoding="utf-8") as source:
-        line = 1 + source.read().splitlines().index("    selected = before[before > 1.5]  # this line")
+    source = Path(__file__).read_text().splitlines()
+    line = 1 + source.index("    selected = before[before > 1.5]  # this line")
     assert cut.where == f"{__file__}:{line}"
 
 
@@ -124,7 +125,9 @@ def test_many_scattered_breaks() -> None:
     x = pt.dvector("x")
     value, breaks = x, 20
     for position in range(2_000):
-        value = sort(value) if position % 100 == 50 else pt.tanh(value) if position % 2 else value + x
+        value = (
+            sort(value) if position % 100 == 50 else pt.tanh(value) if position % 2 else value + x
+        )
     f = pytensor.function([x], value, mode="JAXSELECTIVE")
     explanation = f.explain()
     assert explanation.graph_break_count == breaks

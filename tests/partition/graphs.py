@@ -1,4 +1,4 @@
-"""Random graphs of traced nodes, host nodes and sizes computed from data, and their exact optimum."""
+"""Random graphs of traced nodes, host nodes and sizes from data, and their exact optimum."""
 
 from __future__ import annotations
 

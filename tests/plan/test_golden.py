@@ -1,4 +1,4 @@
-"""Plans as text.  ``UPDATE_GOLDEN=1 pytest tests/plan`` writes the files anew; read the difference."""
+"""Plans as text.  ``UPDATE_GOLDEN=1 pytest tests/plan`` writes them anew; read the difference."""
 
 from __future__ import annotations
 

@@ -1,0 +1,48 @@
+"""Our part of `pytensor.function` is small beside the rewriting, and linear."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import get_mode
+from pytensor.graph.fg import FunctionGraph
+
+from pytensor_jaxlink.link.compiler import CompiledGraph
+from pytensor_jaxlink.link.options import Options
+
+
+def chain(length: int) -> FunctionGraph:
+    x = value = pt.dvector("x")
+    steps = [pt.exp, pt.tanh, lambda v: v + x, lambda v: v * 2.5, lambda v: v - v.sum(), pt.cos]
+    for position in range(length):
+        value = steps[position % len(steps)](value)
+    return FunctionGraph([x], [value], clone=True)
+
+
+def seconds(action: Any) -> float:
+    gc.collect()
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("length", [100, 1_000])
+def test_less_than_a_tenth_of_rewriting(length: int) -> None:
+    rewriter = get_mode("JAXSELECTIVE").optimizer
+    graphs = [chain(length) for _ in range(3)]
+    rewriting = min(seconds(lambda g=graph: rewriter.rewrite(g)) for graph in graphs)
+    compiling = min(seconds(lambda: CompiledGraph(graphs[0], Options())) for _ in range(5))
+    assert compiling < 0.1 * rewriting
+
+
+def test_linear_growth() -> None:
+    small, large = chain(500), chain(4_000)
+    times = [
+        min(seconds(lambda g=graph: CompiledGraph(g, Options())) for _ in range(5))
+        for graph in (small, large)
+    ]
+    assert times[1] < 2 * 8 * times[0]

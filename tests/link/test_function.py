@@ -1,0 +1,207 @@
+"""A `JAXFunction` is a PyTensor `Function`."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.raise_op import Assert
+
+import pytensor_jaxlink as pjl
+from pytensor_jaxlink import JAXFunction, JAXLinker
+from tests.helpers import black_box
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "JAXSELECTIVE",
+        JAXLinker(),
+        JAXLinker(jit=False),
+        Mode(linker=JAXLinker()),
+        Mode(linker="jaxselective"),
+        Mode(linker=JAXLinker()).excluding("scan"),
+        get_mode("JAXSELECTIVE").including("fusion"),
+    ],
+    ids=["name", "linker", "linker_without_jit", "mode", "linker_name", "excluding", "including"],
+)
+def test_every_way_to_ask_for_it(mode: Any) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.exp(x) * 2 + 1, mode=mode)
+    assert type(f) is JAXFunction
+    assert isinstance(f(X), jax.Array)
+    np.testing.assert_allclose(f(X), np.exp(X) * 2 + 1)
+
+
+def test_options_survive_the_mode() -> None:
+    x = pt.dvector("x")
+    mode = Mode(linker=JAXLinker(outputs="numpy")).including("fast_run")
+    assert type(pytensor.function([x], x * 2, mode=mode)(X)) is np.ndarray
+
+
+def test_as_the_configured_mode() -> None:
+    x = pt.dvector("x")
+    with pytensor.config.change_flags(mode=get_mode("JAXSELECTIVE")):
+        assert type(pytensor.function([x], x * 2)) is JAXFunction
+
+
+def test_numpy_outputs_are_writable() -> None:
+    x, state = pt.dvector("x"), pytensor.shared(X.copy(), "state")
+    mode = JAXLinker(outputs="numpy")
+    f = pytensor.function([x], [x * 2, x.sum()], updates={state: state + x}, mode=mode)
+    double, total = f(X)
+    assert type(double) is np.ndarray
+    assert type(total) is np.ndarray
+    double[0] = 7.0
+    assert type(state.get_value(borrow=True)) is np.ndarray
+
+
+class TestState:
+    def setup_method(self) -> None:
+        self.x = pt.dvector("x")
+        self.total = pytensor.shared(np.zeros(3), "total")
+        self.count = pytensor.shared(0, "count")
+        self.f = pytensor.function(
+            [self.x],
+            self.total.sum(),
+            updates={self.total: self.total + self.x, self.count: self.count + 1},
+            mode="JAXSELECTIVE",
+        )
+
+    def test_updates(self) -> None:
+        assert [float(self.f(X)) for _ in range(3)] == [0.0, 6.0, 12.0]
+        assert int(self.count.get_value()) == 3
+        self.total.set_value(np.ones(3))
+        assert float(self.f(X)) == 3.0
+
+    def test_a_failed_call_changes_nothing(self) -> None:
+        self.f(X)
+        with pytest.raises(ValueError, match="broadcast"):
+            self.f(X[:2])
+        assert int(self.count.get_value()) == 1
+        np.testing.assert_array_equal(self.total.get_value(), X)
+
+    def test_swap(self) -> None:
+        other = pytensor.shared(10, "other")
+        g = self.f.copy(swap={self.count: other})
+        assert type(g) is JAXFunction
+        g(X)
+        assert (int(self.count.get_value()), int(other.get_value())) == (0, 11)
+
+    def test_pickle(self) -> None:
+        self.f(X)
+        g = pickle.loads(pickle.dumps(self.f))
+        assert type(g) is JAXFunction
+        assert float(g(X)) == 6.0
+        assert int(self.count.get_value()) == 1
+
+    def test_deepcopy(self) -> None:
+        self.f(X)
+        g = copy.deepcopy(self.f)
+        assert type(g) is JAXFunction
+        assert float(g(X)) == 6.0
+        assert float(g(X)) == 12.0
+        assert int(self.count.get_value()) == 1
+
+    def test_get_shared(self) -> None:
+        assert set(self.f.get_shared()) == {self.total, self.count}
+
+    def test_the_pure_function_takes_and_gives_state(self) -> None:
+        output, *updates = self.f.jax_fn(X, *(s.get_value() for s in self.f.get_shared()))
+        assert float(output) == 0.0
+        assert len(updates) == 2
+
+
+def test_a_failing_host_step_changes_nothing() -> None:
+    def refuse(values: np.ndarray) -> np.ndarray:
+        raise RuntimeError("the black box is empty")
+
+    x, state = pt.dvector("x"), pytensor.shared(X.copy(), "state")
+    f = pytensor.function(
+        [x], black_box(refuse)(pt.exp(x)), updates={state: state * 2}, mode="JAXSELECTIVE"
+    )
+    with pytest.raises(RuntimeError, match="the black box is empty") as caught:
+        f(X)
+    assert "test_function.py" in "\n".join(caught.value.__notes__)
+    np.testing.assert_array_equal(state.get_value(), X)
+
+
+def test_a_failing_check_changes_nothing() -> None:
+    x, state = pt.dvector("x"), pytensor.shared(X.copy(), "state")
+    checked = Assert("must be positive")(pt.exp(x) * 2, pt.all(x > 0))
+    f = pytensor.function([x], checked, updates={state: state * 2}, mode="JAXSELECTIVE")
+    f(X)
+    with pytest.raises(AssertionError, match="must be positive"):
+        f(-X)
+    np.testing.assert_array_equal(state.get_value(), X * 2)
+    assert f.explain().graph_count == 1
+
+
+def test_checks_can_be_ignored() -> None:
+    x = pt.dvector("x")
+    checked = Assert("must be positive")(pt.exp(x) * 2, pt.all(x > 0))
+    f = pytensor.function([x], checked, mode=JAXLinker(checks="ignore"))
+    np.testing.assert_allclose(f(-X), np.exp(-X) * 2)
+
+
+def test_small_functions() -> None:
+    x = pt.dvector("x")
+    np.testing.assert_array_equal(pytensor.function([x], x, mode="JAXSELECTIVE")(X), X)
+    assert pytensor.function([], [], mode="JAXSELECTIVE")() == []
+    assert float(pytensor.function([], pt.constant(2.0), mode="JAXSELECTIVE")()) == 2.0
+    state = pytensor.shared(np.zeros(3))
+    pytensor.function([x], updates={state: x}, mode="JAXSELECTIVE")(X)
+    np.testing.assert_array_equal(state.get_value(), X)
+
+
+def test_keywords_profile_and_trust() -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], x[:n], mode="JAXSELECTIVE")
+    np.testing.assert_array_equal(f(n=2, x=X), X[:2])
+    trusted = pytensor.function([x], x * 2, mode="JAXSELECTIVE", trust_input=True)
+    np.testing.assert_array_equal(trusted(jax.numpy.asarray(X)), X * 2)
+
+
+class TestExplanation:
+    def test_text(self) -> None:
+        x, n = pt.dvector("x"), pt.lscalar("n")
+        f = pytensor.function([x, n], pt.unique(pt.exp(x[: n // 2])) * n, mode="JAXSELECTIVE")
+        text = str(f.explain())
+        assert text.splitlines()[:4] == [
+            "2 regions, 1 graph break",
+            "static inputs: n",
+            "region 0: 2 operations; compiled for each value of (n // 2)",
+            "region 1: 2 operations",
+        ]
+        assert "test_function.py" in text
+
+    def test_other_forms(self) -> None:
+        x = pt.dvector("x")
+        explanation = pytensor.function([x], pt.unique(x) * 2, mode="JAXSELECTIVE").explain()
+        assert "<td>data-dependent shape</td>" in explanation._repr_html_()
+        assert explanation.to_dict()["graph_break_count"] == 1
+        assert explanation.to_dot().startswith("digraph plan {")
+        assert explanation.breaks[0].remedy
+
+    def test_without_running(self) -> None:
+        x = pt.dvector("x")
+        output = pt.exp(x)[: x.argmax()]
+        assert pjl.explain(output).graph_break_count == 1
+        assert pjl.explain([output, x * 2]).graph_count == 2
+        other = pytensor.function([x], output, mode="FAST_COMPILE")
+        assert pjl.explain(other).graph_break_count == 1
+        other(X)  # the function that was explained is as it was
+
+    def test_a_function_of_ours_is_explained_as_it_is(self) -> None:
+        x = pt.dvector("x")
+        f = pytensor.function([x], x * 2, mode="JAXSELECTIVE")
+        assert pjl.explain(f) == f.explain()

@@ -1,0 +1,107 @@
+"""Tracing fails although the analysis passed the node: the call succeeds, and the plan learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.jax.dispatch import jax_funcify
+
+from pytensor_jaxlink import JAXLinker
+
+X = np.array([1.0, 2.0])
+
+
+class RepeatEach(Op):
+    """Its JAX rule needs a concrete count, and nobody said so."""
+
+    def make_node(self, array: Any, count: Any) -> Apply:
+        return Apply(self, [pt.as_tensor(array), pt.as_tensor(count)], [pt.dvector()])
+
+    def perform(self, node: Apply, inputs: list[Any], cells: list[list[Any]]) -> None:
+        cells[0][0] = np.repeat(inputs[0], inputs[1])
+
+
+class Doubled(Op):
+    """Its JAX rule is broken."""
+
+    def make_node(self, array: Any) -> Apply:
+        return Apply(self, [pt.as_tensor(array)], [pt.dvector()])
+
+    def perform(self, node: Apply, inputs: list[Any], cells: list[list[Any]]) -> None:
+        cells[0][0] = inputs[0] * 2
+
+
+class WrongRank(Doubled):
+    """Its JAX rule returns an array of another rank."""
+
+
+@jax_funcify.register(RepeatEach)
+def _repeat_each(op: RepeatEach, **_: Any) -> Any:
+    return jnp.repeat
+
+
+@jax_funcify.register(Doubled)
+def _doubled(op: Doubled, **_: Any) -> Any:
+    def broken(array: Any) -> Any:
+        raise RuntimeError("the author forgot something")
+
+    return broken
+
+
+@jax_funcify.register(WrongRank)
+def _wrong_rank(op: WrongRank, **_: Any) -> Any:
+    return lambda array: array[None] * 2
+
+
+def test_an_undeclared_size_is_demanded() -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], RepeatEach()(x * 2, n) + 1, mode="JAXSELECTIVE")
+    assert f.explain().static_inputs == ()
+    for count in (2, 3, 3):
+        np.testing.assert_allclose(f(X, count), np.repeat(X * 2, count) + 1)
+    explanation = f.explain()
+    assert explanation.static_inputs == ("n",)
+    assert explanation.graph_break_count == 0
+    assert f.stats.rescues == 1
+    [lesson] = explanation.learned
+    assert "RepeatEach" in lesson
+    assert "needs n to be concrete" in lesson
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [(Doubled(), "the author forgot something"), (WrongRank(), "2 dimensions")],
+)
+def test_a_rule_that_fails_becomes_a_host_step(op: Op, reason: str) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], op(pt.exp(x)) + 1, mode="JAXSELECTIVE")
+    for _ in range(3):
+        np.testing.assert_allclose(f(X), np.exp(X) * 2 + 1)
+    [cut] = f.explain().breaks
+    assert cut.kind == "JAX failed to trace"
+    assert reason in cut.reason
+    assert f.stats.rescues == 1
+    assert f.stats.host_steps == 2
+
+
+def test_the_users_own_error_teaches_nothing() -> None:
+    x, y = pt.dvector("x"), pt.dvector("y")
+    f = pytensor.function([x, y], x + y, mode="JAXSELECTIVE")
+    with pytest.raises(ValueError, match="broadcast"):
+        f(X, np.ones(3))
+    assert f.explain().learned == ()
+    assert f.explain().graph_break_count == 0
+    np.testing.assert_allclose(f(X, X), 2 * X)
+
+
+def test_without_jit_too() -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], Doubled()(pt.exp(x)) + 1, mode=JAXLinker(jit=False))
+    np.testing.assert_allclose(f(X), np.exp(X) * 2 + 1)

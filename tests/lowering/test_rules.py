@@ -1,0 +1,218 @@
+"""Rules of ours against the Python linker: loops, inner graphs, indexing, constants, dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.builders import OpFromGraph
+from pytensor.raise_op import Assert
+
+from tests.helpers import check_against_python
+
+ONE = pt.constant(1.0, dtype="float64")
+X, M = np.arange(1.0, 7.0) / 3, np.arange(12.0).reshape(3, 4) / 5
+
+
+def scan(*arguments: Any, **options: Any) -> Any:
+    return pytensor.scan(*arguments, return_updates=False, **options)
+
+
+def two_taps(x: Any) -> Any:
+    start = pt.as_tensor(np.array([0.5, 1.5]))
+    return scan(
+        lambda e, older, old: 0.5 * old + 0.25 * older + e,
+        sequences=[x],
+        outputs_info=[{"initial": start, "taps": [-2, -1]}],
+    )
+
+
+LOOPS = {
+    "map": lambda x: scan(lambda e: pt.exp(e) * 2, sequences=[x]),
+    "one_state": lambda x: scan(
+        lambda e, s: s * 0.5 + e, sequences=[x], outputs_info=[ONE]
+    ),
+    "one_state_last": lambda x: scan(
+        lambda e, s: s * 0.5 + e, sequences=[x], outputs_info=[ONE]
+    )[-1],
+    "vector_state": lambda x: scan(
+        lambda e, s: s * 0.5 + e, sequences=[x], outputs_info=[pt.zeros(3)]
+    )[-2:],
+    "two_taps": two_taps,
+    "two_taps_last": lambda x: two_taps(x)[-1],
+    "sequence_taps": lambda x: scan(
+        lambda before, now, after: before * now + after,
+        sequences=[{"input": x, "taps": [-1, 0, 1]}],
+    ),
+    "backwards": lambda x: scan(
+        lambda e, s: s * 0.5 + e,
+        sequences=[x],
+        outputs_info=[ONE],
+        go_backwards=True,
+    ),
+    "fewer_steps": lambda x: scan(lambda e: e * 2, sequences=[x], n_steps=3),
+    "non_sequence": lambda x: scan(
+        lambda e, all_of_it: e + all_of_it.sum(), sequences=[x], non_sequences=[x]
+    ),
+    "nested": lambda x: scan(
+        lambda e, all_of_it: scan(lambda f, g: f * g, sequences=[all_of_it], non_sequences=[e]),
+        sequences=[x],
+        non_sequences=[x],
+    ),
+    "grad_two_taps": lambda x: pt.grad(two_taps(x).sum(), x),
+    "grad_backwards": lambda x: pt.grad(LOOPS["backwards"](x).sum(), x),
+    "grad_sequence_taps": lambda x: pt.grad(LOOPS["sequence_taps"](x).sum(), x),
+    "grad_nested": lambda x: pt.grad(LOOPS["nested"](x).sum(), x),
+    "second_derivative": lambda x: pt.grad(
+        pt.grad(LOOPS["one_state_last"](x) ** 2, x).sum(), x
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name: str) -> None:
+    x = pt.dvector("x")
+    f = check_against_python([x], LOOPS[name](x), (X,), (X[:4],))
+    assert f.explain().graph_count == 1
+
+
+def test_no_steps() -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    loop = scan(lambda e, s: s + e, sequences=[x], outputs_info=[ONE], n_steps=n)
+    f = check_against_python([x, n], loop, (X, 2), (X, 5))
+    with pytest.raises((ValueError, IndexError)):
+        f(X, 9)
+
+
+def test_random_numbers_in_a_loop() -> None:
+    rng = pytensor.shared(np.random.default_rng(5), "rng")
+
+    def step(state: Any) -> Any:
+        following, draw = pt.random.normal(rng=state, size=(2,)).owner.outputs
+        return following, draw
+
+    outputs = scan(step, outputs_info=[rng, None], n_steps=4)
+    f = pytensor.function([], outputs[1], updates={rng: outputs[0]}, mode="JAXSELECTIVE")
+    first, second = f(), f()
+    assert first.shape == (4, 2)
+    assert len(np.unique(np.concatenate([first, second]))) == 16
+
+
+def test_inner_graphs_inside_inner_graphs() -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    a, k = pt.dvector("a"), pt.lscalar("k")
+    inner = OpFromGraph([a, k], [a[:k] * 2])
+    outer = OpFromGraph([a, k], [inner(pt.exp(a), k // 2) + k])
+    f = check_against_python([x, n], outer(x, n + 1), (X, 3), (X, 5))
+    assert (f.explain().graph_count, f.explain().graph_break_count) == (1, 0)
+    assert f.explain().static_inputs == ("n",)
+
+
+def test_an_inner_graph_that_cannot_be_traced_runs_on_the_host() -> None:
+    x = pt.dvector("x")
+    loop = scan(lambda e, a: a[a > e].sum(), sequences=[x], non_sequences=[x])
+    f = check_against_python([x], loop * 2, (X,))
+    [cut] = f.explain().breaks
+    assert cut.kind == "break inside an inner graph"
+    assert "AdvancedSubtensor" in cut.reason
+    assert "test_rules.py" in cut.where
+
+
+class TestChecks:
+    def test_an_assertion_inside_a_loop(self) -> None:
+        x = pt.dvector("x")
+        loop = scan(lambda e: Assert("positive, please")(e * 2, pt.gt(e, 0)), sequences=[x])
+        f = check_against_python([x], loop, (X,))
+        assert f.explain().graph_count == 1
+        with pytest.raises(AssertionError, match="positive, please"):
+            f(-X)
+
+    def test_an_index_inside_a_loop(self) -> None:
+        indices, x = pt.lvector("indices"), pt.dvector("x")
+        loop = scan(lambda i, a: a[i], sequences=[indices], non_sequences=[x])
+        f = check_against_python([indices, x], loop, (np.array([0, -1, 5]), X))
+        with pytest.raises(IndexError):
+            f(np.array([0, 6]), X)
+
+    @pytest.mark.parametrize("index", [[0, 6], [-7]])
+    def test_indices(self, index: list[int]) -> None:
+        indices, x = pt.lvector("indices"), pt.dvector("x")
+        for output in (x[indices], x[indices].set(0.0), x[indices].inc(1.0)):
+            f = check_against_python([indices, x], output, (np.array([0, -6, 5]), X))
+            with pytest.raises(IndexError):
+                f(np.array(index), X)
+
+
+INDEXING = {
+    "set_block": lambda m, n: m[1:, :2].set(0.5),
+    "add_to_block": lambda m, n: m[:2, 1:3].inc(m[1:, :2]),
+    "set_reversed": lambda m, n: m[::-1].set(m),
+    "add_to_reversed": lambda m, n: m[::-1, ::-1].inc(m[::-1]),
+    "set_row": lambda m, n: m[n].set(m[0] * 2),
+    "add_to_element": lambda m, n: m[n, -1].inc(2.5),
+    "set_row_from_end": lambda m, n: m[-n].set(0.0),
+    "set_with_gaps": lambda m, n: m[::2, 1::2].set(7.0),
+    "add_to_nothing": lambda m, n: m[5:].inc(1.0),
+    "broadcast": lambda m, n: m[1:].set(m[0]),
+    "repeated_index": lambda m, n: m[pt.stack([n, n, 0])].inc(1.0),
+    "repeated_index_once": lambda m, n: pt.inc_subtensor(
+        m[pt.stack([n, n, 0])], 1.0, ignore_duplicates=True
+    ),
+    "index_and_slice": lambda m, n: m[pt.stack([n, 0]), :n],
+    "mask_of_shapes": lambda m, n: m[pt.tri(m.shape[0], m.shape[1], dtype="bool")],
+}
+
+
+@pytest.mark.parametrize("name", INDEXING)
+def test_indexing(name: str) -> None:
+    m, n = pt.dmatrix("m"), pt.lscalar("n")
+    f = check_against_python([m, n], INDEXING[name](m, n), (M, 1), (M, 2))
+    assert f.explain().graph_count == 1
+
+
+class TestConstants:
+    def test_small_ones_are_inlined_and_large_ones_passed(self) -> None:
+        x = pt.dvector("x")
+        small, large = np.arange(6.0), np.arange(6_000.0)
+        f = pytensor.function([x], [x + small, x.sum() + large], mode="JAXSELECTIVE")
+        [region] = f.plan.regions
+        assert len(region.arguments) == 2
+        np.testing.assert_allclose(f(X)[1], X.sum() + large)
+
+    def test_large_ones_are_not_in_the_compiled_code(self) -> None:
+        x = pt.dscalar("x")
+        f = pytensor.function([x], x + np.arange(50_000.0), mode="JAXSELECTIVE")
+        [step] = f.vm.compiled._lowered.functions
+        places = f.plan.regions[0].arguments
+        values = [np.float64(1.0) if k in f.plan.inputs else np.arange(50_000.0) for k in places]
+        text = jax.jit(step, static_argnums=0).lower((), *values).as_text()
+        assert len(text) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("dtype", "graph"),
+    [
+        ("float32", lambda x: x * 2),
+        ("float32", lambda x: x.mean()),
+        ("float32", lambda x: x / x.shape[0]),
+        ("float32", lambda x: pt.switch(x > 1, x, pt.constant(np.float32(0.0)))),
+        ("int8", lambda x: x + np.int8(1)),
+        ("int8", lambda x: x.sum()),
+        ("int32", lambda x: x.argmax()),
+        ("int64", lambda x: x + 2**40),
+        ("uint8", lambda x: -x),
+        ("bool", lambda x: x + x),
+        ("bool", lambda x: ~x),
+        ("complex128", lambda x: x.real + pt.abs(x)),
+    ],
+)
+@pytest.mark.parametrize("floatX", ["float64", "float32"])
+def test_dtypes_are_as_declared(dtype: str, graph: Any, floatX: str) -> None:
+    with pytensor.config.change_flags(floatX=floatX):
+        x = pt.vector("x", dtype=dtype)
+        output = graph(x)
+    check_against_python([x], output, (np.array([0, 1, 3], dtype=dtype),))

@@ -1,0 +1,93 @@
+"""The names that users import, and what importing them does."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import pytensor_jaxlink
+
+NAMES = {
+    "Explanation",
+    "JAXFunction",
+    "JAXLinkError",
+    "JAXLinkWarning",
+    "JAXLinker",
+    "NotJittableError",
+    "UntranspilableOpError",
+    "explain",
+    "static_inputs",
+}
+
+
+def public_names() -> set[str]:
+    return {
+        name
+        for name, value in vars(pytensor_jaxlink).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+
+
+def test_the_list_is_complete() -> None:
+    assert public_names() == NAMES
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_name_is_documented(name: str) -> None:
+    found = getattr(pytensor_jaxlink, name)
+    assert inspect.getdoc(found)
+    if inspect.isclass(found):
+        for attribute, value in vars(found).items():
+            if not attribute.startswith("_") and (callable(value) or isinstance(value, property)):
+                assert inspect.getdoc(value), f"{name}.{attribute}"
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_importing_imports_no_jax() -> None:
+    assert run("import pytensor_jaxlink, sys; print('jax' in sys.modules)") == "False\n"
+
+
+OTHER_MODES = """
+{first}
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np, pytensor, pytensor.tensor as pt
+x, n = pt.dvector("x"), pt.lscalar("n")
+for mode in ("JAX", "FAST_COMPILE", "NUMBA"):
+    for output in (pt.exp(x).sum() * n, x[:n], pt.unique(x), pt.nonzero(x)[0]):
+        try:
+            f = pytensor.function([x, n], output, mode=mode, on_unused_input="ignore")
+            print(type(f).__name__, type(f.maker).__name__, f(np.arange(4.0), 2))
+        except Exception as error:
+            print(type(error).__name__, str(error).splitlines()[0])
+import jax
+print(jax.config.jax_enable_x64, type(pytensor.compile.mode.get_mode("JAX").linker))
+"""
+
+
+def test_other_modes_are_as_they_were() -> None:
+    with_us, without = (
+        run(OTHER_MODES.format(first=first)) for first in ("import pytensor_jaxlink", "")
+    )
+    assert with_us == without
+    assert "JAXFunction" not in with_us
+
+
+def test_float32_without_64_bit_types() -> None:
+    code = """
+import os
+os.environ["PYTENSOR_FLAGS"] = "floatX=float32,cxx="
+import numpy as np, pytensor, pytensor.tensor as pt, pytensor_jaxlink, jax
+x, n = pt.vector("x"), pt.lscalar("n")
+f = pytensor.function([x, n], [x[:n] * 2, x.argmax(), n * 2**40], mode="JAXSELECTIVE")
+print(*[str(value.dtype) for value in f(np.ones(3, "float32"), 2)], jax.config.jax_enable_x64)
+print(int(f(np.ones(3, "float32"), 2)[2]) == 2**41, f.stats.rescues)
+"""
+    assert run(code) == "float32 int64 int64 False\nTrue 0\n"
