@@ -39,7 +39,7 @@ class Obstacle:
     remedy: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """Answers to all the questions about one node, as variable numbers.
 
@@ -65,6 +65,10 @@ class NodeFacts:
     obstacle: Obstacle | None
     foldable: bool
     inner: InnerAnalysis | None = None
+
+
+# Almost every node: one object for all of them.
+_PLAIN = NodeFacts((), (), (), obstacle=None, foldable=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,15 +148,14 @@ def _describe_node(
             for number in inner.demanded
             if (position := inner_graph.outer_position[number]) is not None
         )
-    return NodeFacts(
-        tuple(sorted(sizes)),
-        tuple(inputs[position] for position in data_inputs(apply.op, apply)),
-        tuple(inputs[position] for position in shape_inputs(apply.op, apply)),
-        obstacle,
-        not isinstance(apply.op, RandomVariable)
-        and (obstacle is None or obstacle.kind is not ObstacleKind.UNTRANSPILABLE),
-        inner,
+    data = tuple(inputs[position] for position in data_inputs(apply.op, apply))
+    by_shape = tuple(inputs[position] for position in shape_inputs(apply.op, apply))
+    foldable = not isinstance(apply.op, RandomVariable) and (
+        obstacle is None or obstacle.kind is not ObstacleKind.UNTRANSPILABLE
     )
+    if foldable and not (sizes or data or by_shape or obstacle or inner):
+        return _PLAIN
+    return NodeFacts(tuple(sorted(sizes)), data, by_shape, obstacle, foldable, inner)
 
 
 def _analyse_inner(

@@ -17,6 +17,7 @@ _LIBRARY_FOLDERS = tuple(
         os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
     )
 )
+_INSTALLED = f"{os.sep}site-packages{os.sep}"
 # How far from a node the search for a line goes: rewriting leaves new nodes without a trace, but
 # their neighbours usually have one.
 _SEARCH_LIMIT = 200
@@ -30,11 +31,18 @@ def _frames(variable: Variable) -> Iterator[tuple[str, int]]:
 
 
 def _own_location(node: Apply) -> str | None:
-    for output in node.outputs:
-        for filename, line in _frames(output):
-            if not os.path.abspath(filename).startswith(_LIBRARY_FOLDERS):
-                return f"{filename}:{line}"
-    return None
+    """The innermost line outside of PyTensor and of us, outside of installed packages if it can be.
+
+    A model written with PyMC was not written in PyMC's files.
+    """
+    frames = [
+        (filename, line)
+        for output in node.outputs
+        for filename, line in _frames(output)
+        if not os.path.abspath(filename).startswith(_LIBRARY_FOLDERS)
+    ]
+    frames.sort(key=lambda frame: _INSTALLED in frame[0])  # stable: innermost first in each part
+    return f"{frames[0][0]}:{frames[0][1]}" if frames else None
 
 
 def user_location(view: GraphView, node: int) -> str:

@@ -10,7 +10,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.printing import pp
 
-_LONGEST_EXPRESSION = 40
+_LARGEST_EXPRESSION, _LONGEST_EXPRESSION = 12, 40  # in variables, in characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +97,12 @@ class GraphView:
 
     def expression_of(self, variable: int) -> str:
         """A short expression for a size, such as ``(n // 2)``, or its name where that is long."""
+        queue = [variable]  # printing repeats what is shared, so its cost is bounded beforehand
+        for current in queue:
+            if self.producer[current] >= 0:
+                queue += self.node_inputs[self.producer[current]]
+            if len(queue) > _LARGEST_EXPRESSION:
+                return self.name_of(variable)
         text = pp(self.variables[variable])
         return text if len(text) <= _LONGEST_EXPRESSION else self.name_of(variable)
 

@@ -11,7 +11,7 @@ from typing import Any
 from pytensor_jaxlink.analysis import ObstacleKind
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.partition import Break as Cut
-from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.plan import HostStep, Plan, Region, Step
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Explanation:
     regions: tuple[RegionSummary, ...]
     breaks: tuple[Break, ...]
     static_inputs: tuple[str, ...]
-    plan: str
+    plan: Plan
     learned: tuple[str, ...] = ()
 
     @property
@@ -84,6 +84,7 @@ class Explanation:
             "graph_count": self.graph_count,
             "graph_break_count": self.graph_break_count,
             **asdict(self),
+            "plan": str(self.plan),
         }
 
     def __str__(self) -> str:
@@ -123,15 +124,39 @@ class Explanation:
         )
         title = html.escape(str(self).splitlines()[0])
         table = f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
-        return f"<p><b>{title}</b></p>{table}<pre>{html.escape(self.plan)}</pre>"
+        return f"<p><b>{title}</b></p>{table}<pre>{html.escape(str(self.plan))}</pre>"
 
     def to_dot(self) -> str:
-        """The stages as a Graphviz digraph: regions as boxes, host steps between them."""
-        nodes = [line for line in self.plan.splitlines() if line.strip()]
-        lines = ["digraph plan {", "  node [shape=box, fontname=monospace];"]
-        lines += [f"  n{k} [label={json.dumps(text)}];" for k, text in enumerate(nodes)]
-        lines += [f"  n{k} -> n{k + 1};" for k in range(len(nodes) - 1)]
+        """The plan as a Graphviz digraph: regions as boxes, what runs on the host as ellipses.
+
+        An arrow is a value, under its name.
+        """
+        plan, source = self.plan, dict.fromkeys(self.plan.inputs, "inputs")
+        lines = ["digraph plan {", "  inputs [shape=plain];", "  outputs [shape=plain];"]
+        for position, step in enumerate(plan.steps):
+            shape = "box" if isinstance(step, Region) else "ellipse"
+            lines.append(f"  s{position} [shape={shape}, label={json.dumps(_title(step))}];")
+            lines += self._arrows(source, step.reads, f"s{position}")
+            source.update(dict.fromkeys(step.writes, f"s{position}"))
+        lines += self._arrows(source, plan.outputs, "outputs")
         return "\n".join([*lines, "}"])
+
+    def _arrows(self, source: dict[int, str], values: tuple[int, ...], target: str) -> list[str]:
+        return [
+            f"  {source[value]} -> {target} [label={json.dumps(self.plan.names[value])}];"
+            for value in values
+            if value in source
+        ]
+
+
+def _title(step: Step) -> str:
+    match step:
+        case Region():
+            return f"region {step.index}\n{_count(len(step.operations), 'operation')}"
+        case HostStep():
+            return step.operation
+        case _:
+            return "fetch"
 
 
 def _count(number: int, noun: str) -> str:
@@ -153,7 +178,7 @@ def explain_plan(
         ),
         tuple(describe_break(view, cut) for cut in cuts),
         tuple(plan.names[number] for number in static_inputs),
-        str(plan),
+        plan,
         tuple(learned),
     )
 

@@ -65,7 +65,8 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _to_jax(value: Any) -> Any:
+    # A copy: the value may be a view of what the user gave or what a shared variable holds.
     if jax.config.jax_enable_x64:
-        return jnp.asarray(value)
+        return jnp.array(value)
     with jax.enable_x64(True):
-        return jnp.asarray(value)
+        return jnp.array(value)

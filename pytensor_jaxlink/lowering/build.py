@@ -51,14 +51,14 @@ def lower(
             step, program = _region(view, facts, region, index, builder)
             steps.append(step)
             functions.append(program)
-    used = {number for step in steps for number in _reads(step)} | set(view.outputs)
+    used = {number for step in steps for number in step.reads} | set(view.outputs)
     constants = {number: data for number, data in view.constants.items() if number in used}
     plan = Plan(
         view.inputs,
         view.outputs,
         tuple(constants),
         tuple(steps),
-        tuple(view.name_of(number) for number in range(len(view.variables))),
+        _names(view, steps),
         frozenset(
             number
             for number, variable in enumerate(view.variables)
@@ -69,8 +69,14 @@ def lower(
     return Lowered(plan, tuple(functions), constants)
 
 
-def _reads(step: Step) -> tuple[int, ...]:
-    return (step.value,) if isinstance(step, Fetch) else step.arguments
+def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
+    """The names of the values that the steps exchange; nobody asks for those of others."""
+    exchanged = {*view.inputs, *view.outputs}
+    for step in steps:
+        exchanged.update(step.reads, step.writes)
+    return tuple(
+        view.name_of(number) if number in exchanged else "" for number in range(len(view.variables))
+    )
 
 
 def _host_steps(view: GraphView, slot: SlotDraft) -> list[tuple[Step, Any]]:

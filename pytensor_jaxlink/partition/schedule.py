@@ -47,7 +47,7 @@ class Source(Enum):
     STEP = "the result of a host step"
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Knowledge:
     """When one variable can be had, in stages (`NEVER`: it cannot).
 
@@ -116,7 +116,8 @@ class _Scheduler:
         self, view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]
     ) -> None:
         self.view, self.facts, self.times = view, facts, times
-        self.knowledge = [Knowledge() for _ in view.variables]
+        self.knowledge = [Knowledge()] * len(view.variables)
+        self._arrays: dict[int, Knowledge] = {}
         self.placement: list[Placement] = []
         self.stage: list[int] = []
         self.obstacles: list[Obstacle | None] = []
@@ -259,6 +260,10 @@ class _Scheduler:
             # Arrays are JAX's to compute; only what follows from sizes alone is NumPy's.
             if self.times[number] is BindingTime.DEVICE:
                 host_stage, host_fetches = NEVER, _NONE
+            if host_stage == fold_stage == as_data == NEVER:
+                # Almost every variable: one object for all of them, which the garbage collector
+                # of a large graph notices.
+                return self._arrays.setdefault(stage, Knowledge(stage))
             source = Source.FOLDED if host_stage < NEVER else Source.NOWHERE
             return Knowledge(
                 stage, host_stage, fold_stage, as_data, source, host_fetches, fold_stage

@@ -29,6 +29,16 @@ class Region:
     results: tuple[int, ...]
     operations: tuple[str, ...]
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """All values it needs."""
+        return (*self.static, *self.arguments)
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """All values it computes."""
+        return self.results
+
 
 @dataclass(frozen=True)
 class HostStep:
@@ -42,12 +52,32 @@ class HostStep:
     results: tuple[int, ...]
     folded: bool
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """All values it needs."""
+        return self.arguments
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """All values it computes."""
+        return self.results
+
 
 @dataclass(frozen=True)
 class Fetch:
     """One value that a region computed, copied to the host because JAX must know it."""
 
     value: int
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The value."""
+        return (self.value,)
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """The value, on the host."""
+        return (self.value,)
 
 
 Step = Region | HostStep | Fetch

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, NotJittableError
-from pytensor_jaxlink.generators import generator_of_key, key_of_generator
+from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.stats import Stats
 
 Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
@@ -209,8 +210,7 @@ class Executor:
                     [_hashable(self._host_value(number, arrays, host)) for number in selecting]
                 )
             for number in keyed:
-                if _is_generator(arrays[number]):
-                    arrays[number] = key_of_generator(arrays[number])
+                arrays[number] = as_key(arrays[number])
             arguments = [arrays[number] for number in numbers]
             stats.region_calls[index] += 1
             for argument in arguments:
@@ -233,7 +233,7 @@ class Executor:
 
     def _to_host(self, number: int, value: Any) -> Any:
         if number in self.plan.generators:
-            return value if _is_generator(value) else generator_of_key(value)
+            return value if _is_generator(value) else generator_of_key(as_key(value))
         if isinstance(value, jax.core.Tracer):
             raise NotJittableError(self._not_static(number))
         if isinstance(value, jax.Array):

@@ -36,6 +36,15 @@ def test_sizes_are_shown_as_expressions() -> None:
     assert view.expression_of(view.outputs[0]) == "(n // 2)"
 
 
+def test_large_expressions_are_named_not_printed() -> None:
+    x = pt.dvector("x")
+    value = x
+    for _ in range(3_000):
+        value = value + value  # as text, longer than the universe
+    view = view_of(x, value.argmax())
+    assert view.expression_of(view.outputs[0]) == "argmax"
+
+
 def here() -> int:
     import inspect
 

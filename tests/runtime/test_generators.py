@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -48,6 +49,19 @@ def test_updates_advance_and_setting_reseeds() -> None:
     rng.set_value(np.random.default_rng(1))
     np.testing.assert_array_equal(f(), first)
     np.testing.assert_array_equal(f(), second)
+
+
+def test_the_pure_function_takes_generators_and_keys_under_jit() -> None:
+    rng = pytensor.shared(np.random.default_rng(1), "rng")
+    f, _ = draws_of(rng)
+    value = rng.get_value()
+    key = key_of_generator(value)
+    expected = np.asarray(f())
+    jitted = jax.jit(f.jax_fn)
+    for form in (value, key, jax.random.wrap_key_data(key), {"jax_state": key}):
+        draw, following = jitted(form)
+        np.testing.assert_array_equal(draw, expected)
+        np.testing.assert_array_equal(following, key_of_generator(rng.get_value()))
 
 
 def test_functions_that_share_a_generator_do_not_repeat_each_other() -> None:

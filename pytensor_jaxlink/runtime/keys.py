@@ -1,0 +1,46 @@
+"""Generators as arguments of functions that JAX traces.
+
+A NumPy generator in a pytree becomes its key, so that ``jax.jit(f.jax_fn)(x, *shared_values)``
+takes the value of a shared generator like that of any other shared variable.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.generators import generator_of_key, key_of_generator
+
+
+def as_key(value: Any) -> Any:
+    """A generator in any of its forms as a key of two 32-bit words.
+
+    The forms: a NumPy generator, a key of `jax.random.key` or its data, and the dictionary that
+    PyTensor's JAX mode makes of a generator.
+    """
+    if isinstance(value, np.random.Generator):
+        return key_of_generator(value)
+    if isinstance(value, dict):
+        return value["jax_state"]
+    if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return jax.random.key_data(value)
+    return value
+
+
+def _flatten(generator: np.random.Generator) -> tuple[tuple[Any], None]:
+    return (key_of_generator(generator),), None
+
+
+def _unflatten(_: None, children: Any) -> Any:
+    [key] = children
+    concrete = isinstance(key, np.ndarray) or (
+        isinstance(key, jax.Array) and not isinstance(key, jax.core.Tracer)
+    )
+    return generator_of_key(key) if concrete else key
+
+
+with suppress(ValueError):  # somebody has registered generators before us: theirs stays
+    jax.tree_util.register_pytree_node(np.random.Generator, _flatten, _unflatten)
