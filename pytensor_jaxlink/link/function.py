@@ -6,10 +6,12 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pytensor.compile.executor import Function
 from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
+from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.linker import JAXLinker
@@ -44,6 +46,51 @@ class JAXFunction(Function):
     >>> jax.jit(f.jax_fn, static_argnums=f.static_argnums)(np.arange(6.0), 3)
     [Array([6., 9.], dtype=float64)]
     """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        explicit = [spec for spec in self.maker.inputs if not spec.implicit]
+        # Inputs that the user gives come first, and none has a default or an update of its own.
+        self._has_short_way = all(
+            container.required and spec.update is None
+            for spec, container in zip(explicit, self.input_storage, strict=False)
+        )
+        self._shared_cells = [
+            container.storage for container in self.input_storage[len(explicit) :]
+        ]
+        self._fitters = [_fitter(container) for container in self.input_storage[: len(explicit)]]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate the function; see `pytensor.compile.executor.Function.__call__`.
+
+        Positional arguments that fit their type as they are, NumPy or JAX arrays, go to the device
+        without passing PyTensor's filter and its storage; a `jax.Array` never visits the host.  A
+        function without updates may so be called from many threads.  All other calls, and all
+        errors, take PyTensor's way.
+        """
+        if kwargs or self.profile or not self._has_short_way or len(args) != len(self._fitters):
+            return super().__call__(*args, **kwargs)
+        values: list[Any] = list(args)
+        if not self.trust_input:
+            for position, fitter in enumerate(self._fitters):
+                if not fitter(values[position]):
+                    container = self.input_storage[position]
+                    try:
+                        values[position] = container.type.filter(
+                            values[position],
+                            strict=container.strict,
+                            allow_downcast=container.allow_downcast,
+                        )
+                    except Exception:  # PyTensor's way raises it again, and says where
+                        return super().__call__(*args)
+        values += [cell[0] for cell in self._shared_cells]
+        outputs = self.vm.run(values)
+        updates: Any = self._update_input_storage
+        for position, container in updates:
+            container.storage[0] = outputs[position]
+        if self.unpack_single:
+            return outputs[0]
+        return None if self.return_none else outputs[: self._n_returned_outputs]
 
     @property
     def _compiled(self) -> CompiledGraph:
@@ -102,6 +149,29 @@ class JAXFunction(Function):
             _memoize(container, memo)
         rebuild, parts = self.__reduce__()
         return rebuild(*deepcopy(parts, memo))
+
+
+def _fitter(container: Container) -> Callable[[Any], bool]:
+    """Whether a value needs no conversion to be what the type of a container declares."""
+    from pytensor_jaxlink.link.virtual_machine import JAX_ARRAY
+
+    kind = container.type
+    if not isinstance(kind, DenseTensorType):
+        return lambda value: False
+    dtype, ndim = np.dtype(kind.dtype), kind.ndim
+    fixed = [(axis, length) for axis, length in enumerate(kind.shape) if length is not None]
+
+    def fits(value: Any) -> bool:
+        if type(value) is np.ndarray:
+            if not value.flags.aligned:
+                return False
+        elif type(value) is not JAX_ARRAY:
+            return False
+        if value.dtype != dtype or value.ndim != ndim:
+            return False
+        return not fixed or all(value.shape[axis] == length for axis, length in fixed)
+
+    return fits
 
 
 def _memoize(container: Container, memo: dict[int, Any]) -> None:

@@ -14,7 +14,7 @@ from pytensor.tensor.type import DenseTensorType
 from pytensor_jaxlink.link.compiler import CompiledGraph
 
 # The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
-_JAX_ARRAY = type(jnp.zeros(()))
+JAX_ARRAY: type = type(jnp.zeros(()))
 
 
 class VirtualMachine:
@@ -47,16 +47,20 @@ class VirtualMachine:
 
     def __call__(self) -> list[Any]:
         """Run the function on what its input cells hold.  Returns outputs and updates."""
-        outputs = self.compiled.executor([cell[0] for cell in self._input_cells])
-        # A hot loop: almost always every output is a JAX array already.
-        for position, cell in enumerate(self._output_cells):
-            value = outputs[position]
-            if self._arrays[position] and (self._as_numpy or not isinstance(value, _JAX_ARRAY)):
-                value = _to_numpy(value) if self._as_numpy else _to_jax(value)
-                if self._as_numpy and self._scalars[position]:
-                    value = value[()]
-                outputs[position] = value
+        outputs = self.run([cell[0] for cell in self._input_cells])
+        for cell, value in zip(self._output_cells, outputs, strict=True):
             cell[0] = value
+        return outputs
+
+    def run(self, values: list[Any]) -> list[Any]:
+        """Run the function on the values of its inputs, without touching any cell."""
+        outputs = self.compiled.executor(values)
+        # A hot loop: almost always every output is a JAX array already.
+        for position, value in enumerate(outputs):
+            if self._arrays[position] and (self._as_numpy or type(value) is not JAX_ARRAY):
+                converted = _to_numpy(value) if self._as_numpy else _to_jax(value)
+                scalar = self._as_numpy and self._scalars[position]
+                outputs[position] = converted[()] if scalar else converted
         return outputs
 
 

@@ -25,7 +25,7 @@ from pytensor.tensor.subtensor import (
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.lowering.values import canonical_dtype
+from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
 
 
 def _is_mask(index: Any) -> bool:
@@ -87,10 +87,12 @@ def _last_write_wins(node: Apply) -> JaxFunction:
 def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFunction:
     entries = node.op.idx_list
     once = getattr(node.op, "ignore_duplicates", False) and not node.op.set_instead_of_inc
-    function = _last_write_wins(node) if once else upstream_rule(node)
+    positions = range(first_index, len(node.inputs))
+    function = _last_write_wins(node) if once else upstream_rule(node, positions)
 
     def index(array: Any, *rest: Any) -> Any:
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
+        array = as_jax(array)
         if context.checks:
             for position, length in _indexed_axes(np.shape(array), entries, indices):
                 _check_range(position, length)
@@ -129,7 +131,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         if context.checks:
             for position, length in _indexed_axes(np.shape(array), op.idx_list, indices):
                 _check_range(position, length)
-        return block.update(array, values, add=not op.set_instead_of_inc)
+        return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return increment
 

@@ -7,11 +7,12 @@ what has to stay concrete never touches JAX.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
@@ -41,19 +42,29 @@ class Instruction:
 
 
 class Program:
-    """The instructions of one region, in order, with the roles of its values."""
+    """The instructions of one region, in order, with the roles of its values.
+
+    The instructions are made when they are first needed: while JAX traces.
+    """
 
     def __init__(
         self,
         view: GraphView,
-        instructions: Sequence[Instruction],
+        make_instructions: Callable[[], Sequence[Instruction]],
         static: Sequence[int],
         arguments: Sequence[int],
         results: Sequence[int],
     ) -> None:
         self.view = view
-        self.instructions = tuple(instructions)
+        self._make_instructions = make_instructions
         self.static, self.arguments, self.results = static, arguments, results
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The instructions, in topological order."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
+            return tuple(self._make_instructions())
 
     def __call__(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:
         """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,)."""
@@ -109,9 +120,6 @@ class Program:
             value = traced[number] = self._known(number, known)
         if isinstance(value, np.random.Generator):
             value = traced[number] = key_of_generator(value)
-        if isinstance(value, np.ndarray | np.generic):
-            # Rules call methods of JAX arrays; and the constant is converted once.
-            value = traced[number] = jnp.asarray(value)
         return value
 
     def _result(self, number: int, known: dict[int, Any], traced: dict[int, Any]) -> Any:
@@ -143,8 +151,13 @@ class ProgramBuilder:
         results: Sequence[int],
     ) -> Program:
         """The program of one region of the partition."""
-        instructions = self._instructions(draft.traced, draft.folded)
-        return Program(self.view, instructions, static, arguments, results)
+        return Program(
+            self.view,
+            lambda: self._instructions(draft.traced, draft.folded),
+            static,
+            arguments,
+            results,
+        )
 
     def _instructions(self, traced: Collection[int], folded: Collection[int]) -> list[Instruction]:
         instructions = []
@@ -179,7 +192,14 @@ class ProgramBuilder:
     def rule(self, node: int) -> JaxFunction:
         """The JAX function of a node."""
         if node not in self._functions:
-            context = Context(self.checks, self.facts[node].inner, self.lower_inner)
+            facts = self.facts[node]
+            demanded = {*facts.sizes, *facts.data}
+            known = frozenset(
+                position
+                for position, number in enumerate(self.view.node_inputs[node])
+                if number in demanded
+            )
+            context = Context(known, self.checks, facts.inner, self.lower_inner)
             self._functions[node] = self.rules.function(self.view.nodes[node], context)
         return self._functions[node]
 
@@ -197,8 +217,9 @@ class ProgramBuilder:
         view, facts = self.view, self.facts
         early = early_variables(view, facts, inner.times)
         folded = {view.producer[number] for number in early} - {-1}
-        instructions = self._instructions(_live_nodes(view, facts), folded)
-        return _inner_function(Program(view, instructions, (), (), ()), inner)
+        live = _live_nodes(view, facts)
+        program = Program(view, lambda: self._instructions(live, folded), (), (), ())
+        return _inner_function(program, inner)
 
 
 def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:

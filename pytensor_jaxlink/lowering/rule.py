@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -15,11 +15,12 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
-from pytensor_jaxlink.lowering.values import has_jax_values
+from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
 from pytensor_jaxlink.ops import InnerGraph, data_inputs, inner_graph, static_inputs
 
 JaxFunction = Callable[..., Any]
@@ -31,6 +32,8 @@ class Context:
 
     Attributes
     ----------
+    known
+        The positions of the inputs that come as NumPy values, because the node demands them.
     checks
         Whether conditions of the graph are computed and looked at, or dropped.
     inner
@@ -40,6 +43,7 @@ class Context:
         must be given as NumPy values.
     """
 
+    known: frozenset[int]
     checks: bool
     inner: InnerAnalysis | None
     lower_inner: Callable[[InnerAnalysis], JaxFunction]
@@ -55,9 +59,19 @@ def jax_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
     return upstream_rule(node)
 
 
-def upstream_rule(node: Apply) -> JaxFunction:
-    """PyTensor's rule for a node."""
-    return jax_funcify(node.op, node=node)
+def upstream_rule(node: Apply, known: Collection[int] = ()) -> JaxFunction:
+    """PyTensor's rule for a node; all its inputs but the ``known`` ones come as JAX arrays."""
+    function = jax_funcify(node.op, node=node)
+
+    def with_arrays(*values: Any) -> Any:
+        return function(
+            *(
+                value if position in known else as_jax(value)
+                for position, value in enumerate(values)
+            )
+        )
+
+    return with_arrays
 
 
 def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
@@ -72,7 +86,7 @@ def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
         for position in positions:
             inputs[position] = _literal(inputs[position], values[position])
         literal_node = node.op.make_node(*inputs)
-        return upstream_rule(literal_node)(*values)
+        return upstream_rule(literal_node, positions)(*values)
 
     return function
 
@@ -86,34 +100,33 @@ def _literal(variable: Any, value: Any) -> Constant:
 
 
 class Rules:
-    """Looks up the rules of the nodes of one function, each once.
+    """Finds the rules of the nodes of one function.
 
     Methods may be passed as the questions that the analyses ask.
     """
 
     def __init__(self) -> None:
         self._own: dict[type[Op], bool] = {}
-        self._upstream: dict[Apply, JaxFunction] = {}
         self._obstacles: dict[Apply, Obstacle | None] = {}
+        self._scalar_reasons: dict[tuple[Op, int], str | None] = {}
 
     def has_own(self, op: Op) -> bool:
         """Whether our rule is at least as specific to the class of ``op`` as PyTensor's."""
         kind = type(op)
         if kind not in self._own:
+            classes = kind.__mro__[:-1]
             own, upstream = (
-                next(
-                    (k for k, c in enumerate(kind.__mro__[:-1]) if c in registry), len(kind.__mro__)
-                )
+                next((k for k, c in enumerate(classes) if c in registry), len(classes))
                 for registry in (jax_rule.registry, jax_funcify.registry)
             )
-            self._own[kind] = own < len(kind.__mro__) and own <= upstream
+            self._own[kind] = own < len(classes) and own <= upstream
         return self._own[kind]
 
     def function(self, node: Apply, context: Context) -> JaxFunction:
         """The JAX function that runs ``node``, which has been found transpilable."""
         if self.has_own(node.op):
             return jax_rule(node.op, node, context)
-        return self._upstream[node]
+        return upstream_rule(node, context.known)
 
     def inner_graph(self, node: Apply) -> InnerGraph | None:
         """The inner graph of a node that one of our rules lowers."""
@@ -122,38 +135,47 @@ class Rules:
     def obstacle(self, node: Apply) -> Obstacle | None:
         """The obstacle that a node without a JAX implementation meets, or None."""
         if node not in self._obstacles:
-            self._obstacles[node] = self._find_obstacle(node)
+            reason = self._reason(node)
+            self._obstacles[node] = None if reason is None else _untranspilable(node, reason)
         return self._obstacles[node]
 
-    def _find_obstacle(self, node: Apply) -> Obstacle | None:
+    def _reason(self, node: Apply) -> str | None:
         for variable in (*node.inputs, *node.outputs):
             if not has_jax_values(variable.type):
-                return _untranspilable(node, f"values of {variable.type} have no JAX counterpart")
-        if isinstance(node.op, Blockwise):
-            core = core_node(node)
-            if static_inputs(core.op, core) or data_inputs(core.op, core):
-                return _untranspilable(node, f"{core.op} needs sizes for each batch element")
-        if self.has_own(node.op):
-            return None if _can_run(node) else _untranspilable(node, "JAX has no such operation")
-        try:
-            self._upstream[node] = upstream_rule(node)
-        except Exception as error:  # rules say in many ways that they do not apply
-            first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-            return _untranspilable(node, first_line)
-        return None
+                return f"values of {variable.type} have no JAX counterpart"
+        return self._reason_of_op(node)
+
+    def _reason_of_op(self, node: Apply) -> str | None:
+        match node.op:
+            case Elemwise():
+                return self._reason_of_scalar_op(node)
+            case Scan():
+                return "its number of steps depends on data" if node.op.info.as_while else None
+            case RandomVariable():
+                return _failure(lambda: jax_sample_fn(node.op, node=node))
+            case Blockwise():
+                core = core_node(node)
+                if static_inputs(core.op, core) or data_inputs(core.op, core):
+                    return f"{core.op} needs sizes for each batch element"
+        if self.has_own(node.op) and not isinstance(node.op, CAReduce):
+            return None
+        return _failure(lambda: jax_funcify(node.op, node=node))
+
+    def _reason_of_scalar_op(self, node: Apply) -> str | None:
+        """The same for all nodes of one Elemwise Op, of which graphs have thousands."""
+        key = node.op, len(node.inputs)
+        if key not in self._scalar_reasons:
+            self._scalar_reasons[key] = _failure(lambda: jax_funcify(node.op, node=node))
+        return self._scalar_reasons[key]
 
 
-def _can_run(node: Apply) -> bool:
-    """Whether our rule for the node applies: not to every sampler, and not to every loop."""
-    if isinstance(node.op, Scan):
-        return not node.op.info.as_while
-    if not isinstance(node.op, RandomVariable):
-        return True
+def _failure(find_rule: Callable[[], Any]) -> str | None:
+    """What a rule says where it does not apply.  Rules say it in many ways."""
     try:
-        jax_sample_fn(node.op, node=node)
-    except NotImplementedError:
-        return False
-    return True
+        find_rule()
+    except Exception as error:
+        return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return None
 
 
 def _untranspilable(node: Apply, reason: str) -> Obstacle:

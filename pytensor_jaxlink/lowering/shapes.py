@@ -29,7 +29,7 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
-from pytensor_jaxlink.lowering.values import canonical_dtype
+from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
 
 
 def _ints(values: Any) -> tuple[int, ...]:
@@ -173,6 +173,7 @@ def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(UnravelIndex)
 def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFunction:
     def unravel_index(indices: Any, dims: Any) -> Any:
+        indices = as_jax(indices)
         lengths = _ints(dims)
         if context.checks:
             require((indices >= 0) & (indices < int(np.prod(lengths))))
@@ -189,7 +190,7 @@ def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFuncti
         if array.ndim > 2 and len(set(array.shape)) != 1:
             raise ValueError("All dimensions of input must be of equal length")
         along = jnp.arange(min(array.shape))
-        return array.at[(along,) * array.ndim].set(value)
+        return as_jax(array).at[(along,) * array.ndim].set(value)
 
     return fill_diagonal
 

@@ -64,6 +64,11 @@ def as_known(value: Any, kind: Type) -> Any:
     return array if isinstance(kind, DenseTensorType) else array[()]
 
 
+def as_jax(value: Any) -> Any:
+    """A NumPy value as a JAX array: rules that are not ours call the methods of one."""
+    return jnp.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
 def as_declared(value: Any, kind: Type) -> Any:
     """A traced (or constant) value with exactly the dtype that the graph declares.
 

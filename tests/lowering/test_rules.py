@@ -216,3 +216,16 @@ def test_dtypes_are_as_declared(dtype: str, graph: Any, floatX: str) -> None:
         x = pt.vector("x", dtype=dtype)
         output = graph(x)
     check_against_python([x], output, (np.array([0, 1, 3], dtype=dtype),))
+
+
+def test_an_elementwise_op_without_a_jax_rule_is_a_host_step() -> None:
+    from pytensor.scalar.basic import UnaryScalarOp, upgrade_to_float
+    from pytensor.tensor.elemwise import Elemwise
+
+    class Strange(UnaryScalarOp):
+        def impl(self, value: float) -> float:
+            return value + 1
+
+    x = pt.dvector("x")
+    f = check_against_python([x], Elemwise(Strange(upgrade_to_float, name="strange"))(x) * 2, (X,))
+    assert f.explain().graph_break_count == 1
