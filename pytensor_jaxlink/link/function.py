@@ -72,17 +72,10 @@ class JAXFunction(Function):
             return super().__call__(*args, **kwargs)
         values: list[Any] = list(args)
         if not self.trust_input:
-            for position, fitter in enumerate(self._fitters):
-                if not fitter(values[position]):
-                    container = self.input_storage[position]
-                    try:
-                        values[position] = container.type.filter(
-                            values[position],
-                            strict=container.strict,
-                            allow_downcast=container.allow_downcast,
-                        )
-                    except Exception:  # PyTensor's way raises it again, and says where
-                        return super().__call__(*args)
+            for position, fit in enumerate(self._fitters):
+                values[position] = fit(args[position])
+                if values[position] is None:
+                    return super().__call__(*args)
         values += [cell[0] for cell in self._shared_cells]
         outputs = self.vm.run(values)
         updates: Any = self._update_input_storage
@@ -151,27 +144,34 @@ class JAXFunction(Function):
         return rebuild(*deepcopy(parts, memo))
 
 
-def _fitter(container: Container) -> Callable[[Any], bool]:
-    """Whether a value needs no conversion to be what the type of a container declares."""
+def _fitter(container: Container) -> Callable[[Any], Any]:
+    """A function that gives a value as it goes to the device, or None where PyTensor must look."""
     from pytensor_jaxlink.link.virtual_machine import JAX_ARRAY
 
     kind = container.type
     if not isinstance(kind, DenseTensorType):
-        return lambda value: False
+        return lambda value: None
     dtype, ndim = np.dtype(kind.dtype), kind.ndim
     fixed = [(axis, length) for axis, length in enumerate(kind.shape) if length is not None]
+    lowest, highest = 1, 0  # no Python integers
+    if ndim == 0 and dtype.kind in "iu" and not container.strict:
+        lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
-    def fits(value: Any) -> bool:
+    def fit(value: Any) -> Any:
         if type(value) is np.ndarray:
             if not value.flags.aligned:
-                return False
+                return None
+        elif type(value) is int and lowest <= value <= highest:
+            return np.array(value, dtype)
         elif type(value) is not JAX_ARRAY:
-            return False
+            return None
         if value.dtype != dtype or value.ndim != ndim:
-            return False
-        return not fixed or all(value.shape[axis] == length for axis, length in fixed)
+            return None
+        if fixed and any(value.shape[axis] != length for axis, length in fixed):
+            return None
+        return value
 
-    return fits
+    return fit
 
 
 def _memoize(container: Container, memo: dict[int, Any]) -> None:
