@@ -16,6 +16,7 @@ from pytensor.scalar.basic import constant as scalar_constant
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.linalg import Cholesky, MatrixInverse, SolveBase
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
@@ -99,6 +100,10 @@ def _literal(variable: Any, value: Any) -> Constant:
     return variable.type.make_constant(value)
 
 
+# Our rules for these call PyTensor's, so that one has to apply as well.
+_WRAPPED = (Blockwise, CAReduce, Cholesky, MatrixInverse, SolveBase)
+
+
 class Rules:
     """Finds the rules of the nodes of one function.
 
@@ -157,7 +162,7 @@ class Rules:
                 core = core_node(node)
                 if static_inputs(core.op, core) or data_inputs(core.op, core):
                     return f"{core.op} needs sizes for each batch element"
-        if self.has_own(node.op) and not isinstance(node.op, CAReduce):
+        if self.has_own(node.op) and not isinstance(node.op, _WRAPPED):
             return None
         return _failure(lambda: jax_funcify(node.op, node=node))
 

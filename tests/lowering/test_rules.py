@@ -229,3 +229,26 @@ def test_an_elementwise_op_without_a_jax_rule_is_a_host_step() -> None:
     x = pt.dvector("x")
     f = check_against_python([x], Elemwise(Strange(upgrade_to_float, name="strange"))(x) * 2, (X,))
     assert f.explain().graph_break_count == 1
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        lambda m: pt.linalg.cholesky(m) * 2,
+        lambda m: pt.linalg.solve(m, m + 1),
+        lambda m: pt.linalg.cholesky(pt.stack([m, pt.eye(3)])),
+        lambda m: pt.linalg.inv(m + pt.eye(3) * 2) * 2,
+    ],
+)
+def test_matrices_with_and_without_a_factor(graph: Any) -> None:
+    m = pt.dmatrix("m")
+    singular = np.diag([1.0, -1.0, 0.0])
+    f = check_against_python([m], graph(m), (np.eye(3) + 0.1,), (singular,))
+    assert f.explain().graph_count == 1
+
+
+def test_a_matrix_without_an_inverse() -> None:
+    m = pt.dmatrix("m")
+    f = check_against_python([m], pt.linalg.inv(m), (np.eye(3) + 0.1,))
+    with pytest.raises(np.linalg.LinAlgError):
+        f(np.zeros((3, 3)))

@@ -1,0 +1,58 @@
+"""Factorisations and solves, with the failures that LAPACK reports.
+
+Where a matrix has no Cholesky factor or a system no solution, PyTensor's results are NaN as a
+whole; JAX leaves zeros and infinities in them.  Where a matrix has no inverse NumPy raises, which
+is a condition of the region: it is looked at after the region has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.linalg import (
+    Cholesky,
+    CholeskySolve,
+    MatrixInverse,
+    Solve,
+    SolveBase,
+    SolveTriangular,
+)
+
+from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
+
+
+@jax_rule.register(Blockwise)
+@jax_rule.register(Cholesky)
+@jax_rule.register(MatrixInverse)
+@jax_rule.register(Solve)
+@jax_rule.register(SolveTriangular)
+@jax_rule.register(CholeskySolve)
+def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
+    function = upstream_rule(node, context.known)
+    core = op.core_op if isinstance(op, Blockwise) else op
+    match core:
+        case Cholesky():
+            return lambda *values: _whole_or_nan(function(*values), 2)
+        case SolveBase():
+            return lambda *values: _whole_or_nan(function(*values), core.b_ndim)
+        case MatrixInverse() if context.checks:
+            return lambda *values: _require_finite(function(*values), values)
+    return function
+
+
+def _whole_or_nan(result: Any, core_ndim: int) -> Any:
+    """The result, with each element of the batch that is not finite replaced by NaN."""
+    axes = tuple(range(-core_ndim, 0))
+    return jnp.where(jnp.isfinite(result).all(axis=axes, keepdims=True), result, jnp.nan)
+
+
+def _require_finite(result: Any, values: Sequence[Any]) -> Any:
+    given = jnp.stack([jnp.isfinite(value).all() for value in values]).all()
+    require(jnp.isfinite(result).all() | ~given)
+    return result
