@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,11 @@ class CompiledGraph:
         self.explanation: Explanation = explain_plan(
             self.view, plan, partition.breaks, partition.static_inputs, self._lessons
         )
-        self.executor = self._executor(self.stats, jit=self.options.jit is not False)
+        self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
+            self.stats, jit=self.options.jit is not False
+        )
+        if self.options.jit is True and partition.breaks:
+            self.executor = self._raise_not_jittable
 
     def _executor(self, stats: Stats, *, jit: bool, rescue: bool = True) -> Executor:
         lowered = self._lowered
@@ -150,6 +154,9 @@ class CompiledGraph:
         )
         return kind(list_blockers(breaks, headline))
 
+    def _raise_not_jittable(self, inputs: Sequence[Any]) -> list[Any]:
+        raise self._not_jittable()
+
     # -- what the function shows ---------------------------------------------------------------
 
     @property
@@ -191,6 +198,8 @@ class CompiledGraph:
         if error is not None:
             self._learn(getattr(error, FAILED_NODE), error)
             self._build()
+            if self.options.jit is True and self.explanation.breaks:
+                raise self._not_jittable() from error
         return outputs
 
     def _evaluate_by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -16,7 +16,9 @@ from pytensor.scalar.basic import constant as scalar_constant
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
-from pytensor.tensor.linalg import Cholesky, MatrixInverse, SolveBase
+from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
+from pytensor.tensor.linalg.inverse import MatrixInverse
+from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind

@@ -13,7 +13,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, NotJittableError
 
 X = np.array([1.0, 2.0])
 
@@ -99,6 +99,14 @@ def test_the_users_own_error_teaches_nothing() -> None:
     assert f.explain().learned == ()
     assert f.explain().graph_break_count == 0
     np.testing.assert_allclose(f(X, X), 2 * X)
+
+
+def test_jit_true_refuses_what_it_has_learned() -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], Doubled()(pt.exp(x)) + 1, mode=JAXLinker(jit=True))
+    for _ in range(2):
+        with pytest.raises(NotJittableError, match="the author forgot something"):
+            f(X)
 
 
 def test_without_jit_too() -> None:
