@@ -85,18 +85,19 @@ class CompiledGraph:
             self.view, facts, partition, self._rules, checks=self.options.checks == "raise"
         )
         plan = self._lowered.plan
-        self.stats.with_regions(len(plan.regions))
         self.explanation: Explanation = explain_plan(
             self.view, plan, partition.breaks, partition.static_inputs, self._lessons
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
             self.stats, jit=self.options.jit is not False
         )
+        self._tracer = self._executor(Stats(), jit=False, rescue=False)
         if self.options.jit is True and partition.breaks:
             self.executor = self._raise_not_jittable
 
     def _executor(self, stats: Stats, *, jit: bool, rescue: bool = True) -> Executor:
         lowered = self._lowered
+        stats.with_regions(len(lowered.plan.regions))
         return Executor(
             lowered.plan,
             lowered.functions,
@@ -170,7 +171,7 @@ class CompiledGraph:
         if len(values) != expected:
             names = ", ".join(self.view.name_of(number) for number in self.view.inputs)
             raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
-        return self._executor(Stats(region_calls=[0] * 99), jit=False, rescue=False).trace(values)
+        return self._tracer.trace(values)
 
     @property
     def static_argnums(self) -> tuple[int, ...]:

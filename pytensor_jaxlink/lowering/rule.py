@@ -19,7 +19,9 @@ from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.core import SolveBase
+from pytensor.tensor.math import Argmax
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
@@ -103,7 +105,16 @@ def _literal(variable: Any, value: Any) -> Constant:
 
 
 # Our rules for these call PyTensor's, so that one has to apply as well.
-_WRAPPED = (Blockwise, CAReduce, Cholesky, MatrixInverse, SolveBase)
+_WRAPPED = (
+    Argmax,
+    Blockwise,
+    CAReduce,
+    Cholesky,
+    LogSoftmax,
+    MatrixInverse,
+    Softmax,
+    SolveBase,
+)
 
 
 class Rules:

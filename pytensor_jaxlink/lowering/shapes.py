@@ -25,6 +25,7 @@ from pytensor.tensor.basic import (
 from pytensor.tensor.extra_ops import FillDiagonal, Repeat, Unique, UnravelIndex
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.sort import ArgSortOp, SortOp
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.host import host_function
@@ -156,6 +157,13 @@ def _split(op: Split, node: Apply, context: Context) -> JaxFunction:
         return parts if len(node.outputs) > 1 else parts[0]
 
     return split
+
+
+@jax_rule.register(SortOp)
+@jax_rule.register(ArgSortOp)
+def _sort(op: SortOp | ArgSortOp, node: Apply, context: Context) -> JaxFunction:
+    sort = jnp.sort if isinstance(op, SortOp) else jnp.argsort
+    return lambda array, *axis: sort(array, axis=int(axis[0]) if axis else op.axis)
 
 
 @jax_rule.register(Repeat)

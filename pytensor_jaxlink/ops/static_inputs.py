@@ -21,6 +21,7 @@ from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.signal.conv import Convolve1d
+from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
@@ -109,6 +110,8 @@ def _static_inputs_last(op: Op, node: Apply) -> tuple[int, ...]:
 
 
 @static_inputs.register(Alloc)
+@static_inputs.register(ArgSortOp)  # until PyTensor 3.1 the axis of a sort was an input
+@static_inputs.register(SortOp)
 @static_inputs.register(Split)
 def _static_inputs_after_first(op: Op, node: Apply) -> tuple[int, ...]:
     return _all_inputs(node)[1:]

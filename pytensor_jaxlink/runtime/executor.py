@@ -55,7 +55,8 @@ class Executor:
         self._template: list[Any] = [None] * len(plan.names)
         for number, data in constants.items():
             self._template[number] = data
-        self._constants_on_device = False
+        # Not without jit: the call may be traced, and what JAX moves then is a tracer.
+        self._constants_on_device = not jit
         if jit:
             functions = [
                 self._jitted(step, function) if isinstance(step, Region) else function

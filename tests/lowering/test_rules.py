@@ -183,6 +183,15 @@ class TestConstants:
         assert len(region.arguments) == 2
         np.testing.assert_allclose(f(X)[1], X.sum() + large)
 
+    def test_large_ones_in_a_function_that_the_user_jits(self) -> None:
+        x = pt.dscalar("x")
+        f = pytensor.function([x], x + np.arange(6_000.0), mode="JAXSELECTIVE")
+        with jax.checking_leaks():
+            for value in (1.0, 2.0):
+                [found] = jax.jit(f.jax_fn)(np.asarray(value))
+                np.testing.assert_allclose(found, value + np.arange(6_000.0))
+        np.testing.assert_allclose(f(3.0), 3 + np.arange(6_000.0))
+
     def test_large_ones_are_not_in_the_compiled_code(self) -> None:
         x = pt.dscalar("x")
         f = pytensor.function([x], x + np.arange(50_000.0), mode="JAXSELECTIVE")

@@ -1,0 +1,168 @@
+"""Random graphs: each production takes values from a pool and adds one to it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from tests.helpers import black_box, sort_down
+
+host_sort = black_box(sort_down)
+
+
+@dataclass
+class Pool:
+    """The values of a graph so far, by kind, and the generator that chooses among them."""
+
+    rng: np.random.Generator
+    inputs: list[Any] = field(default_factory=list)
+    values: dict[str, list[Any]] = field(default_factory=dict)
+
+    def pick(self, kind: str) -> Any:
+        candidates = self.values[kind]
+        return candidates[self.rng.integers(len(candidates))]
+
+    def same_length(self) -> tuple[Any, Any]:
+        first, second = self.pick("vector"), self.pick("vector")
+        length = pt.minimum(first.shape[0], second.shape[0])
+        return first[:length], second[:length]
+
+
+def new_pool(seed: int) -> Pool:
+    x, m = pt.dvector("x"), pt.dmatrix("m")
+    n, k = pt.lscalar("n"), pt.iscalar("k")
+    f, i, b = pt.fvector("f"), pt.lvector("i"), pt.vector("b", dtype="bool")
+    return Pool(
+        np.random.default_rng(seed),
+        [x, m, n, k, f, i, b],
+        {
+            "vector": [x, m[0], m.sum(axis=0), f, pt.cast(i, "float64"), pt.cast(b, "int8") * 0.5],
+            "matrix": [m],
+            "size": [n, k, x.shape[0], m.shape[1], pt.constant(2)],
+            "scalar": [x.sum(), pt.constant(1.5)],
+        },
+    )
+
+
+def arguments(pool: Pool) -> list[Any]:
+    """Values for the inputs: lengths from 0, sizes from -1."""
+    rng = pool.rng
+    return [
+        rng.normal(size=rng.choice([0, 1, 3, 5])),
+        rng.normal(size=(3, rng.choice([0, 1, 2, 4]))),
+        np.asarray(rng.integers(-1, 6)),
+        np.asarray(rng.integers(0, 4), dtype="int32"),
+        rng.normal(size=4).astype("float32"),
+        rng.integers(0, 3, size=3),
+        rng.random(3) > 0.5,
+    ]
+
+
+def _scan(p: Pool) -> Any:
+    return pytensor.scan(
+        lambda element, state: state * 0.5 + pt.cast(element, "float64"),
+        sequences=[p.pick("vector")],
+        outputs_info=[pt.constant(0.0, dtype="float64")],
+        return_updates=False,
+    )
+
+
+def _binary(operation: Callable[[Any, Any], Any]) -> Callable[[Pool], Any]:
+    return lambda p: operation(*p.same_length())
+
+
+def _unary(operation: Callable[[Any], Any]) -> Callable[[Pool], Any]:
+    return lambda p: operation(p.pick("vector"))
+
+
+def _size(p: Pool) -> Any:
+    return pt.abs(p.pick("size"))
+
+
+PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
+    *(
+        ("vector", _unary(operation))
+        for operation in (
+            lambda v: pt.exp(-pt.abs(v)), lambda v: pt.log1p(pt.abs(v)), pt.tanh, pt.sin, pt.cos,
+            lambda v: pt.sqrt(pt.abs(v)), pt.sigmoid, pt.sign, pt.floor, pt.ceil,
+            lambda v: pt.softplus(pt.cast(v, "float64")),
+            lambda v: pt.erf(v), lambda v: pt.gammaln(pt.abs(v) + 1), lambda v: v**2, pt.neg,
+            lambda v: pt.expm1(-pt.abs(v)), pt.arctan, pt.isnan, lambda v: pt.cast(v, "int64"),
+            lambda v: pt.clip(v, -0.5, 0.5), lambda v: pt.round(v), lambda v: pt.cast(v, "float32"),
+            lambda v: v[::-1], lambda v: v[::2], lambda v: v[v > 0.3], pt.unique, pt.sort,
+            lambda v: pt.argsort(v, kind="stable"), pt.cumsum, lambda v: pt.cumprod(v), pt.diff,
+            lambda v: v[v.argmax() :],
+            lambda v: pt.nonzero(v)[0], lambda v: host_sort(pt.cast(v, "float64")),
+            lambda v: v / v.shape[0], lambda v: pt.special.softmax(pt.cast(v, "float64")),
+            lambda v: pt.set_subtensor(v[v < 0], 0), lambda v: pt.concatenate([v, v[:1]]),
+            lambda v: pt.grad((pt.tanh(pt.cast(v, "float64") * 2) ** 2).sum(), v)
+            if v.type.dtype.startswith("float") else v,
+        )
+    ),
+    *(
+        ("vector", _binary(operation))
+        for operation in (
+            lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, pt.maximum, pt.minimum,
+            lambda a, b: a / (pt.abs(b) + 1), lambda a, b: pt.switch(a > b, a, b * 2),
+            lambda a, b: a // (pt.abs(b) + 1), lambda a, b: pt.mod(a, pt.abs(b) + 1),
+            lambda a, b: pt.eq(a, b), lambda a, b: (a < b) & (b > 0), pt.arctan2,
+            lambda a, b: pt.logaddexp(a, b),
+        )
+    ),
+    ("vector", lambda p: p.pick("vector")[: p.pick("size")]),
+    ("vector", lambda p: p.pick("vector")[p.pick("size") :]),
+    ("vector", lambda p: pt.zeros(_size(p)) + p.pick("scalar")),
+    ("vector", lambda p: pt.arange(p.pick("size"))),
+    ("vector", lambda p: pt.concatenate([p.pick("vector"), p.pick("vector")])),
+    ("vector", lambda p: pt.repeat(p.pick("vector"), _size(p))),
+    ("vector", lambda p: pt.set_subtensor(p.pick("vector")[: p.pick("size")], 1)),
+    ("vector", lambda p: pt.inc_subtensor(p.pick("vector")[p.pick("size") :], 1)),
+    ("vector", lambda p: p.pick("vector")[pt.clip(p.inputs[5], 0, 0)]),
+    ("vector", lambda p: p.pick("matrix").sum(axis=int(p.rng.integers(2)))),
+    ("vector", lambda p: p.pick("matrix").mean(axis=0)),
+    ("vector", lambda p: p.pick("matrix").max(axis=1)),
+    ("vector", lambda p: p.pick("matrix").ravel()),
+    ("vector", lambda p: pt.dot(p.pick("matrix"), p.pick("matrix").T).sum(axis=0)),
+    ("vector", lambda p: pt.linspace(0, 1, _size(p) + 1)),
+    ("vector", _scan),
+    ("matrix", lambda p: pt.outer(p.pick("vector"), p.pick("vector"))),
+    ("matrix", lambda p: p.pick("matrix").T),
+    ("matrix", lambda p: pt.eye(_size(p)) * p.pick("scalar")),
+    ("matrix", lambda p: p.pick("vector").reshape((-1, 1)) * np.ones((1, 2))),
+    ("matrix", lambda p: pt.tril(p.pick("matrix"))),
+    ("matrix", lambda p: pt.diag(p.pick("vector"))),
+    ("matrix", lambda p: pt.stack(list(p.same_length()))),
+    ("matrix", lambda p: p.pick("matrix")[: p.pick("size")]),
+    ("matrix", lambda p: pt.pad(p.pick("matrix"), ((0, 0), (0, 1)))),
+    ("size", lambda p: p.pick("size") + p.pick("size")),
+    ("size", lambda p: p.pick("size") // 2),
+    ("size", lambda p: pt.maximum(p.pick("size"), 1)),
+    ("size", lambda p: (p.pick("vector") > 0.5).sum()),
+    ("size", lambda p: p.pick("vector").shape[0]),
+    ("scalar", lambda p: p.pick("vector").sum()),
+    ("scalar", lambda p: p.pick("vector").prod()),
+    ("scalar", lambda p: pt.log(pt.abs(p.pick("scalar")) + 1)),
+    ("scalar", lambda p: p.pick("vector")[p.pick("size")]),
+    ("scalar", lambda p: pt.any(p.pick("vector") > 0) * 1.0),
+]  # fmt: skip
+
+
+def random_graph(seed: int) -> tuple[Pool, list[Any]]:
+    """A graph with its pool; the same for the same seed."""
+    pool = new_pool(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(int(pool.rng.integers(3, 12))):
+            kind, production = PRODUCTIONS[pool.rng.integers(len(PRODUCTIONS))]
+            try:
+                pool.values[kind].append(production(pool))
+            except (TypeError, NotImplementedError):
+                continue  # PyTensor has no such operation on these dtypes
+    last = [values[-1] for values in pool.values.values()]
+    return pool, [*last, pool.pick("vector")]
