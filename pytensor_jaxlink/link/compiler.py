@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import PerformLinker
+from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import (
     Obstacle,
@@ -69,6 +71,7 @@ class CompiledGraph:
         self._learned = Learned({}, {})
         self._lessons: list[str] = []
         self._python: Any = None
+        self._python_lock = Lock()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             self._build()
@@ -204,18 +207,15 @@ class CompiledGraph:
         return outputs
 
     def _evaluate_by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        if self._python is None:
-            fgraph = self.fgraph.clone()
-            thunk, cells, _ = PerformLinker(allow_gc=True).accept(fgraph).make_thunk()
-            self._python = thunk, cells
-        thunk, cells = self._python
-        for cell, variable, value in zip(cells, self.fgraph.inputs, inputs, strict=True):
-            cell.storage[0] = (
-                np.asarray(value)
-                if hasattr(variable.type, "dtype") and not np.isscalar(value)
-                else value
-            )
-        return thunk()
+        with self._python_lock:  # the thunk has one set of cells
+            if self._python is None:
+                linker = PerformLinker(allow_gc=True).accept(self.fgraph.clone())
+                self._python = linker.make_thunk()
+            thunk, containers, _ = self._python
+            for container, value in zip(containers, inputs, strict=True):
+                dense = isinstance(container.type, DenseTensorType)
+                container.storage[0] = np.asarray(value) if dense else value
+            return thunk()
 
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
         """Name the inputs whose values selected the specialisation that failed."""

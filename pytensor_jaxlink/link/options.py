@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 _CHOICES: dict[str, tuple[object, ...]] = {
@@ -23,18 +23,12 @@ class Options:
     outputs: Literal["jax", "numpy"] = "jax"
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{option.name}={getattr(self, option.name)!r} is not one of "
-            + ", ".join(map(repr, _CHOICES[option.name]))
-            for option in fields(self)
-            if not any(
-                getattr(self, option.name) is c or _equal(getattr(self, option.name), c)
-                for c in _CHOICES[option.name]
-            )
-        ]
+        problems = []
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            # 1 == True, but it is not what the option says.
+            known = value in choices if isinstance(value, str) else any(value is c for c in choices)
+            if not known:
+                problems.append(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))
-
-
-def _equal(value: object, choice: object) -> bool:
-    return isinstance(value, str) and value == choice
