@@ -58,7 +58,7 @@ def as_known(value: Any, kind: Type) -> Any:
     dtype = np.dtype(kind.dtype)
     array = np.asarray(value)
     if array.dtype != dtype:
-        if dtype.kind in "iu" and array.dtype.kind not in "biu":
+        if dtype.kind in "iu" and array.dtype.kind not in "biu" and array.size:
             raise TypeError(f"{value!r} is not an integer, and {kind} is declared")
         array = array.astype(dtype)
     return array if isinstance(kind, DenseTensorType) else array[()]

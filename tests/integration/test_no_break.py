@@ -62,6 +62,10 @@ GRAPHS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
         lambda s: s.x.reshape(s.shape, ndim=2),
         [{"x": X, "shape": np.array([2, 3])}, {"x": X, "shape": np.array([3, -1])}],
     ),
+    "reshape_to_scalar": (
+        lambda s: s.x[0].reshape(s.shape, ndim=0),
+        [{"x": X, "shape": np.zeros(0, int)}],
+    ),
     "reshape_two_sizes": (
         lambda s: s.x.reshape((s.n * s.k, s.x.shape[0] // (s.n * s.k))),
         [{"x": X, "n": 1, "k": 3}],
