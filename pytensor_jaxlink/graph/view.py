@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import AbstractFunctionGraph
+from pytensor.graph.replace import clone_replace
 from pytensor.printing import pp
+from pytensor.tensor.elemwise import Elemwise
 
 _LARGEST_EXPRESSION, _LONGEST_EXPRESSION = 12, 40  # in variables, in characters
 
@@ -96,15 +99,39 @@ class GraphView:
         return tuple(map(tuple, readers))
 
     def expression_of(self, variable: int) -> str:
-        """A short expression for a size, such as ``(n // 2)``, or its name where that is long."""
-        queue = [variable]  # printing repeats what is shared, so its cost is bounded beforehand
+        """A short expression for a size, such as ``(n // 2)`` or ``(1 + argmax)``.
+
+        Where the whole expression is long, arithmetic on scalars is shown and the rest is named;
+        where that is long too, the variable is.
+        """
+        for cut in (self._nowhere, self._at_arrays):
+            text = self._printed(variable, cut)
+            if text is not None and len(text) <= _LONGEST_EXPRESSION:
+                return text
+        return self.name_of(variable)
+
+    @staticmethod
+    def _nowhere(node: Apply) -> bool:
+        return False
+
+    @staticmethod
+    def _at_arrays(node: Apply) -> bool:
+        return not isinstance(node.op, Elemwise) or node.outputs[0].type.ndim > 0
+
+    def _printed(self, variable: int, cut: Callable[[Apply], bool]) -> str | None:
+        """PyTensor's text for a variable, with names where ``cut`` says so."""
+        queue, named = [variable], {}  # printing repeats what is shared: its cost is bounded here
         for current in queue:
-            if self.producer[current] >= 0:
-                queue += self.node_inputs[self.producer[current]]
+            node = self.producer[current]
+            if node >= 0 and cut(self.nodes[node]):
+                found = self.variables[current]
+                named[found] = found.type(name=found.name or f"{self.nodes[node].op}(...)")
+            elif node >= 0:
+                queue += self.node_inputs[node]
             if len(queue) > _LARGEST_EXPRESSION:
-                return self.name_of(variable)
-        text = pp(self.variables[variable])
-        return text if len(text) <= _LONGEST_EXPRESSION else self.name_of(variable)
+                return None
+        found = self.variables[variable]
+        return pp(clone_replace(found, named) if named else found)
 
     def name_of(self, variable: int) -> str:
         """How messages call a variable: its name, or the node it comes from."""

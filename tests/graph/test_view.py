@@ -71,3 +71,10 @@ def test_no_trace_at_all() -> None:
     y = pt.exp(x)
     y.tag.trace = None
     assert user_location(view_of(x, y), 0) == "<unknown>"
+
+
+def test_of_a_long_expression_the_arithmetic_on_scalars_is_shown() -> None:
+    x = pt.dvector("x")
+    far = pt.exp(pt.sin(pt.cos(pt.tanh(pt.exp(pt.sin(pt.cos(x + 1) + 2) + 3)))))
+    view = view_of(x, far.argmax() + 1)
+    assert view.expression_of(view.outputs[0]) == "(argmax + 1)"
