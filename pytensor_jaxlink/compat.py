@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import GraphRewriter
 
 
@@ -26,6 +27,18 @@ def prepared_inner_graph(
     copy = fgraph.clone()
     rewriter.rewrite(copy)
     return copy
+
+
+def inlined(node: Apply) -> list[Variable]:
+    """The outputs of an `OpFromGraph` node as expressions in the node's inputs.
+
+    From PyTensor 3.1 a frozen graph is bound to inputs; before, a graph was cloned.
+    """
+    inner: Any = node.op
+    replacements = dict(zip(inner.fgraph.inputs, node.inputs, strict=True))
+    if isinstance(inner.fgraph, FunctionGraph):
+        return clone_replace(inner.fgraph.outputs, replacements)
+    return inner.fgraph.bind(replacements)
 
 
 def core_node(node: Apply) -> Apply:

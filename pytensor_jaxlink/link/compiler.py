@@ -8,9 +8,11 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.link.basic import PerformLinker
 from pytensor.tensor.type import DenseTensorType
 
@@ -22,7 +24,7 @@ from pytensor_jaxlink.analysis import (
     input_binding_times,
 )
 from pytensor_jaxlink.analysis.facts import Learned
-from pytensor_jaxlink.compat import prepared_inner_graph
+from pytensor_jaxlink.compat import inlined, prepared_inner_graph
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
     NotJittableError,
@@ -62,9 +64,7 @@ class CompiledGraph:
     """
 
     def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
-        self.fgraph, self.options = fgraph, options
-        self.view = GraphView.of(fgraph)
-        self.times = binding_times(self.view, input_binding_times(self.view))
+        self.options = options
         self.stats = Stats()
         self._rules = Rules()
         self._inner_graphs: dict[Apply, InnerGraph | None] = {}
@@ -74,10 +74,38 @@ class CompiledGraph:
         self._python_lock = Lock()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
+            self.fgraph = self._open_inner_graphs(fgraph)
+            self.view = GraphView.of(self.fgraph)
+            self.times = binding_times(self.view, input_binding_times(self.view))
             self._build()
         self._refuse()
 
     # -- compiling -----------------------------------------------------------------------------
+
+    def _open_inner_graphs(self, fgraph: FunctionGraph) -> FunctionGraph:
+        """Inline each `OpFromGraph` that cannot be traced as a whole: only its breaks then break.
+
+        The graph itself is returned where there is none, a changed copy otherwise.
+        """
+        while any(isinstance(node.op, OpFromGraph) for node in fgraph.apply_nodes):
+            view = GraphView.of(fgraph)
+            facts = describe(view, self._rules.obstacle, self._inner_graph_of)
+            broken = [
+                node
+                for node, fact in zip(view.nodes, facts, strict=True)
+                if isinstance(node.op, OpFromGraph)
+                and fact.obstacle is not None
+                and fact.obstacle.kind is ObstacleKind.INNER_BREAK
+            ]
+            if not broken:
+                return fgraph
+            fgraph, copies = fgraph.clone_get_equiv()
+            for node in broken:
+                copy: Any = copies[node]
+                expressions = inlined(copy)
+                copy_stack_trace(copy.outputs, expressions)
+                fgraph.replace_all(list(zip(copy.outputs, expressions, strict=True)))
+        return fgraph
 
     def _build(self) -> None:
         facts = describe(self.view, self._rules.obstacle, self._inner_graph_of, self._learned)

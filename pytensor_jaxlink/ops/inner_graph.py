@@ -10,6 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
+from pytensor.tensor.pad import Pad
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ def inner_graph(op: Op, node: Apply) -> InnerGraph | None:
 @inner_graph.register(OpFromGraph)
 def _inner_graph_op_from_graph(op: OpFromGraph, node: Apply) -> InnerGraph:
     return InnerGraph(op.fgraph, tuple(range(len(node.inputs))))
+
+
+@inner_graph.register(Pad)
+def _inner_graph_pad(op: Pad, node: Apply) -> None:
+    return None  # it is a graph for other backends; JAX pads by itself
 
 
 @inner_graph.register(Scan)

@@ -112,6 +112,17 @@ def test_inner_graphs_inside_inner_graphs() -> None:
     assert f.explain().static_inputs == ("n",)
 
 
+def test_only_the_breaks_of_an_inner_graph_break() -> None:
+    x, a = pt.dvector("x"), pt.dvector("a")
+    inner = OpFromGraph([a], [pt.unique(pt.exp(a)) * 2])
+    outer = OpFromGraph([a], [pt.tanh(inner(a + 1)) * 3])
+    f = check_against_python([x], outer(pt.sin(x)) + 1, (X,))
+    assert (f.explain().graph_count, f.explain().graph_break_count) == (2, 1)
+    [cut] = f.explain().breaks
+    assert cut.op.startswith("Unique")
+    assert "test_rules.py" in cut.where
+
+
 def test_an_inner_graph_that_cannot_be_traced_runs_on_the_host() -> None:
     x = pt.dvector("x")
     loop = scan(lambda e, a: a[a > e].sum(), sequences=[x], non_sequences=[x])
