@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
-from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.stats import Stats
 
@@ -55,6 +56,7 @@ class Executor:
         self._template: list[Any] = [None] * len(plan.names)
         for number, data in constants.items():
             self._template[number] = data
+        self._moved_once = _shared_by_regions(plan) if jit else ()
         # Not without jit: the call may be traced, and what JAX moves then is a tracer.
         self._constants_on_device = not jit
         if jit:
@@ -123,6 +125,11 @@ class Executor:
         conditions: list[Any] = []
         for number, value in zip(self.plan.inputs, inputs, strict=True):
             arrays[number] = value
+        for number in self._moved_once:
+            value = arrays[number]
+            if type(value) is np.ndarray:
+                self.stats.bytes_to_device += value.nbytes
+                arrays[number] = jax.device_put(value)
         for step in self._steps:
             step(arrays, host, conditions)
         outputs = [arrays[number] for number in self.plan.outputs]
@@ -255,6 +262,21 @@ class Executor:
             f"the value of {name} is computed by JAX and needed on the host, so the function "
             "cannot run inside one jax.jit (or vmap, or grad). f.explain() says where and why."
         )
+
+
+def _shared_by_regions(plan: Plan) -> tuple[int, ...]:
+    """The inputs that several regions take as arrays; what the host reads too stays there."""
+    on_host = {number for step in plan.steps for number in _read_on_host(step)}
+    taken = Counter(number for region in plan.regions for number in region.arguments)
+    return tuple(
+        number
+        for number in plan.inputs
+        if taken[number] > 1 and number not in on_host and number not in plan.generators
+    )
+
+
+def _read_on_host(step: Step) -> tuple[int, ...]:
+    return step.static if isinstance(step, Region) else step.reads
 
 
 def _only_arrays(plan: Plan) -> bool:

@@ -29,6 +29,14 @@ def test_counters() -> None:
     assert stats.bytes_to_device == 2 * stats.bytes_to_host  # the inputs, and the sorted values
 
 
+def test_an_input_of_several_regions_crosses_once() -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], sort(pt.exp(x)) * x + x.sum(), mode="JAXSELECTIVE")
+    assert [len(region.arguments) for region in f.plan.regions] >= [1, 2]
+    np.testing.assert_allclose(f(X), -np.sort(-np.exp(X)) * X + X.sum())
+    assert f.stats.bytes_to_device == X.nbytes + X.nbytes  # the input, and the sorted values
+
+
 def test_many_threads() -> None:
     x, n = pt.dvector("x"), pt.lscalar("n")
     f = pytensor.function([x, n], sort(pt.exp(x[:n])) * n, mode="JAXSELECTIVE", trust_input=True)
