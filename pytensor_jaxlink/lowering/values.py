@@ -78,7 +78,12 @@ def as_declared(value: Any, kind: Type) -> Any:
         return value
     if isinstance(value, np.ndarray | np.generic):
         return value if value.dtype == kind.dtype else value.astype(kind.dtype)
-    array = jnp.asarray(value, dtype=canonical_dtype(kind.dtype))
+    dtype = canonical_dtype(kind.dtype)
+    if jnp.iscomplexobj(value) and dtype.kind != "c":
+        # Some Ops declare reals and give complex numbers (eigenvectors of a Hermitian matrix); a
+        # cast would drop half of the result.
+        dtype = None
+    array = jnp.asarray(value, dtype=dtype)
     if array.ndim != kind.ndim:
         raise TypeError(
             f"the JAX rule returned an array with {array.ndim} dimensions where the graph "

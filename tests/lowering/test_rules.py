@@ -267,6 +267,14 @@ def test_matrices_with_and_without_a_factor(graph: Any) -> None:
     assert f.explain().graph_count == 1
 
 
+def test_eigenvectors_of_a_hermitian_matrix() -> None:
+    m = pt.zmatrix("m")
+    f = pytensor.function([m], pt.linalg.eigh(m), mode="JAXSELECTIVE")
+    matrix = np.array([[1, 2 + 1j], [2 - 1j, 3]])
+    values, vectors = f(matrix)
+    np.testing.assert_allclose(matrix @ vectors, values * vectors)
+
+
 def test_a_matrix_without_an_inverse() -> None:
     m = pt.dmatrix("m")
     f = check_against_python([m], pt.linalg.inv(m), (np.eye(3) + 0.1,))
