@@ -41,6 +41,22 @@ def inlined(node: Apply) -> list[Variable]:
     return inner.fgraph.bind(replacements)
 
 
+try:
+    from pytensor.conditional.op import IfElse as IfElse
+    from pytensor.conditional.op import ifelse as ifelse
+except ImportError:  # their place until PyTensor 3.2
+    from pytensor.ifelse import IfElse as IfElse
+    from pytensor.ifelse import ifelse as ifelse
+
+
+def mutable(fgraph: AbstractFunctionGraph) -> FunctionGraph:
+    """A copy of a graph that can be rewritten.  Before PyTensor 3.1 no graph was frozen."""
+    if isinstance(fgraph, FunctionGraph):
+        return fgraph.clone()
+    unfrozen: Any = fgraph
+    return unfrozen.unfreeze()
+
+
 def core_node(node: Apply) -> Apply:
     """The node that a `Blockwise` applies to each batch element.  PyTensor has no public name."""
     op: Any = node.op

@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.analysis import binding_times, describe, input_binding_times
+from pytensor_jaxlink.analysis import Questions, binding_times, describe, input_binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.link.options import Options
 
@@ -69,7 +69,7 @@ def check_against_python(inputs: Sequence[Any], outputs: Any, *calls: Sequence[A
 def analysed(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """The view, facts and times of a graph without rewriting; nothing counts as untranspilable."""
     view = GraphView.of(FunctionGraph(list(inputs), list(outputs), clone=False))
-    facts = describe(view, lambda node: None, lambda node: None)
+    facts = describe(view, Questions(lambda node: None, lambda node: ()))
     return view, facts, binding_times(view, input_binding_times(view))
 
 

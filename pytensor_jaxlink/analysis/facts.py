@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from pytensor.graph.basic import Apply
@@ -56,7 +56,7 @@ class NodeFacts:
     foldable
         Whether NumPy may compute the node while JAX traces (it has no state and no side effect).
     inner
-        The analysis of the node's inner graph, if the linker lowers that graph itself.
+        The analyses of the node's inner graphs, if the linker lowers these itself.
     """
 
     sizes: tuple[int, ...]
@@ -64,7 +64,7 @@ class NodeFacts:
     shape_only: tuple[int, ...]
     obstacle: Obstacle | None
     foldable: bool
-    inner: InnerAnalysis | None = None
+    inner: tuple[InnerAnalysis, ...] = ()
 
 
 # Almost every node: one object for all of them.
@@ -90,63 +90,49 @@ class InnerAnalysis:
     obstacles: tuple[str, ...]
 
 
-Transpilable = Callable[[Apply], Obstacle | None]
-InnerGraphOf = Callable[[Apply], InnerGraph | None]
+def _nothing(node: Apply) -> tuple[int, ...]:
+    return ()
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What trace failures have taught: demands to add and nodes to keep from JAX, by node."""
+class Questions:
+    """What the analysis asks about a node and cannot answer itself.
 
-    sizes: Mapping[int, tuple[int, ...]]
-    obstacles: Mapping[int, Obstacle]
-
-
-NOTHING_LEARNED = Learned({}, {})
-
-
-def describe(
-    view: GraphView,
-    transpilable: Transpilable,
-    inner_graph_of: InnerGraphOf,
-    learned: Learned = NOTHING_LEARNED,
-) -> tuple[NodeFacts, ...]:
-    """The facts of each node.
-
-    Parameters
+    Attributes
     ----------
-    transpilable
-        The obstacle that the JAX layer sees in a node (no rule for it), or None.
-    inner_graph_of
-        The inner graph that the linker is to lower by itself, or None where the Op is opaque or
-        has a JAX rule of its own.
+    obstacle
+        What the JAX layer sees in the way of a node (no rule for it), or None.
+    inner_graphs
+        The inner graphs that the linker is to lower by itself: none where the Op is opaque or has a
+        JAX rule of its own.
+    learned_sizes
+        Positions of inputs that turned out to be sizes, though nobody had declared them.
     """
-    return tuple(
-        _describe_node(view, node, transpilable, inner_graph_of, learned)
-        for node in range(len(view.nodes))
-    )
+
+    obstacle: Callable[[Apply], Obstacle | None]
+    inner_graphs: Callable[[Apply], tuple[InnerGraph, ...]]
+    learned_sizes: Callable[[Apply], tuple[int, ...]] = field(default=_nothing)
 
 
-def _describe_node(
-    view: GraphView,
-    node: int,
-    transpilable: Transpilable,
-    inner_graph_of: InnerGraphOf,
-    learned: Learned,
-) -> NodeFacts:
+def describe(view: GraphView, questions: Questions) -> tuple[NodeFacts, ...]:
+    """The facts of each node."""
+    return tuple(_describe_node(view, node, questions) for node in range(len(view.nodes)))
+
+
+def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFacts:
     apply, inputs = view.nodes[node], view.node_inputs[node]
     sizes = {inputs[position] for position in static_inputs(apply.op, apply)}
-    sizes.update(learned.sizes.get(node, ()))
-    obstacle = learned.obstacles.get(node) or transpilable(apply)
-    inner = None
-    inner_graph = inner_graph_of(apply) if obstacle is None else None
-    if inner_graph is not None:
-        inner = _analyse_inner(inner_graph, transpilable, inner_graph_of)
-        obstacle = _inner_obstacle(apply, inner)
+    sizes.update(inputs[position] for position in questions.learned_sizes(apply))
+    obstacle = questions.obstacle(apply)
+    inner_graphs = questions.inner_graphs(apply)
+    inner = tuple(_analyse_inner(graph, questions) for graph in inner_graphs)
+    if inner:
+        obstacle = obstacle or _inner_obstacle(inner)
         sizes.update(
             inputs[position]
-            for number in inner.demanded
-            if (position := inner_graph.outer_position[number]) is not None
+            for graph, analysis in zip(inner_graphs, inner, strict=True)
+            for number in analysis.demanded
+            if (position := graph.outer_position[number]) is not None
         )
     data = tuple(inputs[position] for position in data_inputs(apply.op, apply))
     by_shape = tuple(inputs[position] for position in shape_inputs(apply.op, apply))
@@ -158,11 +144,9 @@ def _describe_node(
     return NodeFacts(tuple(sorted(sizes)), data, by_shape, obstacle, foldable, inner)
 
 
-def _analyse_inner(
-    inner_graph: InnerGraph, transpilable: Transpilable, inner_graph_of: InnerGraphOf
-) -> InnerAnalysis:
+def _analyse_inner(inner_graph: InnerGraph, questions: Questions) -> InnerAnalysis:
     view = GraphView.of(inner_graph.fgraph)
-    facts = describe(view, transpilable, inner_graph_of)
+    facts = describe(view, questions)
     input_times = [
         BindingTime.HOST
         if position is not None and can_be_static(view.variables[number])
@@ -197,12 +181,13 @@ def _reason_not_traceable(
     return None
 
 
-def _inner_obstacle(apply: Apply, inner: InnerAnalysis) -> Obstacle | None:
-    if not inner.obstacles:
+def _inner_obstacle(inner: Sequence[InnerAnalysis]) -> Obstacle | None:
+    obstacles = list(dict.fromkeys(text for analysis in inner for text in analysis.obstacles))
+    if not obstacles:
         return None
     return Obstacle(
         ObstacleKind.INNER_BREAK,
-        f"its inner graph cannot be traced as a whole ({'; '.join(inner.obstacles)})",
+        f"its inner graph cannot be traced as a whole ({'; '.join(obstacles)})",
         "move the named operations out of the inner graph, or give them a JAX implementation",
     )
 

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 import numpy as np
-from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import copy_stack_trace
+from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import (
-    Obstacle,
-    ObstacleKind,
+    NodeFacts,
+    Questions,
     binding_times,
     describe,
     input_binding_times,
 )
-from pytensor_jaxlink.analysis.facts import Learned
-from pytensor_jaxlink.compat import inlined, prepared_inner_graph
+from pytensor_jaxlink.compat import prepared_inner_graph
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
     NotJittableError,
@@ -40,10 +38,15 @@ from pytensor_jaxlink.link.explanation import (
 )
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.lowering import Rules, lower
-from pytensor_jaxlink.ops import InnerGraph, can_be_static
+from pytensor_jaxlink.ops import Branch, InnerGraph
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES, default_query
+from pytensor_jaxlink.rewriting import (
+    INCOMPATIBLE_REWRITES,
+    REQUIRED_REWRITES,
+    default_query,
+    prepare,
+)
 from pytensor_jaxlink.runtime import Executor, Stats
 
 
@@ -64,60 +67,36 @@ class CompiledGraph:
     """
 
     def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
-        self.options = options
+        self.options, self.source = options, fgraph
         self.stats = Stats()
         self._rules = Rules()
-        self._inner_graphs: dict[Apply, InnerGraph | None] = {}
-        self._learned = Learned({}, {})
+        self._questions = Questions(
+            self._rules.obstacle, self._inner_graphs, self._rules.learned_sizes
+        )
+        self._rewritten: dict[int, Any] = {}
+        self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
         self._lessons: list[str] = []
         self._python: Any = None
         self._python_lock = Lock()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
-            self.fgraph = self._open_inner_graphs(fgraph)
-            self.view = GraphView.of(self.fgraph)
-            self.times = binding_times(self.view, input_binding_times(self.view))
-            self._build()
+        self._build()
         self._refuse()
 
     # -- compiling -----------------------------------------------------------------------------
 
-    def _open_inner_graphs(self, fgraph: FunctionGraph) -> FunctionGraph:
-        """Inline each `OpFromGraph` that cannot be traced as a whole: only its breaks then break.
-
-        The graph itself is returned where there is none, a changed copy otherwise.
-        """
-        while any(isinstance(node.op, OpFromGraph) for node in fgraph.apply_nodes):
-            view = GraphView.of(fgraph)
-            facts = describe(view, self._rules.obstacle, self._inner_graph_of)
-            broken = [
-                node
-                for node, fact in zip(view.nodes, facts, strict=True)
-                if isinstance(node.op, OpFromGraph)
-                and fact.obstacle is not None
-                and fact.obstacle.kind is ObstacleKind.INNER_BREAK
-            ]
-            if not broken:
-                return fgraph
-            fgraph, copies = fgraph.clone_get_equiv()
-            for node in broken:
-                copy: Any = copies[node]
-                expressions = inlined(copy)
-                copy_stack_trace(copy.outputs, expressions)
-                fgraph.replace_all(list(zip(copy.outputs, expressions, strict=True)))
-        return fgraph
-
     def _build(self) -> None:
-        facts = describe(self.view, self._rules.obstacle, self._inner_graph_of, self._learned)
-        stages = sink(self.view, facts, schedule(self.view, facts, self.times))
-        partition = select(self.view, facts, self.times, stages)
-        self._facts, self._partition = facts, partition
-        self._lowered = lower(
-            self.view, facts, partition, self._rules, checks=self.options.checks == "raise"
-        )
-        plan = self._lowered.plan
+        self._prepared.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
+            self.view = view = GraphView.of(prepare(self.source, self._describe))
+            facts = self._describe(view)
+            self.times = times = binding_times(view, input_binding_times(view))
+            stages = sink(view, facts, schedule(view, facts, times))
+            self._partition = partition = select(view, facts, times, stages)
+            self._lowered = lower(
+                view, facts, partition, self._rules, checks=self.options.checks == "raise"
+            )
         self.explanation: Explanation = explain_plan(
-            self.view, plan, partition.breaks, partition.static_inputs, self._lessons
+            view, self._lowered.plan, partition.breaks, partition.static_inputs, self._lessons
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
             self.stats, jit=self.options.jit is not False
@@ -125,6 +104,9 @@ class CompiledGraph:
         self._tracer = self._executor(Stats(), jit=False, rescue=False)
         if self.options.jit is True and partition.breaks:
             self.executor = self._raise_not_jittable
+
+    def _describe(self, view: GraphView) -> tuple[NodeFacts, ...]:
+        return describe(view, self._questions)
 
     def _executor(self, stats: Stats, *, jit: bool, rescue: bool = True) -> Executor:
         lowered = self._lowered
@@ -138,16 +120,26 @@ class CompiledGraph:
             rescue=self._rescue if rescue else None,
         )
 
-    def _inner_graph_of(self, node: Apply) -> InnerGraph | None:
-        if node not in self._inner_graphs:
-            found = self._rules.inner_graph(node)
-            if found is not None:
-                query = default_query().including(*REQUIRED_REWRITES)
-                rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))
-                fgraph = prepared_inner_graph(found.fgraph, rewriter)
-                found = InnerGraph(fgraph, found.outer_position)
-            self._inner_graphs[node] = found
-        return self._inner_graphs[node]
+    def _inner_graphs(self, node: Apply) -> tuple[InnerGraph, ...]:
+        """The inner graphs of a node, rewritten and prepared as the outer graph is."""
+        if node not in self._prepared:
+            self._prepared[node] = tuple(
+                replace(graph, fgraph=prepare(self._rewrite(node, graph.fgraph), self._describe))
+                for graph in self._rules.inner_graphs(node)
+            )
+        return self._prepared[node]
+
+    def _rewrite(self, node: Apply, fgraph: AbstractFunctionGraph) -> AbstractFunctionGraph:
+        """The rewritten form of an inner graph, the same object whenever it is asked for."""
+        if isinstance(node.op, Branch):
+            return fgraph  # cut out of a rewritten graph
+        _, rewritten = self._rewritten.get(id(fgraph), (None, None))
+        if rewritten is None:
+            query = default_query().including(*REQUIRED_REWRITES)
+            rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))
+            rewritten = prepared_inner_graph(fgraph, rewriter)
+            self._rewritten[id(fgraph)] = fgraph, rewritten  # the graph lives as long as its id
+        return rewritten
 
     def _refuse(self) -> None:
         """Raise where the options leave no way to run the graph."""
@@ -229,7 +221,6 @@ class CompiledGraph:
             raise raised from None
         if error is not None:
             self._learn(getattr(error, FAILED_NODE), error)
-            self._build()
             if self.options.jit is True and self.explanation.breaks:
                 raise self._not_jittable() from error
         return outputs
@@ -237,7 +228,7 @@ class CompiledGraph:
     def _evaluate_by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:
         with self._python_lock:  # the thunk has one set of cells
             if self._python is None:
-                linker = PerformLinker(allow_gc=True).accept(self.fgraph.clone())
+                linker = PerformLinker(allow_gc=True).accept(self.source.clone())
                 self._python = linker.make_thunk()
             thunk, containers, _ = self._python
             for container, value in zip(containers, inputs, strict=True):
@@ -255,32 +246,14 @@ class CompiledGraph:
                 f"function, was {np.asarray(values[number]).tolist()}"
             )
 
-    def _learn(self, node: int, error: BaseException) -> None:
-        """Demand more of a node that failed to trace, or keep it from JAX."""
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        where = f"{self.view.nodes[node].op} at {user_location(self.view, node)}"
-        sizes, obstacles = dict(self._learned.sizes), dict(self._learned.obstacles)
-        facts = self._facts[node]
-        undeclared = tuple(
-            number
-            for number in self.view.node_inputs[node]
-            if can_be_static(self.view.variables[number])
-            and number not in self.view.constants
-            and number not in facts.sizes
-        )
-        if isinstance(error, TypeError | IndexError) and undeclared and node not in sizes:
-            sizes[node] = undeclared
-            names = ", ".join(self.view.name_of(number) for number in undeclared)
-            self._lessons.append(f"{where} needs {names} to be concrete ({reason})")
-        else:
-            obstacles[node] = Obstacle(
-                ObstacleKind.TRACE_FAILURE,
-                f"its JAX implementation failed: {reason}",
-                "report it to the author of that implementation; if it needs a concrete input, "
-                "register that with pytensor_jaxlink.static_inputs",
-            )
-            self._lessons.append(f"{where} runs on the host ({reason})")
-        self._learned = Learned(sizes, obstacles)
+    def _learn(self, node: Apply, error: BaseException) -> None:
+        """Make the plan anew, with what the failure of a node has taught."""
+        lesson = self._rules.learn(node, error)
+        where = "in an inner graph"
+        if node in self.view.nodes:
+            where = f"at {user_location(self.view, self.view.nodes.index(node))}"
+        self._lessons.append(f"{node.op} {where} {lesson}")
+        self._build()
 
 
 def _operations(count: int, one: str = "has", many: str = "have") -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from pytensor_jaxlink.analysis import ObstacleKind
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.partition import Break as Cut
-from pytensor_jaxlink.plan import HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _title(step: Step) -> str:
     match step:
         case Region():
             return f"region {step.index}\n{_count(len(step.operations), 'operation')}"
-        case HostStep():
+        case HostStep() | HostLoop() | HostBranch():
             return step.operation
         case _:
             return "fetch"
@@ -173,8 +173,14 @@ def explain_plan(
     """Put a plan and its breaks into words."""
     return Explanation(
         tuple(
-            RegionSummary(region.operations, tuple(map(view.expression_of, region.static)))
-            for region in plan.regions
+            RegionSummary(
+                region.operations,
+                # The values of an inner plan are numbered in a graph of its own.
+                tuple(map(view.expression_of, region.static))
+                if inner is plan
+                else tuple(inner.names[number] for number in region.static),
+            )
+            for inner, region in plan.located_regions()
         ),
         tuple(describe_break(view, cut) for cut in cuts),
         tuple(plan.names[number] for number in static_inputs),

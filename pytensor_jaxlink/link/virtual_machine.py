@@ -40,9 +40,9 @@ class VirtualMachine:
         self.allow_gc = True if allow_gc is None else allow_gc
         self._input_cells, self._output_cells = input_cells, output_cells
         self._arrays = [
-            isinstance(v.type, DenseTensorType | ScalarType) for v in compiled.fgraph.outputs
+            isinstance(v.type, DenseTensorType | ScalarType) for v in compiled.source.outputs
         ]
-        self._scalars = [isinstance(v.type, ScalarType) for v in compiled.fgraph.outputs]
+        self._scalars = [isinstance(v.type, ScalarType) for v in compiled.source.outputs]
         self._as_numpy = compiled.options.outputs == "numpy"
 
     def __call__(self) -> list[Any]:

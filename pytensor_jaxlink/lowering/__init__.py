@@ -4,6 +4,7 @@ from pytensor_jaxlink.lowering import elementwise as _elementwise
 from pytensor_jaxlink.lowering import indexing as _indexing
 from pytensor_jaxlink.lowering import inner as _inner
 from pytensor_jaxlink.lowering import linalg as _linalg
+from pytensor_jaxlink.lowering import loops as _loops
 from pytensor_jaxlink.lowering import random as _random
 from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
@@ -12,4 +13,4 @@ from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.rule import Rules as Rules
 
 # Importing these modules registers their rules.
-RULES = (_elementwise, _indexing, _inner, _linalg, _random, _shapes)
+RULES = (_elementwise, _indexing, _inner, _linalg, _loops, _random, _shapes)

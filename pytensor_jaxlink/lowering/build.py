@@ -7,15 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pytensor.graph.basic import Apply
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.analysis import NodeFacts
+from pytensor_jaxlink.analysis import (
+    InnerAnalysis,
+    NodeFacts,
+    binding_times,
+    input_binding_times,
+)
 from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.lowering.loops import layout_of
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
-from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft
-from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region, Step, check_plan
+from pytensor_jaxlink.ops import Branch, WhileLoop
+from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
+from pytensor_jaxlink.plan import (
+    Fetch,
+    HostBranch,
+    HostLoop,
+    HostStep,
+    Plan,
+    Region,
+    Step,
+    check_plan,
+)
 
 INLINE_BYTES = 4096
 """Constants above this size are arguments: XLA folds what is inlined, and takes seconds for it."""
@@ -26,8 +43,16 @@ class Lowered:
     """A plan with the function of each step (None for a fetch) and the data of its constants."""
 
     plan: Plan
-    functions: tuple[Program | Callable[..., tuple[Any, ...]] | None, ...]
+    functions: tuple[Program | Driven | Callable[..., tuple[Any, ...]] | None, ...]
     constants: Mapping[int, Any]
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What runs a loop or a branch from the host: its node, and its inner graphs, lowered."""
+
+    node: Apply
+    parts: tuple[Lowered, ...]
 
 
 def lower(
@@ -39,34 +64,91 @@ def lower(
     checks: bool,
 ) -> Lowered:
     """Lay the slots and regions out as steps."""
-    builder = ProgramBuilder(view, facts, rules, checks=checks)
-    steps: list[Step] = []
-    functions: list[Any] = []
-    for slot, region in zip(partition.slots, partition.regions, strict=True):
-        for step, function in _host_steps(view, slot):
-            steps.append(step)
-            functions.append(function)
-        if region.results:
-            index = sum(isinstance(step, Region) for step in steps)
-            step, program = _region(view, facts, region, index, builder)
-            steps.append(step)
-            functions.append(program)
-    used = {number for step in steps for number in step.reads} | set(view.outputs)
-    constants = {number: data for number, data in view.constants.items() if number in used}
-    plan = Plan(
-        view.inputs,
-        view.outputs,
-        tuple(constants),
-        tuple(steps),
-        _names(view, steps),
-        frozenset(
-            number
-            for number, variable in enumerate(view.variables)
-            if isinstance(variable.type, RandomType)
-        ),
-    )
-    check_plan(plan)
-    return Lowered(plan, tuple(functions), constants)
+    lowered = _Lowering(rules, checks=checks).graph(view, facts, partition)
+    check_plan(lowered.plan)
+    return lowered
+
+
+class _Lowering:
+    """Lowers a graph and, inside it, the graphs of what is driven from the host."""
+
+    def __init__(self, rules: Rules, *, checks: bool) -> None:
+        self.rules, self.checks = rules, checks
+        self.regions = 0  # regions are numbered in the order in which the plan lists them
+
+    def graph(self, view: GraphView, facts: Sequence[NodeFacts], partition: Partition) -> Lowered:
+        builder = ProgramBuilder(view, facts, self.rules, checks=self.checks)
+        steps: list[Step] = []
+        functions: list[Any] = []
+        for slot, region in zip(partition.slots, partition.regions, strict=True):
+            for step, function in self._host_steps(view, facts, slot):
+                steps.append(step)
+                functions.append(function)
+            if region.results:
+                step, program = _region(view, facts, region, self.regions, builder)
+                self.regions += 1
+                steps.append(step)
+                functions.append(program)
+        used = {number for step in steps for number in step.reads} | set(view.outputs)
+        constants = {number: data for number, data in view.constants.items() if number in used}
+        plan = Plan(
+            view.inputs,
+            view.outputs,
+            tuple(constants),
+            tuple(steps),
+            _names(view, steps),
+            frozenset(
+                number
+                for number, variable in enumerate(view.variables)
+                if isinstance(variable.type, RandomType)
+            ),
+        )
+        return Lowered(plan, tuple(functions), constants)
+
+    def _host_steps(
+        self, view: GraphView, facts: Sequence[NodeFacts], slot: SlotDraft
+    ) -> list[tuple[Step, Any]]:
+        """Fetches, then nodes in topological order."""
+        steps: list[tuple[Step, Any]] = [(Fetch(number), None) for number in sorted(slot.fetched)]
+        for node in sorted({*slot.steps, *slot.folded}):
+            if node in slot.steps and facts[node].inner:
+                driven = self._driven(view, node, facts[node].inner)
+                if driven is not None:
+                    steps.append(driven)
+                    continue
+            apply = view.nodes[node]
+            step = HostStep(
+                str(apply.op),
+                view.node_inputs[node],
+                view.node_outputs[node],
+                folded=node not in slot.steps,
+            )
+            steps.append((step, _located(view, node, host_function(apply))))
+        return steps
+
+    def _driven(
+        self, view: GraphView, node: int, inner: Sequence[InnerAnalysis]
+    ) -> tuple[Step, Driven] | None:
+        """A loop or a branch as a step around the plans of its inner graphs."""
+        apply, layout = view.nodes[node], layout_of(view.nodes[node].op)
+        if layout is None and not isinstance(apply.op, Branch):
+            return None
+        parts = tuple(self._inner(analysis) for analysis in inner)
+        plans = [part.plan for part in parts]
+        parties = str(apply.op), view.node_inputs[node], view.node_outputs[node]
+        if layout is None:
+            step: Step = HostBranch(*parties, (plans[0], plans[1]))
+        else:
+            measured = apply.op.measured if isinstance(apply.op, WhileLoop) else ()
+            step = HostLoop(*parties, plans[0], layout, measured)
+        return step, Driven(apply, parts)
+
+    def _inner(self, inner: InnerAnalysis) -> Lowered:
+        """An inner graph with its own partition; its inputs are known when it starts."""
+        view, facts = inner.view, inner.facts
+        times = binding_times(view, input_binding_times(view))
+        stages = sink(view, facts, schedule(view, facts, times))
+        return self.graph(view, facts, select(view, facts, times, stages))
 
 
 def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
@@ -77,21 +159,6 @@ def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
     return tuple(
         view.name_of(number) if number in exchanged else "" for number in range(len(view.variables))
     )
-
-
-def _host_steps(view: GraphView, slot: SlotDraft) -> list[tuple[Step, Any]]:
-    """Fetches, then nodes in topological order."""
-    steps: list[tuple[Step, Any]] = [(Fetch(number), None) for number in sorted(slot.fetched)]
-    for node in sorted({*slot.steps, *slot.folded}):
-        apply = view.nodes[node]
-        step = HostStep(
-            str(apply.op),
-            view.node_inputs[node],
-            view.node_outputs[node],
-            folded=node not in slot.steps,
-        )
-        steps.append((step, _located(view, node, host_function(apply))))
-    return steps
 
 
 def _located(view: GraphView, node: int, function: HostFunction) -> HostFunction:

@@ -7,12 +7,14 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.link.c.op import COp
 from pytensor.tensor.shape import Shape, Shape_i
 
 from pytensor_jaxlink.lowering.values import as_known
+from pytensor_jaxlink.ops import Branch, WhileLoop
 
 HostFunction = Callable[..., tuple[Any, ...]]
 
@@ -28,6 +30,10 @@ def host_function(node: Apply) -> HostFunction:
             return _ShapeOf(slice(None))
         case Shape_i(i=axis):
             return _ShapeOf(axis)
+        case WhileLoop():
+            return _Measured(node)
+        case Branch():
+            return _Chosen(node)
     if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
         return _Perform(node)
     return _Thunk(node)
@@ -85,6 +91,50 @@ class _Thunk:
                 thunk = self._thunk = node.op.make_thunk(node, cells, computed, [], impl="py")
             thunk()
             return tuple(cells[variable][0] for variable in node.outputs)
+
+
+class _Measured:
+    """Runs the scan that a `WhileLoop` stands for; its traces have the lengths that they have."""
+
+    def __init__(self, node: Apply) -> None:
+        op: Any = node.op
+        self._measured = op.measured
+        self._scan = host_function(op.scan.make_node(*node.inputs))
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        outputs = self._scan(*values)
+        lengths = [np.asarray(len(outputs[p]), dtype="int64") for p in self._measured]
+        return (*outputs, *lengths)
+
+
+class _Chosen:
+    """Runs one of the graphs of a `Branch`, node by node."""
+
+    def __init__(self, node: Apply) -> None:
+        op: Any = node.op
+        self._sides = [_Nodes(fgraph) for fgraph in op.graphs]
+
+    def __call__(self, condition: Any, *values: Any) -> tuple[Any, ...]:
+        return self._sides[0 if condition else 1](*values)
+
+
+class _Nodes:
+    """Runs a graph, node by node."""
+
+    def __init__(self, fgraph: FunctionGraph) -> None:
+        self._fgraph = fgraph
+        self._functions = [(node, host_function(node)) for node in fgraph.toposort()]
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        known = dict(zip(self._fgraph.inputs, values, strict=True))
+
+        def value_of(variable: Variable) -> Any:
+            return variable.data if isinstance(variable, Constant) else known[variable]
+
+        for node, function in self._functions:
+            outputs = function(*map(value_of, node.inputs))
+            known.update(zip(node.outputs, outputs, strict=True))
+        return tuple(map(value_of, self._fgraph.outputs))
 
 
 def _inputs(node: Apply, values: tuple[Any, ...]) -> list[Any]:

@@ -13,7 +13,6 @@ from typing import Any
 import jax.numpy as jnp
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.core import SolveBase
@@ -25,7 +24,6 @@ from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 
 
-@jax_rule.register(Blockwise)
 @jax_rule.register(Cholesky)
 @jax_rule.register(MatrixInverse)
 @jax_rule.register(Solve)
@@ -33,12 +31,11 @@ from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstr
 @jax_rule.register(CholeskySolve)
 def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.known)
-    core = op.core_op if isinstance(op, Blockwise) else op
-    match core:
+    match op:
         case Cholesky():
             return lambda *values: _whole_or_nan(function(*values), 2)
         case SolveBase():
-            return lambda *values: _whole_or_nan(function(*values), core.b_ndim)
+            return lambda *values: _whole_or_nan(function(*values), op.b_ndim)
         case MatrixInverse() if context.checks:
             return lambda *values: _require_finite(function(*values), values)
     return function

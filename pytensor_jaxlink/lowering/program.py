@@ -126,12 +126,13 @@ class Program:
         return traced[number] if number in traced else self._traced(number, known, traced)
 
     def _locate(self, error: Exception, node: int) -> None:
+        """Tell the innermost node that failed."""
         if not hasattr(error, FAILED_NODE):
             error.add_note(
                 f"while evaluating {self.view.nodes[node]}, written at "
                 f"{user_location(self.view, node)}"
             )
-        setattr(error, FAILED_NODE, node)
+            setattr(error, FAILED_NODE, self.view.nodes[node])
 
 
 class ProgramBuilder:
@@ -199,7 +200,9 @@ class ProgramBuilder:
                 for position, number in enumerate(self.view.node_inputs[node])
                 if number in demanded
             )
-            context = Context(known, self.checks, facts.inner, self.lower_inner)
+            context = Context(
+                known, self.checks, facts.inner, self.lower_inner, self.rules.function
+            )
             self._functions[node] = self.rules.function(self.view.nodes[node], context)
         return self._functions[node]
 

@@ -13,7 +13,6 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
-from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
@@ -26,7 +25,14 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
-from pytensor_jaxlink.ops import InnerGraph, data_inputs, inner_graph, static_inputs
+from pytensor_jaxlink.ops import (
+    Branch,
+    InnerGraph,
+    can_be_static,
+    data_inputs,
+    inner_graphs,
+    static_inputs,
+)
 
 JaxFunction = Callable[..., Any]
 
@@ -42,16 +48,19 @@ class Context:
     checks
         Whether conditions of the graph are computed and looked at, or dropped.
     inner
-        The analysis of the node's inner graph, for the rules that lower one.
+        The analyses of the node's inner graphs, for the rules that lower them.
+    core_rule
+        The JAX function of another node that has the same inner graphs (the core of a batched one).
     lower_inner
-        Turns that analysis into a function of the inner inputs; those that are demanded early
+        Turns such an analysis into a function of the inner inputs; those that are demanded early
         must be given as NumPy values.
     """
 
     known: frozenset[int]
     checks: bool
-    inner: InnerAnalysis | None
+    inner: tuple[InnerAnalysis, ...]
     lower_inner: Callable[[InnerAnalysis], JaxFunction]
+    core_rule: Callable[[Apply, Context], JaxFunction]
 
 
 @singledispatch
@@ -107,7 +116,6 @@ def _literal(variable: Any, value: Any) -> Constant:
 # Our rules for these call PyTensor's, so that one has to apply as well.
 _WRAPPED = (
     Argmax,
-    Blockwise,
     CAReduce,
     Cholesky,
     LogSoftmax,
@@ -118,7 +126,7 @@ _WRAPPED = (
 
 
 class Rules:
-    """Finds the rules of the nodes of one function.
+    """Finds the rules of the nodes of one function, and remembers which have failed.
 
     Methods may be passed as the questions that the analyses ask.
     """
@@ -127,6 +135,9 @@ class Rules:
         self._own: dict[type[Op], bool] = {}
         self._obstacles: dict[Apply, Obstacle | None] = {}
         self._scalar_reasons: dict[tuple[Op, int], str | None] = {}
+        self._failed: dict[Any, Obstacle] = {}
+        self._opaque: set[Any] = set()
+        self._sizes: dict[Any, tuple[int, ...]] = {}
 
     def has_own(self, op: Op) -> bool:
         """Whether our rule is at least as specific to the class of ``op`` as PyTensor's."""
@@ -146,16 +157,57 @@ class Rules:
             return jax_rule(node.op, node, context)
         return upstream_rule(node, context.known)
 
-    def inner_graph(self, node: Apply) -> InnerGraph | None:
-        """The inner graph of a node that one of our rules lowers."""
-        return inner_graph(node.op, node) if self.has_own(node.op) else None
+    def inner_graphs(self, node: Apply) -> tuple[InnerGraph, ...]:
+        """The inner graphs of a node that one of our rules lowers."""
+        if not self.has_own(node.op) or (self._opaque and _kind(node) in self._opaque):
+            return ()
+        return inner_graphs(node.op, node)
 
     def obstacle(self, node: Apply) -> Obstacle | None:
-        """The obstacle that a node without a JAX implementation meets, or None."""
+        """The obstacle that a node without a working JAX implementation meets, or None."""
+        if self._failed and (failed := self._failed.get(_kind(node))) is not None:
+            return failed
         if node not in self._obstacles:
             reason = self._reason(node)
             self._obstacles[node] = None if reason is None else _untranspilable(node, reason)
         return self._obstacles[node]
+
+    def learned_sizes(self, node: Apply) -> tuple[int, ...]:
+        """The inputs that turned out to be sizes."""
+        return self._sizes.get(_kind(node), ()) if self._sizes else ()
+
+    def learn(self, node: Apply, error: BaseException) -> str:
+        """Demand more of nodes like ``node``, which failed, or keep them from JAX.
+
+        Returns what was learned, in words.
+        """
+        kind = _kind(node)
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        declared = {*static_inputs(node.op, node), *data_inputs(node.op, node)}
+        undeclared = tuple(
+            position
+            for position, variable in enumerate(node.inputs)
+            if can_be_static(variable)
+            and not isinstance(variable, Constant)
+            and position not in declared
+        )
+        has_graphs = bool(self.inner_graphs(node))
+        retry = isinstance(error, TypeError | IndexError) and not has_graphs
+        if retry and undeclared and kind not in self._sizes:
+            self._sizes[kind] = undeclared
+            names = ", ".join(node.inputs[p].name or f"input {p}" for p in undeclared)
+            return f"needs {names} to be concrete ({reason})"
+        if kind in self._failed or not has_graphs:
+            self._opaque.add(kind)
+        self._failed[kind] = Obstacle(
+            ObstacleKind.TRACE_FAILURE,
+            f"its JAX implementation failed: {reason}",
+            "give both sides the same shapes"
+            if isinstance(node.op, Branch)
+            else "report it to the author of that implementation; if it needs a concrete input, "
+            "register that with pytensor_jaxlink.static_inputs",
+        )
+        return f"runs on the host ({reason})"
 
     def _reason(self, node: Apply) -> str | None:
         for variable in (*node.inputs, *node.outputs):
@@ -167,14 +219,13 @@ class Rules:
         match node.op:
             case Elemwise():
                 return self._reason_of_scalar_op(node)
-            case Scan():
-                return "its number of steps depends on data" if node.op.info.as_while else None
             case RandomVariable():
                 return _failure(lambda: jax_sample_fn(node.op, node=node))
             case Blockwise():
                 core = core_node(node)
                 if static_inputs(core.op, core) or data_inputs(core.op, core):
                     return f"{core.op} needs sizes for each batch element"
+                return self._reason_of_op(core)
         if self.has_own(node.op) and not isinstance(node.op, _WRAPPED):
             return None
         return _failure(lambda: jax_funcify(node.op, node=node))
@@ -185,6 +236,11 @@ class Rules:
         if key not in self._scalar_reasons:
             self._scalar_reasons[key] = _failure(lambda: jax_funcify(node.op, node=node))
         return self._scalar_reasons[key]
+
+
+def _kind(node: Apply) -> tuple[Op, tuple[Any, ...]]:
+    """What nodes have in common that share a rule: what fails for one fails for all."""
+    return node.op, tuple(variable.type for variable in node.inputs)
 
 
 def _failure(find_rule: Callable[[], Any]) -> str | None:

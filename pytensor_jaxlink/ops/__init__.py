@@ -1,8 +1,11 @@
 """The questions the linker asks about an Op, one open table each.  Needs PyTensor, never JAX."""
 
+from pytensor_jaxlink.ops.control_flow import Branch as Branch
+from pytensor_jaxlink.ops.control_flow import WhileLoop as WhileLoop
+from pytensor_jaxlink.ops.control_flow import measured_outputs as measured_outputs
 from pytensor_jaxlink.ops.data_inputs import data_inputs as data_inputs
 from pytensor_jaxlink.ops.inner_graph import InnerGraph as InnerGraph
-from pytensor_jaxlink.ops.inner_graph import inner_graph as inner_graph
+from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.shape_inputs import shape_inputs as shape_inputs
 from pytensor_jaxlink.ops.static_inputs import can_be_static as can_be_static
 from pytensor_jaxlink.ops.static_inputs import static_inputs as static_inputs

@@ -1,4 +1,4 @@
-"""Does an Op run a graph of its own, and which outer values reach it unchanged?"""
+"""Does an Op run graphs of its own, and which outer values reach them unchanged?"""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.pad import Pad
+
+from pytensor_jaxlink.compat import core_node
+from pytensor_jaxlink.ops.control_flow import Branch, WhileLoop
 
 
 @dataclass(frozen=True)
 class InnerGraph:
-    """The graph inside an Op.
+    """A graph inside an Op.
 
     Attributes
     ----------
@@ -31,23 +35,49 @@ class InnerGraph:
 
 
 @singledispatch
-def inner_graph(op: Op, node: Apply) -> InnerGraph | None:
-    """The graph that ``op`` runs, or None (the default) where it is opaque."""
-    return None
+def inner_graphs(op: Op, node: Apply) -> tuple[InnerGraph, ...]:
+    """The graphs that ``op`` runs; none (the default) where it is opaque."""
+    return ()
 
 
-@inner_graph.register(OpFromGraph)
-def _inner_graph_op_from_graph(op: OpFromGraph, node: Apply) -> InnerGraph:
-    return InnerGraph(op.fgraph, tuple(range(len(node.inputs))))
+@inner_graphs.register(OpFromGraph)
+def _inner_graphs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[InnerGraph, ...]:
+    return (InnerGraph(op.fgraph, tuple(range(len(node.inputs)))),)
 
 
-@inner_graph.register(Pad)
-def _inner_graph_pad(op: Pad, node: Apply) -> None:
-    return None  # it is a graph for other backends; JAX pads by itself
+@inner_graphs.register(Pad)
+def _inner_graphs_pad(op: Pad, node: Apply) -> tuple[InnerGraph, ...]:
+    return ()  # it is a graph for other backends; JAX pads by itself
 
 
-@inner_graph.register(Scan)
-def _inner_graph_scan(op: Scan, node: Apply) -> InnerGraph:
+@inner_graphs.register(Branch)
+def _inner_graphs_branch(op: Branch, node: Apply) -> tuple[InnerGraph, ...]:
+    positions = tuple(range(1, len(node.inputs)))  # the first is the condition
+    return tuple(InnerGraph(fgraph, positions) for fgraph in op.graphs)
+
+
+@inner_graphs.register(Blockwise)
+def _inner_graphs_blockwise(op: Blockwise, node: Apply) -> tuple[InnerGraph, ...]:
+    core = core_node(node)
+
+    def unbatched(position: int | None) -> int | None:
+        if position is None or node.inputs[position].type.ndim != core.inputs[position].type.ndim:
+            return None  # another value for each element of the batch
+        return position
+
+    return tuple(
+        InnerGraph(inner.fgraph, tuple(map(unbatched, inner.outer_position)))
+        for inner in inner_graphs(core.op, core)
+    )
+
+
+@inner_graphs.register(WhileLoop)
+def _inner_graphs_while_loop(op: WhileLoop, node: Apply) -> tuple[InnerGraph, ...]:
+    return _inner_graphs_scan(op.scan, node)
+
+
+@inner_graphs.register(Scan)
+def _inner_graphs_scan(op: Scan, node: Apply) -> tuple[InnerGraph, ...]:
     inner_inputs = op.fgraph.inputs
     first_outer = len(node.inputs) - len(op.outer_non_seqs(node.inputs))
     first_inner = len(inner_inputs) - len(op.inner_non_seqs(inner_inputs))
@@ -55,4 +85,4 @@ def _inner_graph_scan(op: Scan, node: Apply) -> InnerGraph:
         None if number < first_inner else first_outer + number - first_inner
         for number in range(len(inner_inputs))
     ]
-    return InnerGraph(op.fgraph, tuple(positions))
+    return (InnerGraph(op.fgraph, tuple(positions)),)

@@ -31,6 +31,8 @@ from pytensor.tensor.subtensor import (
 from pytensor.tensor.type import DenseTensorType, discrete_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
+from pytensor_jaxlink.ops.control_flow import WhileLoop
+
 
 @singledispatch
 def static_inputs(op: Op, node: Apply) -> Sequence[int]:
@@ -153,8 +155,18 @@ def _static_inputs_pad(op: Pad, node: Apply) -> tuple[int, ...]:
 
 @static_inputs.register(Scan)
 def _static_inputs_scan(op: Scan, node: Apply) -> tuple[int, ...]:
-    first_length = len(node.inputs) - len(op.outer_non_seqs(node.inputs)) - op.info.n_nit_sot
-    return (0, *range(first_length, first_length + op.info.n_nit_sot))
+    return (0, *_lengths_of_traces(op, node))
+
+
+@static_inputs.register(WhileLoop)
+def _static_inputs_while_loop(op: WhileLoop, node: Apply) -> tuple[int, ...]:
+    return _lengths_of_traces(op.scan, node)
+
+
+def _lengths_of_traces(op: Scan, node: Apply) -> tuple[int, ...]:
+    """The inputs of a scan that say how many entries its free outputs keep."""
+    first = len(node.inputs) - len(op.outer_non_seqs(node.inputs)) - op.info.n_nit_sot
+    return tuple(range(first, first + op.info.n_nit_sot))
 
 
 @static_inputs.register(RandomVariable)

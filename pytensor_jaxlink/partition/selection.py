@@ -253,7 +253,7 @@ class _Selector:
                     if output not in seen and self.times[output] >= self.times[fetched]:
                         seen.add(output)
                         stack.append(output)
-        return min(found, key=lambda node: (self.facts[node].inner is None, node))
+        return min(found, key=lambda node: (not self.facts[node].inner, node))
 
     def _static_inputs(self) -> tuple[int, ...]:
         """The inputs of the function whose values reach a specialisation."""

@@ -1,7 +1,10 @@
 """What is run, as pure data: the seam between compiling and running.  Needs neither library."""
 
 from pytensor_jaxlink.plan.checker import check_plan as check_plan
+from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
 from pytensor_jaxlink.plan.plan import Fetch as Fetch
+from pytensor_jaxlink.plan.plan import HostBranch as HostBranch
+from pytensor_jaxlink.plan.plan import HostLoop as HostLoop
 from pytensor_jaxlink.plan.plan import HostStep as HostStep
 from pytensor_jaxlink.plan.plan import Plan as Plan
 from pytensor_jaxlink.plan.plan import Region as Region

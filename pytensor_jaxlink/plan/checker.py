@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytensor_jaxlink.plan.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.plan.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region
 
 
 def check_plan(plan: Plan) -> None:
@@ -11,6 +11,12 @@ def check_plan(plan: Plan) -> None:
     Every value is available before it is read and computed once; what selects a specialisation,
     and what NumPy computes with, has been brought to the host; every region computes something.
     """
+    _check_order(plan)
+    indices = [region.index for region in plan.regions]
+    assert indices == list(range(len(indices))), f"the regions are numbered {indices}"
+
+
+def _check_order(plan: Plan) -> None:
     given = {*plan.inputs, *plan.constants}
     arrays, on_host = set(given), set(given)
     for position, step in enumerate(plan.steps):
@@ -25,6 +31,11 @@ def check_plan(plan: Plan) -> None:
                 repeated = set(results) & on_host
                 assert not repeated, f"{where} computes {repeated} again"
                 on_host.update(results)
+            case HostLoop(_, arguments, results) | HostBranch(_, arguments, results):
+                _check_step(where, arguments, results, arrays, arrays | on_host)
+                on_host.update(results)
+                for inner in step.inner:
+                    _check_order(inner)
             case HostStep(_, arguments, results):
                 _check_step(where, arguments, results, arrays, arrays | on_host)
                 on_host.update(results)
@@ -33,8 +44,6 @@ def check_plan(plan: Plan) -> None:
                 missing = set(static) - on_host
                 assert not missing, f"{where} depends on {missing}, which are not on the host"
                 assert results, f"{where} is a region without results"
-    indices = [region.index for region in plan.regions]
-    assert indices == list(range(len(indices))), f"the regions are numbered {indices}"
     missing = set(plan.outputs) - arrays
     assert not missing, f"the outputs {missing} are never computed"
 

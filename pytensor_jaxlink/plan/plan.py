@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from pytensor_jaxlink.plan.loop import LoopLayout
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,61 @@ class Fetch:
         return (self.value,)
 
 
-Step = Region | HostStep | Fetch
+@dataclass(frozen=True)
+class HostLoop:
+    """A loop driven from the host, whose body has regions of its own.
+
+    `layout` tells the parts of `arguments`, which are the inputs of PyTensor's `Scan`.  The results
+    are its outputs, then the lengths of the outputs that `measured` lists.
+    """
+
+    operation: str
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+    body: Plan
+    layout: LoopLayout
+    measured: tuple[int, ...] = ()
+
+    @property
+    def inner(self) -> tuple[Plan, ...]:
+        """The plan of the body."""
+        return (self.body,)
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """All values it needs."""
+        return self.arguments
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """All values it computes."""
+        return self.results
+
+
+@dataclass(frozen=True)
+class HostBranch:
+    """A choice made on the host: one of two plans runs, on all arguments but the first.
+
+    The first argument is the condition; `inner` is the plan for when it holds, then the other.
+    """
+
+    operation: str
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+    inner: tuple[Plan, Plan]
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """All values it needs."""
+        return self.arguments
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """All values it computes."""
+        return self.results
+
+
+Step = Region | HostStep | Fetch | HostLoop | HostBranch
 
 
 @dataclass(frozen=True)
@@ -110,12 +167,25 @@ class Plan:
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The JIT regions, in order."""
-        return tuple(step for step in self.steps if isinstance(step, Region))
+        """The JIT regions, in order, those of loops and branches driven from the host included."""
+        return tuple(region for _, region in self.located_regions())
+
+    def located_regions(self) -> Iterator[tuple[Plan, Region]]:
+        """Each region with the plan it belongs to, whose names its values have."""
+        for step in self.steps:
+            if isinstance(step, Region):
+                yield self, step
+            elif isinstance(step, HostLoop | HostBranch):
+                for plan in step.inner:
+                    yield from plan.located_regions()
 
     def __str__(self) -> str:
         lines = [f"inputs   {self._list(self.inputs)}"]
-        lines += [self._line(step) for step in self.steps]
+        for step in self.steps:
+            lines.append(self._line(step))
+            if isinstance(step, HostLoop | HostBranch):
+                for plan in step.inner:
+                    lines += [f"    {line}" for line in str(plan).splitlines()]
         lines.append(f"outputs  {self._list(self.outputs)}")
         return "\n".join(lines)
 
@@ -129,6 +199,10 @@ class Plan:
             case HostStep(operation, arguments, results, folded):
                 kind = "numpy" if folded else "host"
                 return f"{kind:<8} {operation}: {self._list(arguments)} -> {self._list(results)}"
+            case HostLoop() | HostBranch():
+                kind = "loop" if isinstance(step, HostLoop) else "branch"
+                reads, writes = self._list(step.arguments), self._list(step.results)
+                return f"{kind:<8} {step.operation}: {reads} -> {writes}"
             case Region():
                 static = f" static {self._list(step.static)};" if step.static else ""
                 return (

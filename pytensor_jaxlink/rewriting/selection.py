@@ -14,6 +14,7 @@ REQUIRED_REWRITES = (
     "scan_save_mem_no_prealloc",
     "jax_random_vars_rewrites",
     "jax_boolean_indexing_set_or_inc",
+    "ifelse_simplify",
     "jax_bilinear_lyapunov_to_direct",
     "reuse_decomposition_multiple_solves_jax",
     "scan_split_non_sequence_decomposition_and_solve_jax",

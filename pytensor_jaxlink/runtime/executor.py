@@ -11,7 +11,8 @@ import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
-from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.stats import Stats
 
@@ -27,7 +28,9 @@ class Executor:
         What to run.
     functions
         The function of each step: of a region ``(static, *arrays) -> (results, conditions)``, of a
-        host step ``(*values) -> results``, of a fetch None.
+        host step ``(*values) -> results``, of a fetch None; of a loop or branch that is driven from
+        the host an object with its ``node`` (for errors) and, for each of its plans, ``parts`` that
+        have the ``functions`` and ``constants`` of the plan.
     constants
         The data of the plan's constants.  Those that regions take are moved to the device once.
     jit
@@ -64,6 +67,7 @@ class Executor:
                 self._jitted(step, function) if isinstance(step, Region) else function
                 for step, function in zip(plan.steps, functions, strict=True)
             ]
+        self._jit = jit
         self._steps = [
             self._prepare(step, function)
             for step, function in zip(plan.steps, functions, strict=True)
@@ -81,13 +85,14 @@ class Executor:
             return self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
+        self.stats.calls += 1
         try:
             outputs, conditions = self._run_call(inputs)
         except Exception as error:
             if self._rescue is None or not hasattr(error, FAILED_NODE):
                 raise
             return list(self._rescue(inputs, error))
-        if conditions and self._rescue is not None and not all(map(bool, conditions)):
+        if conditions and self._rescue is not None and not _all_hold(conditions):
             return list(self._rescue(inputs, None))
         return outputs
 
@@ -100,7 +105,6 @@ class Executor:
         ordered = given == list(range(len(results)))
 
         def run(inputs: Sequence[Any]) -> tuple[list[Any], Any]:
-            stats.calls += 1
             stats.region_calls[0] += 1
             arguments = [inputs[place] for place in taken]
             for argument in arguments:
@@ -117,7 +121,6 @@ class Executor:
         return outputs
 
     def _run(self, inputs: Sequence[Any], *, keys: bool = False) -> tuple[list[Any], list[Any]]:
-        self.stats.calls += 1
         if not self._constants_on_device:
             self._move_constants()
         arrays = self._template.copy()
@@ -159,6 +162,8 @@ class Executor:
                 return self._fold(arguments, results, function)
             case HostStep():
                 return self._host_step(step, function)
+            case HostLoop() | HostBranch():
+                return self._driven(step, function)
             case Region():
                 return self._region(step, function)
         raise TypeError(f"not a step of a plan: {step!r}")
@@ -194,6 +199,42 @@ class Executor:
                 arrays[number] = value
 
         return run
+
+    def _driven(self, step: HostLoop | HostBranch, function: Any) -> Callable[..., None]:
+        bodies = [
+            Executor(
+                plan, part.functions, part.constants, self.stats, jit=self._jit, rescue=None
+            )._run
+            for plan, part in zip(step.inner, function.parts, strict=True)
+        ]
+
+        def run(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
+            values = [
+                host[number] if number in host else self._driven_value(number, arrays[number])
+                for number in step.arguments
+            ]
+            self.stats.host_steps += 1
+            try:
+                if isinstance(step, HostLoop):
+                    results, found = run_loop(step.layout, step.measured, bodies[0], values)
+                else:
+                    results, found = run_branch((bodies[0], bodies[1]), values[0], values[1:])
+            except Exception as error:
+                if not hasattr(error, FAILED_NODE):
+                    setattr(error, FAILED_NODE, function.node)
+                raise
+            for number, value in zip(step.results, results, strict=True):
+                arrays[number] = value
+            conditions += found
+
+        return run
+
+    def _driven_value(self, number: int, value: Any) -> Any:
+        """A value for a loop or a branch: arrays stay where they are."""
+        concrete = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+        if concrete and number not in self.plan.generators:
+            return value
+        return self._to_host(number, value)
 
     def _jitted(self, region: Region, program: Any) -> Any:
         stats, index = self.stats, region.index
@@ -283,6 +324,12 @@ def _only_arrays(plan: Plan) -> bool:
     """Whether the one region of a plan takes inputs of the function and gives all its outputs."""
     [region] = plan.regions
     return set(region.arguments) <= set(plan.inputs) and set(plan.outputs) <= set(region.results)
+
+
+def _all_hold(conditions: Sequence[Any]) -> bool:
+    """Whether no condition is false, by one copy from the device."""
+    [first, *rest] = conditions
+    return bool(jax.numpy.stack(conditions).all() if rest else first)
 
 
 def _is_generator(value: Any) -> bool:

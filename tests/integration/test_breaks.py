@@ -40,7 +40,6 @@ GRAPHS = {
     "nonzero": lambda x: pt.nonzero(pt.exp(x) > 1.5)[0] * 2,
     "black_box": lambda x: sort(pt.exp(x)) * 2,
     "loop": lambda x: loop(steps_from(x)) * 2,
-    "last_of_loop": lambda x: loop(steps_from(x))[-1] * 2,
     "zeros": lambda x: pt.zeros(pt.cast(x.sum(), "int64")) + x.max(),
     "sum_of_two_sizes": lambda x: pt.zeros(x.argmax() + x.argmin()) + x.max(),
     "size_of_a_size": lambda x: pt.zeros(x.argmax() + x[: x.argmax()].shape[0]) + x.max(),

@@ -1,0 +1,249 @@
+"""Rules for loops: `jax.lax.scan` for known numbers of steps, `jax.lax.while_loop` for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.scan.op import Scan
+
+from pytensor_jaxlink.lowering.checks import collecting, conjunction, require
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
+from pytensor_jaxlink.ops import WhileLoop
+from pytensor_jaxlink.plan import LoopLayout
+
+Step = Callable[..., Sequence[Any]]
+
+
+def layout_of(op: Op) -> LoopLayout | None:
+    """Which part each input and output of a loop plays, or None if ``op`` is no loop."""
+    if isinstance(op, WhileLoop):
+        return layout_of(op.scan)
+    if not isinstance(op, Scan):
+        return None
+    info = op.info
+    return LoopLayout(
+        info.n_seqs,
+        tuple(map(tuple, info.normalized_mit_mot_in_slices)),
+        tuple(map(tuple, info.normalized_mit_mot_out_slices)),
+        tuple(map(tuple, (*info.mit_sot_in_slices, *info.sit_sot_in_slices))),
+        info.n_untraced_sit_sot,
+        info.n_nit_sot,
+        bool(info.as_while),
+    )
+
+
+@jax_rule.register(Scan)
+def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
+    """`jax.lax.scan`, with the constant inputs of the loop closed over.
+
+    What the loop keeps follows PyTensor's buffers: a buffer of length L gives the last L entries
+    of the initial values followed by the trace.  Where that is no more than the state that is
+    carried from step to step, the trace is never stacked.
+    """
+    [inner] = context.inner
+    layout, step = layout_of(op), context.lower_inner(inner)
+    assert layout is not None
+    return lambda *inputs: _single(_Loop(layout, step, inputs).scan())
+
+
+@jax_rule.register(WhileLoop)
+def _while_loop(op: WhileLoop, node: Apply, context: Context) -> JaxFunction:
+    """`jax.lax.while_loop`, on traces of the length of PyTensor's buffers."""
+    [inner] = context.inner
+    layout, step = layout_of(op), context.lower_inner(inner)
+    assert layout is not None
+    return lambda *inputs: _single(_Loop(layout, step, inputs).loop(op.measured))
+
+
+def _single(outputs: list[Any]) -> Any:
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+class _Loop:
+    """One loop, with its outer inputs sorted by their part."""
+
+    def __init__(self, layout: LoopLayout, step: Step, inputs: Sequence[Any]) -> None:
+        self.layout, self.step = layout, step
+        parts = layout.sort_inputs(inputs)
+        self.steps, self.constants, self.carried = parts.steps, parts.constants, parts.carried
+        self.sequences = [jnp.asarray(sequence) for sequence in parts.sequences]
+        self.scattered = [jnp.asarray(buffer) for buffer in parts.scattered]
+        self.lengths = [buffer.shape[0] for buffer in parts.buffers]
+        self.initial = [
+            jnp.asarray(buffer)[:window]
+            for buffer, window in zip(parts.buffers, layout.windows, strict=True)
+        ]
+        self.kept = [int(length) for length in parts.kept]
+        self.zero = jnp.zeros((), dtype="int64" if jax.config.jax_enable_x64 else "int32")
+
+    # -- a known number of steps ----------------------------------------------------------------
+
+    def scan(self) -> list[Any]:
+        """The outputs, where the number of steps is known."""
+        steps = int(self.steps)
+        if steps < 0:
+            raise ValueError(f"Scan was asked to run for negative number of step {steps}")
+        if any(sequence.shape[0] < steps for sequence in self.sequences):
+            raise ValueError("a sequence of the scan is shorter than its number of steps")
+        stacked = [
+            length > window
+            for length, window in zip(self.lengths, self.layout.windows, strict=True)
+        ]
+
+        def body(state: Any, entries: Any) -> Any:
+            state, states, emitted, _, conditions = self._step(state, entries)
+            traces = [entry for entry, keep in zip(states, stacked, strict=True) if keep]
+            return state, (traces, emitted, conditions)
+
+        start = (self.zero, self.scattered, self.initial, self.carried)
+        sequences = [sequence[:steps] for sequence in self.sequences]
+        final, (traces, emitted, conditions) = jax.lax.scan(body, start, sequences, length=steps)
+        for condition in conditions:
+            require(condition)
+        _, scattered, windows, carried = final
+        remaining = iter(traces)
+        states = [
+            _last(jnp.concatenate([initial, next(remaining)]) if keep else window, length)
+            for initial, window, length, keep in zip(
+                self.initial, windows, self.lengths, stacked, strict=True
+            )
+        ]
+        free = [_last(trace, kept) for trace, kept in zip(emitted, self.kept, strict=True)]
+        return [*scattered, *states, *free, *carried]
+
+    # -- as many steps as it takes --------------------------------------------------------------
+
+    def loop(self, measured: Sequence[int]) -> list[Any]:
+        """The outputs with room for all entries, and the lengths of the ``measured`` ones."""
+        layout, first = self.layout, len(self.scattered)
+        limit = jnp.asarray(self.steps, dtype=self.zero.dtype)
+        for sequence in self.sequences:
+            require(limit <= sequence.shape[0])
+        # A loop of no steps has outputs of unknown shape: PyTensor decides.
+        require(limit >= (1 if self.kept else 0))
+        traced = [first + position in measured for position in range(len(self.lengths))]
+        rings = [
+            _ring(initial, length) if trace else None
+            for initial, length, trace in zip(self.initial, self.lengths, traced, strict=True)
+        ]
+        entries = jax.eval_shape(
+            lambda: self._step(
+                (self.zero, self.scattered, self.initial, self.carried), self._entries(self.zero)
+            )[2]
+        )
+        free = [
+            jnp.zeros((kept, *entry.shape), entry.dtype)
+            for entry, kept in zip(entries, self.kept, strict=True)
+        ]
+
+        def goes_on(values: Any) -> Any:
+            (step, *_), _, _, stop, holds = values
+            return (step < limit) & ~stop & holds
+
+        def body(values: Any) -> Any:
+            state, rings, free, _, holds = values
+            step = state[0]
+            state, states, emitted, stop, conditions = self._step(state, self._entries(step))
+            rings = [
+                None if ring is None else ring.at[(step + window) % ring.shape[0]].set(entry)
+                for ring, entry, window in zip(rings, states, layout.windows, strict=True)
+            ]
+            free = [
+                trace.at[step % trace.shape[0]].set(entry) if trace.shape[0] else trace
+                for trace, entry in zip(free, emitted, strict=True)
+            ]
+            for condition in conditions:
+                holds = holds & condition
+            return state, rings, free, jnp.asarray(stop) != 0, holds
+
+        start = (self.zero, self.scattered, self.initial, self.carried)
+        false, true = jnp.asarray(False), jnp.asarray(True)
+        state, rings, free, _, holds = jax.lax.while_loop(
+            goes_on, body, (start, rings, free, false, true)
+        )
+        require(holds)
+        made, scattered, windows, carried = state
+        states, lengths = [], []
+        for ring, window, length in zip(rings, windows, self.lengths, strict=True):
+            if ring is None:
+                states.append(_last(window, length))
+            else:
+                filled = made + window.shape[0]
+                states.append(_unrolled(ring, filled))
+                lengths.append(jnp.minimum(filled, length))
+        position = first + len(states)
+        for trace in free:
+            if position in measured:
+                lengths.append(jnp.minimum(made, trace.shape[0]))
+            position += 1
+        return [*scattered, *states, *(_unrolled(t, made) for t in free), *carried, *lengths]
+
+    def _entries(self, step: Any) -> list[Any]:
+        return [
+            jax.lax.dynamic_index_in_dim(sequence, step, keepdims=False)
+            for sequence in self.sequences
+        ]
+
+    # -- one step ---------------------------------------------------------------------------------
+
+    def _step(self, state: Any, entries: Any) -> tuple[Any, list[Any], list[Any], Any, Any]:
+        """The state after one step, its entries in the traces, whether it is the last, checks."""
+        counter, scattered, windows, carried = state
+        arguments = list(entries)
+        for buffer, places in zip(scattered, self.layout.scattered_reads, strict=True):
+            arguments += [buffer[counter + place] for place in places]
+        arguments += self.layout.seen(windows)
+        with collecting() as conditions:
+            outputs = list(self.step(*arguments, *carried, *self.constants))
+        parts = self.layout.sort_outputs(outputs)
+        written = [
+            _write(buffer, counter, places, values)
+            for buffer, places, values in zip(
+                scattered, self.layout.scattered_writes, parts.scattered, strict=True
+            )
+        ]
+        states = [
+            jnp.asarray(entry, dtype=window.dtype)
+            for entry, window in zip(parts.states, windows, strict=True)
+        ]
+        moved = [
+            jnp.concatenate([window[1:], entry[None]])
+            for window, entry in zip(windows, states, strict=True)
+        ]
+        emitted = list(map(jnp.asarray, parts.emitted))
+        after = (counter + 1, written, moved, parts.carried)
+        return after, states, emitted, parts.stop, conjunction(conditions)
+
+
+def _last(array: Any, length: int) -> Any:
+    """The last entries; where there are fewer the rest is zero, as in PyTensor's buffers."""
+    missing = length - array.shape[0]
+    if missing > 0:
+        return jnp.concatenate([array, jnp.zeros((missing, *array.shape[1:]), array.dtype)])
+    return array[-missing:]
+
+
+def _write(buffer: Any, counter: Any, places: Sequence[int], values: Sequence[Any]) -> Any:
+    for place, value in zip(places, values, strict=True):
+        buffer = buffer.at[counter + place].set(value)
+    return buffer
+
+
+def _ring(initial: Any, length: int) -> Any:
+    """A buffer that is written round and round, with the initial entries in it."""
+    ring = jnp.zeros((length, *initial.shape[1:]), initial.dtype)
+    return ring.at[: initial.shape[0]].set(initial)
+
+
+def _unrolled(ring: Any, filled: Any) -> Any:
+    """The entries of a ring, oldest first."""
+    length = ring.shape[0]
+    if length <= 1:
+        return ring
+    shift = jnp.where(filled > length, filled % length, 0)
+    return jnp.roll(ring, -shift, axis=0)

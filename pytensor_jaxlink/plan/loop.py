@@ -1,0 +1,102 @@
+"""The layout of a loop: which of its values plays which part.  Pure data, as the plan is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+Taps = tuple[int, ...]
+
+
+@dataclass
+class LoopInputs:
+    """The inputs of a loop, by their part."""
+
+    steps: Any
+    sequences: list[Any]
+    scattered: list[Any]
+    buffers: list[Any]
+    carried: list[Any]
+    kept: list[Any]
+    constants: list[Any]
+
+
+@dataclass
+class StepOutputs:
+    """What one step of a loop computes, by part."""
+
+    scattered: list[list[Any]]
+    states: list[Any]
+    emitted: list[Any]
+    carried: list[Any]
+    stop: Any
+
+
+@dataclass(frozen=True)
+class LoopLayout:
+    """How the inputs and outputs of a `Scan` are laid out.
+
+    PyTensor's own words for the parts are in brackets.
+
+    Attributes
+    ----------
+    sequences
+        How many arrays the loop goes through, one entry a step.
+    scattered_reads, scattered_writes
+        For each buffer that a step reads and writes in several places (mit-mot), the places, as
+        distances from the number of the step.
+    taps
+        For each state that looks back (mit-sot, sit-sot), how far: -1 is the step before.
+    carried
+        How many values go from step to step without a trace (untraced sit-sot).
+    emitted
+        How many outputs no step reads (nit-sot).
+    conditional
+        Whether a step says if it is the last.
+    """
+
+    sequences: int
+    scattered_reads: tuple[Taps, ...]
+    scattered_writes: tuple[Taps, ...]
+    taps: tuple[Taps, ...]
+    carried: int
+    emitted: int
+    conditional: bool
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """How many entries of each state a step can see."""
+        return tuple(-min(taps) for taps in self.taps)
+
+    def sort_inputs(self, values: Sequence[Any]) -> LoopInputs:
+        """The inputs of the loop by their part."""
+        steps, *rest = values
+        take = iter(rest)
+        return LoopInputs(
+            steps,
+            list(islice(take, self.sequences)),
+            list(islice(take, len(self.scattered_reads))),
+            list(islice(take, len(self.taps))),
+            list(islice(take, self.carried)),
+            list(islice(take, self.emitted)),
+            list(take),
+        )
+
+    def sort_outputs(self, values: Sequence[Any]) -> StepOutputs:
+        """What a step computed, by part."""
+        take = iter(values)
+        return StepOutputs(
+            [list(islice(take, len(places))) for places in self.scattered_writes],
+            list(islice(take, len(self.taps))),
+            list(islice(take, self.emitted)),
+            list(islice(take, self.carried)),
+            next(take) if self.conditional else False,
+        )
+
+    def seen(self, windows: Sequence[Any]) -> Iterator[Any]:
+        """What a step sees of its states, given the last entries of each, oldest first."""
+        for window, taps in zip(windows, self.taps, strict=True):
+            for tap in taps:
+                yield window[len(window) + tap]

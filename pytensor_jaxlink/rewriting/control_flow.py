@@ -1,0 +1,212 @@
+"""Loops, branches and inner graphs in the forms that suit JAX.
+
+These changes are made in the linker's private copy of a graph, after PyTensor's rewrites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import copy_stack_trace
+from pytensor.graph.traversal import apply_ancestors
+from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+
+from pytensor_jaxlink.analysis import (
+    BindingTime,
+    NodeFacts,
+    ObstacleKind,
+    binding_times,
+    input_binding_times,
+)
+from pytensor_jaxlink.compat import IfElse, inlined, mutable
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.ops import Branch, WhileLoop, measured_outputs
+
+Describe = Callable[[GraphView], Sequence[NodeFacts]]
+
+
+def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFunctionGraph:
+    """The graph with the control flow that JAX can run; itself where there is nothing to change.
+
+    - The work that only one side of an `IfElse` needs moves into a `Branch`.
+    - An `OpFromGraph` that cannot be traced as a whole, also under a `Blockwise`, is inlined, so
+      that only its breaks break.
+    - A `Scan` that decides itself when it ends, or whose number of steps is computed from data and
+      of which only the last state is kept, becomes a `WhileLoop`.
+
+    Parameters
+    ----------
+    describe
+        Gives the facts of each node of a view.
+    """
+    if not any(_concerns(node) for node in fgraph.apply_nodes):
+        return fgraph
+    graph = mutable(fgraph)
+    _separate_branches(graph, fgraph)
+    while _inline_broken(graph, describe):
+        _separate_branches(graph, fgraph)
+    _open_loops(graph, describe)
+    return graph
+
+
+def _concerns(node: Apply) -> bool:
+    return isinstance(node.op, IfElse | Scan) or isinstance(_core(node), OpFromGraph)
+
+
+def _core(node: Apply) -> Any:
+    return node.op.core_op if isinstance(node.op, Blockwise) else node.op
+
+
+def _replace(graph: FunctionGraph, node: Apply, replacements: Sequence[Variable]) -> None:
+    copy_stack_trace(node.outputs, list(replacements))
+    graph.replace_all(list(zip(node.outputs, replacements, strict=True)), import_missing=True)
+
+
+# -- branches ------------------------------------------------------------------------------------
+
+
+def _separate_branches(graph: FunctionGraph, source: AbstractFunctionGraph) -> None:
+    """Move what only one side of each `IfElse` needs into it, outermost first."""
+    for place, node in reversed(list(enumerate(graph.toposort()))):
+        if isinstance(node.op, IfElse) and node in graph.apply_nodes:
+            _replace(graph, node, _branch(graph, node, (source, place)))
+
+
+def _branch(graph: FunctionGraph, node: Apply, origin: Any) -> list[Variable]:
+    count = len(node.outputs)
+    sides = node.inputs[1 : 1 + count], node.inputs[1 + count :]
+    exclusive = _exclusive(graph, node, *sides)
+    boundary = {
+        variable: None
+        for inner in exclusive
+        for variable in inner.inputs
+        if variable.owner not in exclusive and not isinstance(variable, Constant)
+    }
+    boundary |= {
+        variable: None
+        for variable in (*sides[0], *sides[1])
+        if variable.owner not in exclusive and not isinstance(variable, Constant)
+    }
+    inputs = list(boundary)
+    stand_ins = [variable.type(name=variable.name) for variable in inputs]
+    replace = dict(zip(inputs, stand_ins, strict=True))
+    # Constant sides, and sides that are an input as it is, are fine as outputs of a graph.
+    first, second = (
+        FunctionGraph(stand_ins, clone_replace(list(side), replace, rebuild_strict=False))
+        for side in sides
+    )
+    branch: Any = Branch(str(node.op), origin, (first, second))
+    return branch.make_node(node.inputs[0], *inputs).outputs
+
+
+def _exclusive(
+    graph: FunctionGraph, node: Apply, first: Sequence[Variable], second: Sequence[Variable]
+) -> set[Apply]:
+    """The nodes that nothing but this `IfElse` needs, and not both sides of it for sure."""
+    both = _surely_needed(first) & _surely_needed(second)
+    candidates = set(apply_ancestors([*first, *second]))
+    exclusive: set[Apply] = set()
+    for candidate in reversed([other for other in graph.toposort() if other in candidates]):
+        clients = [client for output in candidate.outputs for client in graph.clients[output]]
+        if candidate not in both and all(
+            (client is node and position > 0) or client in exclusive for client, position in clients
+        ):
+            exclusive.add(candidate)
+    return exclusive
+
+
+def _surely_needed(outputs: Sequence[Variable]) -> set[Apply]:
+    """What runs whatever the conditions of further `IfElse` nodes are."""
+    needed: set[Apply] = set()
+    stack = list(outputs)
+    while stack:
+        owner = stack.pop().owner
+        if owner is not None and owner not in needed:
+            needed.add(owner)
+            stack += owner.inputs[:1] if isinstance(owner.op, IfElse) else owner.inputs
+    return needed
+
+
+# -- inner graphs --------------------------------------------------------------------------------
+
+
+def _inline_broken(graph: FunctionGraph, describe: Describe) -> bool:
+    """Inline the inner graphs that break.  Returns whether there was one."""
+    if not any(isinstance(_core(node), OpFromGraph) for node in graph.apply_nodes):
+        return False
+    view = GraphView.of(graph)
+    broken = [
+        node
+        for node, fact in zip(view.nodes, describe(view), strict=True)
+        if isinstance(_core(node), OpFromGraph) and _breaks_inside(node, fact)
+    ]
+    for node in broken:
+        _replace(graph, node, _inlined(node))
+    return bool(broken)
+
+
+def _breaks_inside(node: Apply, fact: NodeFacts) -> bool:
+    if fact.obstacle is None:
+        return False
+    # What a `Blockwise` says of its core Op may be its own doing: one batch element is looked at.
+    return fact.obstacle.kind is ObstacleKind.INNER_BREAK or isinstance(node.op, Blockwise)
+
+
+def _inlined(node: Apply) -> list[Variable]:
+    if not isinstance(node.op, Blockwise):
+        return inlined(node)
+    core = node.op.core_op
+    inputs = [variable.type() for variable in core.fgraph.inputs]
+    outputs = inlined(core.make_node(*inputs))
+    return list(vectorize_graph(outputs, dict(zip(inputs, node.inputs, strict=True))))
+
+
+# -- loops ---------------------------------------------------------------------------------------
+
+
+def _open_loops(graph: FunctionGraph, describe: Describe) -> None:
+    if not any(isinstance(node.op, Scan) for node in graph.apply_nodes):
+        return
+    view = GraphView.of(graph)
+    facts = describe(view)
+    times = binding_times(view, input_binding_times(view))
+    for node, fact, inputs in zip(view.nodes, facts, view.node_inputs, strict=True):
+        if not isinstance(node.op, Scan) or fact.obstacle is not None:
+            continue
+        measured = measured_outputs(node)
+        if node.op.info.as_while:
+            _open_loop(graph, node, measured)
+        elif times[inputs[0]] is BindingTime.DEVICE and not measured:
+            _open_loop(graph, node, ())
+
+
+def _open_loop(graph: FunctionGraph, node: Apply, measured: Sequence[int]) -> None:
+    """Put a `WhileLoop` in the place of a scan, its outputs cut to the lengths that it reports.
+
+    The last entry of an output is read where it is: that needs no cut.
+    """
+    outputs: list[Any] = list(WhileLoop(node.op, measured).make_node(*node.inputs).outputs)
+    results, lengths = outputs[: len(node.outputs)], outputs[len(node.outputs) :]
+    for position, length in zip(measured, lengths, strict=True):
+        padded, last = results[position], length - 1
+        for reader, _ in list(graph.clients[node.outputs[position]]):
+            if (rest := _indices_after_last(reader)) is not None:
+                _replace(graph, reader, [padded[(last, *rest)]])
+        results[position] = padded[:length]
+    _replace(graph, node, results)
+
+
+def _indices_after_last(reader: Any) -> list[Any] | None:
+    """The further indices of a node that takes the last entry of its input, or None."""
+    if not isinstance(reader, Apply) or not isinstance(reader.op, Subtensor):
+        return None
+    first, *rest = indices_from_subtensor(reader.inputs[1:], reader.op.idx_list)
+    constant = isinstance(first, Constant) and int(first.data) == -1
+    return rest if constant else None

@@ -1,0 +1,127 @@
+"""Loops and branches driven from the host, around bodies that have regions of their own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.plan import LoopLayout
+
+Body = Callable[[Sequence[Any]], tuple[list[Any], list[Any]]]
+"""Runs a plan: gives its outputs and the conditions of its regions."""
+
+_LARGE = 4096  # bytes; what is larger and the same in every step is moved to the device once
+
+
+def run_branch(
+    bodies: tuple[Body, Body], condition: Any, arguments: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Run the first body if the condition holds, else the second."""
+    return bodies[0 if np.asarray(condition) else 1](arguments)
+
+
+def run_loop(
+    layout: LoopLayout, measured: Sequence[int], body: Body, arguments: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Run a loop step by step.
+
+    Raises
+    ------
+    IndexError, ValueError
+        Where the inputs do not fit together.  PyTensor's own loop then says it in its own words.
+    """
+    return _HostLoop(layout, body, arguments).run(measured)
+
+
+class _HostLoop:
+    """One run of a loop."""
+
+    def __init__(self, layout: LoopLayout, body: Body, arguments: Sequence[Any]) -> None:
+        self.layout, self.body = layout, body
+        parts = layout.sort_inputs(arguments)
+        self.steps = int(np.asarray(parts.steps))
+        self.sequences = [np.asarray(sequence) for sequence in parts.sequences]
+        if self.steps < 0 or any(len(sequence) < self.steps for sequence in self.sequences):
+            raise IndexError(f"a loop of {self.steps} steps, or a sequence that is shorter")
+        self.scattered = [np.array(buffer) for buffer in parts.scattered]
+        self.buffers = [np.asarray(buffer) for buffer in parts.buffers]
+        self.carried = parts.carried
+        self.kept = [int(np.asarray(kept)) for kept in parts.kept]
+        self.constants = [_moved(value) for value in parts.constants]
+
+    def run(self, measured: Sequence[int]) -> tuple[list[Any], list[Any]]:
+        """The outputs of the loop and the lengths of the measured ones, and the conditions."""
+        layout, conditions = self.layout, []
+        windows = layout.windows
+        # A trace keeps no more than the buffer has room for, and what the next step looks at.
+        traces: list[deque[Any]] = [
+            deque(map(np.array, buffer[:window]), maxlen=max(len(buffer), window))
+            for buffer, window in zip(self.buffers, windows, strict=True)
+        ]
+        emitted: list[deque[Any]] = [deque(maxlen=kept) for kept in self.kept]
+        made = 0
+        while made < self.steps:
+            outputs, found = self.body(self._arguments(made, traces))
+            conditions += found
+            parts = layout.sort_outputs(outputs)
+            for buffer, places, values in zip(
+                self.scattered, layout.scattered_writes, parts.scattered, strict=True
+            ):
+                for place, value in zip(places, values, strict=True):
+                    buffer[made + place] = value
+            for trace, value, buffer in zip(traces, parts.states, self.buffers, strict=True):
+                if np.shape(value) != buffer.shape[1:]:
+                    raise ValueError(f"a state changed its shape to {np.shape(value)}")
+                trace.append(value)
+            for trace, value in zip(emitted, parts.emitted, strict=True):
+                trace.append(value)
+            self.carried = parts.carried
+            made += 1
+            if layout.conditional and (np.asarray(parts.stop) or not all(map(bool, found))):
+                break
+        results = [
+            *self.scattered,
+            *(
+                self._result(trace, len(buffer), made)
+                for trace, buffer in zip(traces, self.buffers, strict=True)
+            ),
+            *(
+                self._result(trace, kept, made)
+                for trace, kept in zip(emitted, self.kept, strict=True)
+            ),
+        ]
+        lengths = [np.asarray(len(results[position]), dtype="int64") for position in measured]
+        return [*results, *self.carried, *lengths], conditions
+
+    def _arguments(self, step: int, traces: Sequence[deque[Any]]) -> list[Any]:
+        """The inputs of one step.  Entries of buffers that are written later are copied."""
+        arguments = [sequence[step] for sequence in self.sequences]
+        for buffer, places in zip(self.scattered, self.layout.scattered_reads, strict=True):
+            arguments += [buffer[step + place].copy() for place in places]
+        arguments += self.layout.seen(traces)
+        return [*map(_array, arguments), *self.carried, *self.constants]
+
+    def _result(self, trace: deque[Any], length: int, made: int) -> Any:
+        """The last entries of a trace; where there are fewer the rest is zero, as in PyTensor."""
+        entries = [np.asarray(entry) for entry in trace]
+        if not entries:
+            raise IndexError("a loop without steps has outputs of unknown shape")
+        result = np.stack(entries)[-length:]
+        if made == self.steps and len(result) < length:
+            rest = np.zeros((length - len(result), *result.shape[1:]), result.dtype)
+            result = np.concatenate([result, rest])
+        return result
+
+
+def _array(value: Any) -> Any:
+    """NumPy's scalars as arrays, which is what regions take."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def _moved(value: Any) -> Any:
+    large = isinstance(value, np.ndarray) and value.nbytes > _LARGE
+    return jax.device_put(value) if large else value
