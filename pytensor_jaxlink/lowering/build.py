@@ -17,8 +17,8 @@ from pytensor_jaxlink.analysis import (
     input_binding_times,
 )
 from pytensor_jaxlink.graph import GraphView, user_location
-from pytensor_jaxlink.lowering.loops import layout_of
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
+from pytensor_jaxlink.lowering.loops import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
 from pytensor_jaxlink.ops import Branch, WhileLoop

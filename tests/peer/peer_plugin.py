@@ -33,6 +33,8 @@ _LOOKS_AT_DRAWS = re.compile(r"compare_sample_values|\brng_fn\(")
 _FURTHEST_CALL = 3
 
 functions = count()  # its next number is how many functions the mode has made
+
+
 def _counting(linker: type[Any]) -> type[Any]:
     """The same linker, counting the functions that are made with it."""
 
