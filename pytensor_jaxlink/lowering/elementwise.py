@@ -13,33 +13,56 @@ import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.scalar.basic import Switch
+from pytensor.scalar.basic import Cast, Switch
+from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Argmax, Max, NonZeroDimsCAReduce
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.lowering.values import canonical_dtype
+from pytensor_jaxlink.lowering.scalars import scalar_function
+from pytensor_jaxlink.lowering.values import as_dtype, as_jax, check_broadcast
 
 
 @jax_rule.register(Elemwise)
 def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node)
+    function = _of_arrays(op, node)
     first = int(isinstance(op.scalar_op, Switch))  # a condition is not part of the arithmetic
     dtypes = [variable.type.dtype for variable in node.inputs[first:]]
     common = np.result_type(*dtypes)
     result = np.dtype(node.outputs[0].type.dtype)
     if common.kind in "biu" and result.kind in "fc":
         common = result  # a function of integers with fractional values
-    if set(dtypes) == {common.name}:
+    if common == np.float16:
+        common = np.dtype("float32")  # as NumPy does; the result is rounded once
+    if set(dtypes) == {common.name} or isinstance(op.scalar_op, _OF_OTHER_DTYPES):
         return function
 
     def promoted(*values: Any) -> Any:
-        dtype = canonical_dtype(common.name)
-        operands = (jnp.asarray(value, dtype=dtype) for value in values[first:])
-        return function(*values[:first], *operands)
+        operands = (as_dtype(value, common.name) for value in values[first:])
+        output = function(*values[:first], *operands)
+        # Ops that give one of their inputs (`second`) give it in its own dtype.
+        complex_by_promotion = common.kind == "c" and result.kind != "c"
+        return jnp.real(output) if complex_by_promotion else output
 
     return promoted
+
+
+# What converts, or looks at each of its inputs in a dtype of its own.
+_OF_OTHER_DTYPES = (Cast, ScalarLoop)
+
+
+def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
+    """The function of the scalar Op, with PyTensor's check that no length is stretched."""
+    own = scalar_function(op.scalar_op, node)
+    if own is None:
+        return upstream_rule(node)
+
+    def checked(*values: Any) -> Any:
+        check_broadcast(node, [np.shape(value) for value in values])
+        return own(*map(as_jax, values))
+
+    return checked
 
 
 @jax_rule.register(NonZeroDimsCAReduce)
@@ -68,4 +91,4 @@ def _reduce(op: CAReduce, node: Apply, context: Context) -> JaxFunction:
     accumulator = getattr(op, "acc_dtype", None)
     if accumulator is None or accumulator == node.inputs[0].type.dtype:
         return function
-    return lambda array: function(array.astype(canonical_dtype(accumulator)))
+    return lambda array: function(as_dtype(array, accumulator))

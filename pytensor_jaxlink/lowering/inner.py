@@ -16,6 +16,7 @@ from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.lowering.checks import collecting, require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
+from pytensor_jaxlink.lowering.values import check_broadcast
 from pytensor_jaxlink.ops import Branch
 
 
@@ -62,7 +63,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     ]
 
     def blockwise(*inputs: Any) -> Any:
-        _check_batch(node, [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)])
+        check_broadcast(node, [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)])
 
         def of_one(*values: Any) -> Any:
             arguments = list(inputs)
@@ -85,17 +86,6 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
         return outputs
 
     return blockwise
-
-
-def _check_batch(node: Apply, batches: Sequence[tuple[int, ...]]) -> None:
-    """As in PyTensor, a length of 1 that the type does not promise is not stretched."""
-    for axis in range(-max(map(len, batches), default=0), 0):
-        lengths = {batch[axis] for batch in batches if len(batch) >= -axis}
-        for variable, batch in zip(node.inputs, batches, strict=True):
-            promised = variable.type.broadcastable[: len(batch)]
-            stretched = len(batch) >= -axis and batch[axis] == 1 and not promised[axis]
-            if stretched and len(lengths) > 1:
-                raise ValueError("a batch dimension of length 1 that is not known to be 1")
 
 
 def _all(conditions: list[Any]) -> Any:

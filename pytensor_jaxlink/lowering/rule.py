@@ -13,9 +13,11 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
+from pytensor.scalar.math import Hyp2F1
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
+from pytensor.tensor.linalg.decomposition.schur import Schur
 from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.math import Argmax
@@ -24,6 +26,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
+from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
 from pytensor_jaxlink.ops import (
     Branch,
@@ -111,6 +114,28 @@ def _literal(variable: Any, value: Any) -> Constant:
     if isinstance(variable.type, ScalarType):
         return scalar_constant(value, dtype=variable.type.dtype)
     return variable.type.make_constant(value)
+
+
+@singledispatch
+def not_right(op: Op, node: Apply) -> str | None:
+    """Why PyTensor's JAX rule for a node would give other values than PyTensor, or None.
+
+    Such a node runs on the host.
+    """
+    return None
+
+
+@not_right.register(Schur)
+def _not_right_schur(op: Schur, node: Apply) -> str | None:
+    return None if op.sort is None else "JAX does not sort the eigenvalues of a Schur form"
+
+
+@not_right.register(Elemwise)
+def _not_right_elemwise(op: Elemwise, node: Apply) -> str | None:
+    if isinstance(op.scalar_op, Hyp2F1):
+        # hyp2f1(1, 1, 2, -5) is 0.36, and 1e167 there (JAX 0.12).
+        return "jax.scipy.special.hyp2f1 sums a series where it does not converge"
+    return None
 
 
 # Our rules for these call PyTensor's, so that one has to apply as well.
@@ -216,6 +241,8 @@ class Rules:
         return self._reason_of_op(node)
 
     def _reason_of_op(self, node: Apply) -> str | None:
+        if (reason := not_right(node.op, node)) is not None:
+            return reason
         match node.op:
             case Elemwise():
                 return self._reason_of_scalar_op(node)
@@ -234,7 +261,9 @@ class Rules:
         """The same for all nodes of one Elemwise Op, of which graphs have thousands."""
         key = node.op, len(node.inputs)
         if key not in self._scalar_reasons:
-            self._scalar_reasons[key] = _failure(lambda: jax_funcify(node.op, node=node))
+            own = scalar_function(node.op.scalar_op, node) is not None
+            reason = None if own else _failure(lambda: jax_funcify(node.op, node=node))
+            self._scalar_reasons[key] = reason
         return self._scalar_reasons[key]
 
 

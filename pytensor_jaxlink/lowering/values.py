@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
+from pytensor.graph.basic import Apply
 from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.random.type import RandomType
@@ -43,6 +45,37 @@ def has_jax_values(kind: Type) -> bool:
 def canonical_dtype(dtype: str) -> np.dtype[Any]:
     """The dtype, or what stands for it while JAX is configured without 64-bit types."""
     return dtypes.canonicalize_dtype(dtype)
+
+
+def as_dtype(value: Any, dtype: Any) -> Any:
+    """A value as a JAX array of a dtype.
+
+    XLA turns a product with a converted boolean into a selection, in which NaN times False is 0; it
+    leaves a product with a selection of 1 and 0 alone.
+    """
+    dtype = canonical_dtype(dtype)
+    if getattr(value, "dtype", None) != np.dtype("bool") or dtype == np.dtype("bool"):
+        return jnp.asarray(value, dtype=dtype)
+    return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
+
+
+def check_broadcast(node: Apply, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raise `ValueError` where a length of 1 that no type promises would be stretched.
+
+    PyTensor broadcasts by type, NumPy and JAX by value.
+    """
+    for axis in range(-max(map(len, shapes), default=0), 0):
+        reaching = [
+            (shape[axis], variable.type.broadcastable[len(shape) + axis])
+            for shape, variable in zip(shapes, node.inputs, strict=True)
+            if len(shape) >= -axis
+        ]
+        stretched = any(length == 1 and not promised for length, promised in reaching)
+        if stretched and len({length for length, _ in reaching}) > 1:
+            raise ValueError(
+                f"dimension {axis} of an input has length 1, is not known to have it, and would "
+                "have to be broadcast"
+            )
 
 
 def as_known(value: Any, kind: Type) -> Any:
