@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pytensor.compile.executor import Function
 from pytensor.compile.maker import FunctionMaker
+from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.link.modes import mode_of
+from pytensor_jaxlink.link.modes import mode_of, with_inplace
 from pytensor_jaxlink.plan import Plan
 
 if TYPE_CHECKING:
@@ -214,4 +215,6 @@ class JAXFunctionMaker(FunctionMaker):
     ) -> None:
         if isinstance(mode, JAXLinker):
             mode = mode_of(mode)
+        elif isinstance(mode, Mode):
+            mode = with_inplace(mode)
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)

@@ -13,6 +13,7 @@ from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
 from pytensor.link.utils import map_storage
 
 from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.link.overwritten import with_overwritten
 from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES
 
 
@@ -101,13 +102,19 @@ class JAXLinker(PyTensorJAXLinker):
 
         fgraph = self.fgraph
         assert fgraph is not None, "the linker must accept a graph before it makes a function"
-        compiled = CompiledGraph(fgraph, self.options)
+        source, overwritten = with_overwritten(fgraph)
+        compiled = CompiledGraph(source, self.options)
         nodes = self.schedule(fgraph)
         input_storage, output_storage, storage_map = map_storage(
             fgraph, nodes, input_storage, output_storage, storage_map
         )
         machine = VirtualMachine(
-            compiled, input_storage, output_storage, storage_map, allow_gc=self.allow_gc
+            compiled,
+            input_storage,
+            output_storage,
+            storage_map,
+            overwritten,
+            allow_gc=self.allow_gc,
         )
         return (
             machine,

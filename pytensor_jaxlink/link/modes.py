@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Any
+
 from pytensor.compile.mode import (
     Mode,
     predefined_linkers,
@@ -20,6 +23,20 @@ MODE_NAME, LINKER_NAME = "JAXSELECTIVE", "jaxselective"
 def mode_of(linker: JAXLinker) -> Mode:
     """The mode that runs ``linker`` after the rewrites that suit it."""
     return Mode(linker=linker, optimizer=default_query())
+
+
+def with_inplace(mode: Mode) -> Mode:
+    """The mode, with the rewrites to operations in place where ``mode`` includes them by name.
+
+    They are of no use to JAX, so the linker excludes them.  Somebody who asks for them wants inputs
+    that are declared mutable to be overwritten.
+    """
+    query: Any = mode.provided_optimizer
+    if "inplace" not in getattr(query, "include", ()):
+        return mode
+    linker: Any = copy(mode.linker)
+    linker.incompatible_rewrites = [n for n in linker.incompatible_rewrites if n != "inplace"]
+    return Mode(linker=linker, optimizer=query)
 
 
 def register() -> None:

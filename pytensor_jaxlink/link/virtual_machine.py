@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
@@ -32,6 +34,7 @@ class VirtualMachine:
         input_cells: list[list[Any]],
         output_cells: list[list[Any]],
         storage_map: dict[Variable, list[Any]],
+        overwritten: tuple[int, ...],
         *,
         allow_gc: bool | None,
     ) -> None:
@@ -43,6 +46,14 @@ class VirtualMachine:
             isinstance(v.type, DenseTensorType | ScalarType) for v in compiled.source.outputs
         ]
         self._scalars = [isinstance(v.type, ScalarType) for v in compiled.source.outputs]
+        self._overwritten = overwritten
+        # Outputs that are no arrays and that nobody computes: the caller gets a copy.
+        self._copied = [
+            position
+            for position, variable in enumerate(compiled.source.outputs)
+            if not self._arrays[position]
+            and (variable.owner is None or isinstance(variable.owner.op, DeepCopyOp))
+        ]
         self._as_numpy = compiled.options.outputs == "numpy"
 
     def __call__(self) -> list[Any]:
@@ -55,6 +66,10 @@ class VirtualMachine:
     def run(self, values: list[Any]) -> list[Any]:
         """Run the function on the values of its inputs, without touching any cell."""
         outputs = self.compiled.executor(values)
+        if self._overwritten:
+            outputs = self._overwrite(values, outputs)
+        for position in self._copied:
+            outputs[position] = deepcopy(outputs[position])
         # A hot loop: almost always every output is a JAX array already.
         for position, value in enumerate(outputs):
             if self._arrays[position] and (self._as_numpy or type(value) is not JAX_ARRAY):
@@ -62,6 +77,15 @@ class VirtualMachine:
                 scalar = self._as_numpy and self._scalars[position]
                 outputs[position] = converted[()] if scalar else converted
         return outputs
+
+    def _overwrite(self, values: list[Any], outputs: list[Any]) -> list[Any]:
+        """Leave in the user's arrays what operations in place leave there."""
+        count = len(outputs) - len(self._overwritten)
+        for position, value in zip(self._overwritten, outputs[count:], strict=True):
+            given = values[position]
+            if isinstance(given, np.ndarray) and given.flags.writeable:
+                np.copyto(given, np.asarray(value))
+        return outputs[:count]
 
 
 def _to_numpy(value: Any) -> Any:

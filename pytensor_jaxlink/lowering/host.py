@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from threading import Lock
 from typing import Any
 
@@ -57,6 +58,7 @@ class _Perform:
     def __init__(self, node: Apply) -> None:
         self._node = node
         self._prepared = False
+        self._destroyed = sorted({p for places in node.op.destroy_map.values() for p in places})
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         node = self._node
@@ -64,7 +66,10 @@ class _Perform:
             node.op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
             self._prepared = True
         cells: list[list[Any]] = [[None] for _ in node.outputs]
-        node.op.perform(node, _inputs(node, values), cells)
+        inputs = _inputs(node, values)
+        for position in self._destroyed:
+            inputs[position] = copy(inputs[position])  # others may read it later
+        node.op.perform(node, inputs, cells)
         return tuple(cell[0] for cell in cells)
 
 

@@ -249,13 +249,15 @@ class Rules:
             case RandomVariable():
                 return _failure(lambda: jax_sample_fn(node.op, node=node))
             case Blockwise():
-                core = core_node(node)
-                if static_inputs(core.op, core) or data_inputs(core.op, core):
-                    return f"{core.op} needs sizes for each batch element"
-                return self._reason_of_op(core)
-        if self.has_own(node.op) and not isinstance(node.op, _WRAPPED):
-            return None
+                return self._reason_of_core(core_node(node))
+            case op if self.has_own(op) and not isinstance(op, _WRAPPED):
+                return None
         return _failure(lambda: jax_funcify(node.op, node=node))
+
+    def _reason_of_core(self, core: Apply) -> str | None:
+        if static_inputs(core.op, core) or data_inputs(core.op, core):
+            return f"{core.op} needs sizes for each batch element"
+        return self._reason_of_op(core)
 
     def _reason_of_scalar_op(self, node: Apply) -> str | None:
         """The same for all nodes of one Elemwise Op, of which graphs have thousands."""

@@ -48,15 +48,12 @@ def _integer_of(value: Any, dtype: np.dtype[Any]) -> Any:
     """
     word = np.dtype("int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64")
     limit = float(2 ** (8 * word.itemsize - 1))
-    if dtype == np.uint64:
-        beyond = value >= limit
-        value = jnp.where(beyond, value - limit, value)
+    beyond = (value >= limit) & (dtype == np.uint64)
+    value = jnp.where(beyond, value - limit, value)
     fits = (value >= -limit) & (value < limit)
     smallest = jnp.asarray(np.iinfo(word).min, word)
     whole = jnp.where(fits, value.astype(word), smallest)
-    if dtype == np.uint64:
-        whole = jnp.where(beyond & fits, whole ^ smallest, whole)
-    return whole.astype(dtype)
+    return jnp.where(beyond & fits, whole ^ smallest, whole).astype(dtype)
 
 
 # XLA takes these three from one exponential of the whole argument, and an argument near the end of

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.graph.replace import clone_replace, vectorize_graph
@@ -17,6 +18,7 @@ from pytensor.graph.traversal import apply_ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import (
     BindingTime,
@@ -35,6 +37,7 @@ Describe = Callable[[GraphView], Sequence[NodeFacts]]
 def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFunctionGraph:
     """The graph with the control flow that JAX can run; itself where there is nothing to change.
 
+    - Copies of generators and other values that are no arrays go: they would be graph breaks.
     - The work that only one side of an `IfElse` needs moves into a `Branch`.
     - An `OpFromGraph` that cannot be traced as a whole, also under a `Blockwise`, is inlined, so
       that only its breaks break.
@@ -49,6 +52,7 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     if not any(_concerns(node) for node in fgraph.apply_nodes):
         return fgraph
     graph = mutable(fgraph)
+    _drop_copies(graph)
     _separate_branches(graph, fgraph)
     while _inline_broken(graph, describe):
         _separate_branches(graph, fgraph)
@@ -57,7 +61,22 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
 
 
 def _concerns(node: Apply) -> bool:
-    return isinstance(node.op, IfElse | Scan) or isinstance(_core(node), OpFromGraph)
+    return (
+        isinstance(node.op, IfElse | Scan)
+        or isinstance(_core(node), OpFromGraph)
+        or _copies_no_array(node)
+    )
+
+
+def _copies_no_array(node: Apply) -> bool:
+    return isinstance(node.op, DeepCopyOp) and not isinstance(node.outputs[0].type, DenseTensorType)
+
+
+def _drop_copies(graph: FunctionGraph) -> None:
+    """Drop the copies that PyTensor makes of outputs: what is no array is copied by the machine."""
+    for node in graph.toposort():
+        if _copies_no_array(node):
+            graph.replace_all([(node.outputs[0], node.inputs[0])])
 
 
 def _core(node: Apply) -> Any:
