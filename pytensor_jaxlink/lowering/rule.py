@@ -26,6 +26,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
+from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
 from pytensor_jaxlink.ops import (
@@ -246,8 +247,8 @@ class Rules:
         match node.op:
             case Elemwise():
                 return self._reason_of_scalar_op(node)
-            case RandomVariable():
-                return _failure(lambda: jax_sample_fn(node.op, node=node))
+            case RandomVariable() as op:
+                return None if sampler_of(op) else _failure(lambda: jax_sample_fn(op, node=node))
             case Blockwise():
                 return self._reason_of_core(core_node(node))
             case op if self.has_own(op) and not isinstance(op, _WRAPPED):

@@ -142,32 +142,31 @@ def _bessel_i(op: Any, node: Apply) -> ScalarFunction:
     return bessel_i
 
 
-# Newton's steps for `_ndtri_exp`: they converge quadratically from the asymptote, and from -2 on
+# Newton's steps for `ndtri_exp`: they converge quadratically from the asymptote, and from -2 on
 # nothing is gained after this many (checked against SciPy over the whole range).
 _NEWTON_STEPS = 8
 
 
-def _ndtri_exp(op: Any, node: Apply) -> ScalarFunction:
+def ndtri_exp(y: Any) -> Any:
     """The inverse of the logarithm of the normal distribution function.
 
     ``ndtri(exp(y))`` underflows below -745; there the equation ``log_ndtr(x) = y`` is solved.
     """
+    y = jnp.asarray(y)
+    low = jnp.where(y < -2, y, -2.0)
+    # The square is kept from overflowing; for such arguments the first guess is exact.
+    x = guess = -jnp.sqrt(2.0) * jnp.sqrt(-low)
+    for _ in range(_NEWTON_STEPS):
+        value = special.log_ndtr(x)
+        slope = jnp.exp(-0.5 * x**2 - 0.5 * jnp.log(2 * jnp.pi) - value)
+        x = x - (value - low) / slope
+    x = jnp.where(jnp.isfinite(x), x, guess)
+    near_zero = -special.ndtri(-jnp.expm1(y))
+    middle = special.ndtri(jnp.exp(y))
+    return jnp.where(y < -2, x, jnp.where(y > -0.1, near_zero, middle))
 
-    def ndtri_exp(y: Any) -> Any:
-        y = jnp.asarray(y)
-        low = jnp.where(y < -2, y, -2.0)
-        # The square is kept from overflowing; for such arguments the first guess is exact.
-        x = -jnp.sqrt(2.0) * jnp.sqrt(-low)
-        guess = x
-        for _ in range(_NEWTON_STEPS):
-            value = special.log_ndtr(x)
-            slope = jnp.exp(-0.5 * x**2 - 0.5 * jnp.log(2 * jnp.pi) - value)
-            x = x - (value - low) / slope
-        x = jnp.where(jnp.isfinite(x), x, guess)
-        near_zero = -special.ndtri(-jnp.expm1(y))
-        middle = special.ndtri(jnp.exp(y))
-        return jnp.where(y < -2, x, jnp.where(y > -0.1, near_zero, middle))
 
+def _ndtri_exp(op: Any, node: Apply) -> ScalarFunction:
     return ndtri_exp
 
 

@@ -1,0 +1,158 @@
+"""Each sampler draws from its distribution: SciPy's distribution functions, at a fixed seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.traversal import explicit_graph_inputs
+from scipy import stats
+
+from pytensor_jaxlink.lowering import samplers
+from tests.helpers import PYTHON
+
+COUNT = 20_000
+LIMIT = 1e-3  # a right sampler fails one test in a thousand seeds; the seed is fixed
+
+CONTINUOUS: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "pytensor.HalfCauchyRV": ((1.0, 2.0), stats.halfcauchy(1, 2)),
+    "pytensor.TriangularRV": ((-1.0, 0.5, 2.0), stats.triang(0.5, -1, 3)),
+    "pytensor.TruncExponentialRV": ((2.0, 1.0, 3.0), stats.truncexpon(2, 1, 3)),
+    "pytensor.VonMisesRV": ((0.0, 2.0), stats.vonmises(2)),
+    "pytensor.WeibullRV": ((1.7,), stats.weibull_min(1.7)),
+    "pymc.MoyalRV": ((1.0, 2.0), stats.moyal(1, 2)),
+    "pymc.RiceRV": ((2.0, 1.5), stats.rice(2, scale=1.5)),
+    "pymc.SkewNormalRV": ((1.0, 2.0, 3.0), stats.skewnorm(3, 1, 2)),
+    "pymc.TruncatedNormalRV": ((0.5, 1.5, -1.0, 2.0), stats.truncnorm(-1, 1, 0.5, 1.5)),
+    "pymc.WaldRV": ((1.5, 2.0, 0.5), stats.invgauss(0.75, 0.5, 2)),
+}
+TAILS = {
+    (0.0, 1.0, 6.0, np.inf): stats.truncnorm(6, np.inf),
+    (0.0, 1.0, -np.inf, -5.0): stats.truncnorm(-np.inf, -5),
+    (0.0, 1.0, 20.0, 21.0): stats.truncnorm(20, 21),
+    (0.0, 1.0, -1.0, 30.0): stats.truncnorm(-1, 30),
+}
+DISCRETE = {
+    "pytensor.BinomialRV": ((10, 0.3), stats.binom(10, 0.3)),
+    "pytensor.HyperGeometricRV": ((20, 30, 15), stats.hypergeom(50, 20, 15)),
+    "pymc.DiscreteUniformRV": ((-2, 5), stats.randint(-2, 6)),
+}
+OTHERS = {"pytensor.CategoricalRV", "pytensor.MultinomialRV", "pymc.MatrixNormalRV"}
+
+
+def draws(name: str, parameters: Any, shape: tuple[int, ...] = (COUNT,), seed: int = 7) -> Any:
+    kind = "int64" if name in DISCRETE else "float64"
+    key = jax.random.key_data(jax.random.key(seed))
+    with jax.enable_x64(True):
+        sample = jax.jit(lambda key: samplers._SAMPLERS[name](key, shape, kind, *parameters))
+        return np.asarray(sample(key))
+
+
+def frequencies_agree(found: Any, chances: Any) -> bool:
+    expected = np.asarray(chances) * len(found)
+    counts = np.bincount(found, minlength=len(expected))
+    common = expected > 5
+    pooled = [[*array[common], array[~common].sum()] for array in (counts, expected + 1e-9)]
+    return stats.chisquare(*pooled, sum_check=False).pvalue > LIMIT
+
+
+def test_every_sampler_is_tested() -> None:
+    assert {*CONTINUOUS, *DISCRETE, *OTHERS} == set(samplers._SAMPLERS)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous(name: str) -> None:
+    parameters, distribution = CONTINUOUS[name]
+    assert stats.kstest(draws(name, parameters), distribution.cdf).pvalue > LIMIT
+
+
+@pytest.mark.parametrize("bounds", TAILS)
+def test_truncated_normal_in_the_tails(bounds: Any) -> None:
+    found = draws("pymc.TruncatedNormalRV", bounds)
+    assert stats.kstest(found, TAILS[bounds].cdf).pvalue > LIMIT
+
+
+@pytest.mark.parametrize("kappa", [1e-3, 50.0, 1e7])
+def test_von_mises_wide_and_narrow(kappa: float) -> None:
+    found = draws("pytensor.VonMisesRV", (0.0, kappa))
+    assert stats.kstest(found, stats.vonmises(kappa).cdf).pvalue > LIMIT
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_discrete(name: str) -> None:
+    parameters, distribution = DISCRETE[name]
+    found = draws(name, parameters)
+    low, high = (int(bound) for bound in distribution.support())
+    assert frequencies_agree(found - low, distribution.pmf(np.arange(low, high + 1)))
+
+
+def test_hypergeometric_when_most_is_drawn() -> None:
+    found = draws("pytensor.HyperGeometricRV", (5, 7, 9))
+    assert frequencies_agree(found, stats.hypergeom(12, 5, 9).pmf(np.arange(6)))
+
+
+def test_categorical() -> None:
+    chances = np.array([0.2, 0.3, 0.0, 0.5])
+    assert frequencies_agree(draws("pytensor.CategoricalRV", (chances,)), chances)
+
+
+def test_multinomial() -> None:
+    chances = np.array([0.2, 0.3, 0.0, 0.5])
+    found = draws("pytensor.MultinomialRV", (np.array([5, 50]), chances), (COUNT, 2))
+    assert (found.sum(-1) == [5, 50]).all()
+    assert (found[..., 2] == 0).all()
+    for column in (0, 1, 3):
+        counts = found[:, 1, column]
+        assert frequencies_agree(counts, stats.binom(50, chances[column]).pmf(np.arange(51)))
+
+
+def test_matrix_normal() -> None:
+    rows, columns = np.array([[1.0, 0.0], [0.5, 2.0]]), np.array([[1.0, 0.0], [-0.3, 0.7]])
+    found = draws("pymc.MatrixNormalRV", (np.ones((2, 2)), rows, columns))
+    covariance = np.kron(rows @ rows.T, columns @ columns.T)
+    np.testing.assert_allclose(found.mean(0), 1.0, atol=0.1)
+    np.testing.assert_allclose(np.cov(found.reshape(COUNT, 4).T), covariance, atol=0.15)
+
+
+BAD = {
+    "normal": (lambda rng: pt.random.normal(0, pt.dscalar("s"), size=(3,), rng=rng), -1.0),
+    "gamma": (lambda rng: pt.random.gamma(pt.dscalar("s"), scale=1.0, rng=rng), -1.0),
+    "beta": (lambda rng: pt.random.beta(pt.dscalar("s"), 1.0, rng=rng), 0.0),
+    "poisson": (lambda rng: pt.random.poisson(pt.dscalar("s"), rng=rng), -1.0),
+    "binomial": (lambda rng: pt.random.binomial(3, pt.dscalar("s"), rng=rng), 1.5),
+    "weibull": (lambda rng: pt.random.weibull(pt.dscalar("s"), rng=rng), -1.0),
+    "exponential": (lambda rng: pt.random.exponential(pt.dscalar("s"), rng=rng), -1.0),
+    "triangular": (lambda rng: pt.random.triangular(pt.dscalar("s"), 1.0, 2.0, rng=rng), 3.0),
+    "vonmises": (lambda rng: pt.random.vonmises(0.0, pt.dscalar("s"), rng=rng), -1.0),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_parameters_out_of_the_domain_raise_what_numpy_raises(name: str) -> None:
+    graph, value = BAD[name]
+    out = graph(pytensor.shared(np.random.default_rng(3)))
+    [parameter] = explicit_graph_inputs([out])
+    f, reference = (
+        pytensor.function([parameter], out, mode=mode) for mode in ("JAXSELECTIVE", PYTHON)
+    )
+    with pytest.raises(ValueError) as expected:  # noqa: PT011 -- the text is compared below
+        reference(value)
+    with pytest.raises(ValueError) as found:  # noqa: PT011
+        f(value)
+    assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
+    assert np.isfinite(f(0.5)).all()
+
+
+def test_a_covariance_without_a_factor() -> None:
+    cov = pt.dmatrix("cov")
+    out = pt.random.multivariate_normal(
+        np.zeros(2), cov, method="cholesky", rng=pytensor.shared(np.random.default_rng(3))
+    )
+    f = pytensor.function([cov], out, mode="JAXSELECTIVE")
+    assert np.isfinite(f(np.eye(2))).all()
+    with pytest.raises(np.linalg.LinAlgError):
+        f(-np.eye(2))
