@@ -85,7 +85,7 @@ class CoinsRV(RandomVariable):
 
 def test_a_sampler_that_jax_lacks_runs_on_the_host() -> None:
     rng = pytensor.shared(np.random.default_rng(1), "rng")
-    draws = CoinsRV()(4, size=(300,), rng=rng) * 2
+    draws = CoinsRV().make_node(rng, (300,), 4).outputs[1] * 2
     f = pytensor.function([], draws, mode="JAXSELECTIVE")
     assert f.explain().graph_break_count == 1
     values = np.asarray(f())
