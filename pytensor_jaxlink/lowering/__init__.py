@@ -7,10 +7,11 @@ from pytensor_jaxlink.lowering import linalg as _linalg
 from pytensor_jaxlink.lowering import loops as _loops
 from pytensor_jaxlink.lowering import random as _random
 from pytensor_jaxlink.lowering import shapes as _shapes
+from pytensor_jaxlink.lowering import sparse as _sparse
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
 from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.rule import Rules as Rules
 
 # Importing these modules registers their rules.
-RULES = (_elementwise, _indexing, _inner, _linalg, _loops, _random, _shapes)
+RULES = (_elementwise, _indexing, _inner, _linalg, _loops, _random, _shapes, _sparse)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from pytensor.graph.basic import Apply
+from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
+from scipy.sparse import issparse
 
 from pytensor_jaxlink.analysis import (
     InnerAnalysis,
@@ -101,6 +102,11 @@ class _Lowering:
                 number
                 for number, variable in enumerate(view.variables)
                 if isinstance(variable.type, RandomType)
+            ),
+            frozenset(
+                number
+                for number, variable in enumerate(view.variables)
+                if isinstance(variable.type, SparseTensorType)
             ),
         )
         return Lowered(plan, tuple(functions), constants)
@@ -204,6 +210,10 @@ def _large_constants(view: GraphView, facts: Sequence[NodeFacts], draft: RegionD
         if number in view.constants
         and number not in facts[node].sizes
         and number not in facts[node].data
-        and isinstance(view.constants[number], np.ndarray)
-        and view.constants[number].nbytes > INLINE_BYTES
+        and _bytes(view.constants[number]) > INLINE_BYTES
     }
+
+
+def _bytes(data: Any) -> int:
+    """The size of a constant that can be an argument of a region."""
+    return data.data.nbytes if issparse(data) else getattr(data, "nbytes", 0)

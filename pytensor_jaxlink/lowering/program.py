@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
 from pytensor_jaxlink.analysis.facts import early_variables
@@ -25,6 +26,7 @@ from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
 from pytensor_jaxlink.partition import RegionDraft
+from pytensor_jaxlink.sparse_values import from_scipy
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class Program:
             value = traced[number] = self._known(number, known)
         if isinstance(value, np.random.Generator):
             value = traced[number] = key_of_generator(value)
+        elif issparse(value):
+            value = traced[number] = from_scipy(value)
         return value
 
     def _result(self, number: int, known: dict[int, Any], traced: dict[int, Any]) -> Any:

@@ -14,6 +14,7 @@ from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
 from pytensor.scalar.math import Hyp2F1
+from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
@@ -22,7 +23,9 @@ from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.math import Argmax
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax, Softmax
+from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
@@ -115,6 +118,9 @@ def _literal(variable: Any, value: Any) -> Constant:
     if isinstance(variable.type, ScalarType):
         return scalar_constant(value, dtype=variable.type.dtype)
     return variable.type.make_constant(value)
+
+
+_OF_ONE_PATTERN = ("AddSparseSparseData", "AddSSData")
 
 
 @singledispatch
@@ -239,7 +245,21 @@ class Rules:
         for variable in (*node.inputs, *node.outputs):
             if not has_jax_values(variable.type):
                 return f"values of {variable.type} have no JAX counterpart"
+        if any(isinstance(v.type, SparseTensorType) for v in (*node.inputs, *node.outputs)):
+            return self._reason_of_sparse(node)
         return self._reason_of_op(node)
+
+    def _reason_of_sparse(self, node: Apply) -> str | None:
+        """PyTensor's own rules take sparse matrices of another form, and constants only."""
+        if isinstance(node.op, Shape | Shape_i):
+            return None
+        sparse = [v for v in node.inputs if isinstance(v.type, SparseTensorType)]
+        if not type(node.op).__module__.startswith("pytensor.sparse") or not self.has_own(node.op):
+            return f"{node.op} has no JAX implementation for sparse matrices"
+        if len(sparse) > 1 and not isinstance(node.outputs[0].type, DenseTensorType):
+            same_pattern = type(node.op).__name__ in _OF_ONE_PATTERN
+            return None if same_pattern else "the pattern of its result depends on the data"
+        return "it multiplies two sparse matrices" if len(sparse) > 1 else None
 
     def _reason_of_op(self, node: Apply) -> str | None:
         if (reason := not_right(node.op, node)) is not None:

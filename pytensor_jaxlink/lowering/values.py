@@ -11,9 +11,12 @@ from jax import dtypes
 from pytensor.graph.basic import Apply
 from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
+from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type import DenseTensorType
 from pytensor.tensor.type_other import NoneTypeT
+
+from pytensor_jaxlink.sparse_values import SparseValue
 
 _DTYPES_OF_JAX = frozenset(
     [
@@ -39,6 +42,8 @@ def has_jax_values(kind: Type) -> bool:
     """Whether values of a PyTensor type can be arguments and results of JAX code."""
     if isinstance(kind, DenseTensorType | ScalarType):
         return kind.dtype in _DTYPES_OF_JAX
+    if isinstance(kind, SparseTensorType):
+        return kind.dtype in _DTYPES_OF_JAX and kind.format in ("csr", "csc")
     return isinstance(kind, RandomType | NoneTypeT)
 
 
@@ -107,6 +112,8 @@ def as_declared(value: Any, kind: Type) -> Any:
 
     JAX's weak types and Python scalars make results drift from the declared dtype; here they stop.
     """
+    if isinstance(value, SparseValue):
+        return value.with_data(as_dtype(value.data, kind.dtype))
     if not isinstance(kind, DenseTensorType | ScalarType):
         return value
     if isinstance(value, np.ndarray | np.generic):

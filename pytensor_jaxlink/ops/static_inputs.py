@@ -9,6 +9,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
+from pytensor.sparse.basic import CSM
 from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye, Join, Split
 from pytensor.tensor.extra_ops import (
     Bartlett,
@@ -105,6 +106,7 @@ def _static_inputs_second(op: Op, node: Apply) -> tuple[int, ...]:
     return (1,)
 
 
+@static_inputs.register(CSM)
 @static_inputs.register(Convolve1d)
 @static_inputs.register(RavelMultiIndex)
 def _static_inputs_last(op: Op, node: Apply) -> tuple[int, ...]:

@@ -156,6 +156,8 @@ class Plan:
         A name for each value.
     generators
         The values that are random generators (inside regions: keys).
+    sparse
+        The values that are sparse matrices (inside regions: their arrays).
     """
 
     inputs: tuple[int, ...]
@@ -164,6 +166,7 @@ class Plan:
     steps: tuple[Step, ...]
     names: tuple[str, ...]
     generators: frozenset[int] = frozenset()
+    sparse: frozenset[int] = frozenset()
 
     @property
     def regions(self) -> tuple[Region, ...]:

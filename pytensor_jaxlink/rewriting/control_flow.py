@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.graph.replace import clone_replace, vectorize_graph
@@ -18,7 +17,6 @@ from pytensor.graph.traversal import apply_ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import (
     BindingTime,
@@ -27,63 +25,20 @@ from pytensor_jaxlink.analysis import (
     binding_times,
     input_binding_times,
 )
-from pytensor_jaxlink.compat import IfElse, inlined, mutable
+from pytensor_jaxlink.compat import IfElse, inlined
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Branch, WhileLoop, measured_outputs
 
 Describe = Callable[[GraphView], Sequence[NodeFacts]]
 
 
-def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFunctionGraph:
-    """The graph with the control flow that JAX can run; itself where there is nothing to change.
-
-    - Copies of generators and other values that are no arrays go: they would be graph breaks.
-    - The work that only one side of an `IfElse` needs moves into a `Branch`.
-    - An `OpFromGraph` that cannot be traced as a whole, also under a `Blockwise`, is inlined, so
-      that only its breaks break.
-    - A `Scan` that decides itself when it ends, or whose number of steps is computed from data and
-      of which only the last state is kept, becomes a `WhileLoop`.
-
-    Parameters
-    ----------
-    describe
-        Gives the facts of each node of a view.
-    """
-    if not any(_concerns(node) for node in fgraph.apply_nodes):
-        return fgraph
-    graph = mutable(fgraph)
-    _drop_copies(graph)
-    _separate_branches(graph, fgraph)
-    while _inline_broken(graph, describe):
-        _separate_branches(graph, fgraph)
-    _open_loops(graph, describe)
-    return graph
-
-
-def _concerns(node: Apply) -> bool:
-    return (
-        isinstance(node.op, IfElse | Scan)
-        or isinstance(_core(node), OpFromGraph)
-        or _copies_no_array(node)
-    )
-
-
-def _copies_no_array(node: Apply) -> bool:
-    return isinstance(node.op, DeepCopyOp) and not isinstance(node.outputs[0].type, DenseTensorType)
-
-
-def _drop_copies(graph: FunctionGraph) -> None:
-    """Drop the copies that PyTensor makes of outputs: what is no array is copied by the machine."""
-    for node in graph.toposort():
-        if _copies_no_array(node):
-            graph.replace_all([(node.outputs[0], node.inputs[0])])
-
-
-def _core(node: Apply) -> Any:
+def core(node: Apply) -> Any:
+    """The Op of a node, or what it applies to each element of a batch."""
     return node.op.core_op if isinstance(node.op, Blockwise) else node.op
 
 
-def _replace(graph: FunctionGraph, node: Apply, replacements: Sequence[Variable]) -> None:
+def replace(graph: FunctionGraph, node: Apply, replacements: Sequence[Variable]) -> None:
+    """Put other variables in the place of the outputs of a node."""
     copy_stack_trace(node.outputs, list(replacements))
     graph.replace_all(list(zip(node.outputs, replacements, strict=True)), import_missing=True)
 
@@ -91,11 +46,11 @@ def _replace(graph: FunctionGraph, node: Apply, replacements: Sequence[Variable]
 # -- branches ------------------------------------------------------------------------------------
 
 
-def _separate_branches(graph: FunctionGraph, source: AbstractFunctionGraph) -> None:
+def separate_branches(graph: FunctionGraph, source: AbstractFunctionGraph) -> None:
     """Move what only one side of each `IfElse` needs into it, outermost first."""
     for place, node in reversed(list(enumerate(graph.toposort()))):
         if isinstance(node.op, IfElse) and node in graph.apply_nodes:
-            _replace(graph, node, _branch(graph, node, (source, place)))
+            replace(graph, node, _branch(graph, node, (source, place)))
 
 
 def _branch(graph: FunctionGraph, node: Apply, origin: Any) -> list[Variable]:
@@ -115,10 +70,10 @@ def _branch(graph: FunctionGraph, node: Apply, origin: Any) -> list[Variable]:
     }
     inputs = list(boundary)
     stand_ins = [variable.type(name=variable.name) for variable in inputs]
-    replace = dict(zip(inputs, stand_ins, strict=True))
+    mapping = dict(zip(inputs, stand_ins, strict=True))
     # Constant sides, and sides that are an input as it is, are fine as outputs of a graph.
     first, second = (
-        FunctionGraph(stand_ins, clone_replace(list(side), replace, rebuild_strict=False))
+        FunctionGraph(stand_ins, clone_replace(list(side), mapping, rebuild_strict=False))
         for side in sides
     )
     branch: Any = Branch(str(node.op), origin, (first, second))
@@ -156,18 +111,18 @@ def _surely_needed(outputs: Sequence[Variable]) -> set[Apply]:
 # -- inner graphs --------------------------------------------------------------------------------
 
 
-def _inline_broken(graph: FunctionGraph, describe: Describe) -> bool:
+def inline_broken(graph: FunctionGraph, describe: Describe) -> bool:
     """Inline the inner graphs that break.  Returns whether there was one."""
-    if not any(isinstance(_core(node), OpFromGraph) for node in graph.apply_nodes):
+    if not any(isinstance(core(node), OpFromGraph) for node in graph.apply_nodes):
         return False
     view = GraphView.of(graph)
     broken = [
         node
         for node, fact in zip(view.nodes, describe(view), strict=True)
-        if isinstance(_core(node), OpFromGraph) and _breaks_inside(node, fact)
+        if isinstance(core(node), OpFromGraph) and _breaks_inside(node, fact)
     ]
     for node in broken:
-        _replace(graph, node, _inlined(node))
+        replace(graph, node, _inlined(node))
     return bool(broken)
 
 
@@ -181,16 +136,17 @@ def _breaks_inside(node: Apply, fact: NodeFacts) -> bool:
 def _inlined(node: Apply) -> list[Variable]:
     if not isinstance(node.op, Blockwise):
         return inlined(node)
-    core = node.op.core_op
-    inputs = [variable.type() for variable in core.fgraph.inputs]
-    outputs = inlined(core.make_node(*inputs))
+    inner = core(node)
+    inputs = [variable.type() for variable in inner.fgraph.inputs]
+    outputs = inlined(inner.make_node(*inputs))
     return list(vectorize_graph(outputs, dict(zip(inputs, node.inputs, strict=True))))
 
 
 # -- loops ---------------------------------------------------------------------------------------
 
 
-def _open_loops(graph: FunctionGraph, describe: Describe) -> None:
+def open_loops(graph: FunctionGraph, describe: Describe) -> None:
+    """Give JAX's `while_loop` the scans that it can run and `scan` cannot."""
     if not any(isinstance(node.op, Scan) for node in graph.apply_nodes):
         return
     view = GraphView.of(graph)
@@ -217,9 +173,9 @@ def _open_loop(graph: FunctionGraph, node: Apply, measured: Sequence[int]) -> No
         padded, last = results[position], length - 1
         for reader, _ in list(graph.clients[node.outputs[position]]):
             if (rest := _indices_after_last(reader)) is not None:
-                _replace(graph, reader, [padded[(last, *rest)]])
+                replace(graph, reader, [padded[(last, *rest)]])
         results[position] = padded[:length]
-    _replace(graph, node, results)
+    replace(graph, node, results)
 
 
 def _indices_after_last(reader: Any) -> list[Any] | None:

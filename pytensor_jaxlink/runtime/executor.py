@@ -15,6 +15,7 @@ from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, R
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
 
@@ -74,7 +75,7 @@ class Executor:
         ]
         self._run_call = self._run
         match plan.steps:
-            case [Region(static=()) as region] if not plan.generators and _only_arrays(plan):
+            case [Region(static=()) as region] if _only_arrays(plan):
                 self._run_call = self._call_of_one_region(region, functions[0])
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -143,13 +144,16 @@ class Executor:
                 else value
                 for number, value in zip(self.plan.outputs, outputs, strict=True)
             ]
+        if self.plan.sparse:
+            outputs = [to_scipy(value) for value in outputs]
         return outputs, conditions
 
     def _move_constants(self) -> None:
         """Put the constants that regions take as arguments on the device, once."""
         for number in {n for region in self.plan.regions for n in region.arguments}:
-            if isinstance(self._template[number], np.ndarray):
-                self._template[number] = jax.device_put(self._template[number])
+            value = from_scipy(self._template[number])
+            if number in self.plan.sparse or isinstance(value, np.ndarray):
+                self._template[number] = jax.device_put(value)
         self._constants_on_device = True
 
     # -- steps ---------------------------------------------------------------------------------
@@ -249,6 +253,7 @@ class Executor:
         stats, index = self.stats, region.index
         numbers, results, generators = region.arguments, region.results, self.plan.generators
         keyed = [number for number in numbers if number in generators]
+        sparse = [number for number in numbers if number in self.plan.sparse]
 
         selecting = region.static
 
@@ -260,6 +265,8 @@ class Executor:
                 )
             for number in keyed:
                 arrays[number] = as_key(arrays[number])
+            for number in sparse:
+                arrays[number] = from_scipy(arrays[number])
             arguments = [arrays[number] for number in numbers]
             stats.region_calls[index] += 1
             for argument in arguments:
@@ -283,6 +290,8 @@ class Executor:
     def _to_host(self, number: int, value: Any) -> Any:
         if number in self.plan.generators:
             return value if _is_generator(value) else generator_of_key(as_key(value))
+        if number in self.plan.sparse:
+            return to_scipy(value)
         if isinstance(value, jax.core.Tracer):
             raise NotJittableError(self._not_static(number))
         if isinstance(value, jax.Array):
@@ -323,7 +332,12 @@ def _read_on_host(step: Step) -> tuple[int, ...]:
 def _only_arrays(plan: Plan) -> bool:
     """Whether the one region of a plan takes inputs of the function and gives all its outputs."""
     [region] = plan.regions
-    return set(region.arguments) <= set(plan.inputs) and set(plan.outputs) <= set(region.results)
+    passed = {*region.arguments, *region.results}
+    return (
+        set(region.arguments) <= set(plan.inputs)
+        and set(plan.outputs) <= set(region.results)
+        and not passed & (plan.generators | plan.sparse)
+    )
 
 
 def _all_hold(conditions: Sequence[Any]) -> bool:

@@ -1,0 +1,81 @@
+"""The linker's private copy of a graph, in the forms that suit JAX.
+
+These changes are made after PyTensor's rewrites, and no graph of the user ever holds them.
+"""
+
+from __future__ import annotations
+
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.ops import DeepCopyOp
+from pytensor.graph.basic import Apply
+from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.scan.op import Scan
+from pytensor.sparse.basic import CSMProperties
+from pytensor.tensor.basic import stack
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.type import DenseTensorType
+
+from pytensor_jaxlink.compat import IfElse, mutable
+from pytensor_jaxlink.rewriting.control_flow import (
+    Describe,
+    core,
+    inline_broken,
+    open_loops,
+    separate_branches,
+)
+
+
+def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFunctionGraph:
+    """The graph with the forms that JAX can run; itself where there is nothing to change.
+
+    - Copies of generators and other values that are no arrays go: they would be graph breaks.
+    - The shape of a sparse matrix is read from its type, not computed with its arrays.
+    - The work that only one side of an `IfElse` needs moves into a `Branch`.
+    - An `OpFromGraph` that cannot be traced as a whole, also under a `Blockwise`, is inlined, so
+      that only its breaks break.
+    - A `Scan` that decides itself when it ends, or whose number of steps is computed from data and
+      of which only the last state is kept, becomes a `WhileLoop`.
+
+    Parameters
+    ----------
+    describe
+        Gives the facts of each node of a view.
+    """
+    if not any(_concerns(node) for node in fgraph.apply_nodes):
+        return fgraph
+    graph = mutable(fgraph)
+    _drop_copies(graph)
+    _read_shapes(graph)
+    separate_branches(graph, fgraph)
+    while inline_broken(graph, describe):
+        separate_branches(graph, fgraph)
+    open_loops(graph, describe)
+    return graph
+
+
+def _concerns(node: Apply) -> bool:
+    return (
+        isinstance(node.op, IfElse | Scan | CSMProperties)
+        or isinstance(core(node), OpFromGraph)
+        or _copies_no_array(node)
+    )
+
+
+def _copies_no_array(node: Apply) -> bool:
+    return isinstance(node.op, DeepCopyOp) and not isinstance(node.outputs[0].type, DenseTensorType)
+
+
+def _drop_copies(graph: FunctionGraph) -> None:
+    """Drop the copies that PyTensor makes of outputs: what is no array is copied by the machine."""
+    for node in graph.toposort():
+        if _copies_no_array(node):
+            graph.replace_all([(node.outputs[0], node.inputs[0])])
+
+
+def _read_shapes(graph: FunctionGraph) -> None:
+    """Let the shape among the parts of a sparse matrix follow from the matrix's own shape."""
+    for node in graph.toposort():
+        if isinstance(node.op, CSMProperties) and graph.clients.get(node.outputs[3]):
+            matrix, shape = node.inputs[0], node.outputs[3]
+            lengths = stack([Shape_i(axis)(matrix) for axis in (0, 1)]).astype(shape.type.dtype)
+            graph.replace_all([(shape, lengths)], import_missing=True)

@@ -1,0 +1,94 @@
+"""Sparse matrices inside regions, as constants, inputs, shared variables and results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.sparse as ps
+import pytensor.tensor as pt
+import pytest
+from scipy import sparse
+
+from tests.helpers import PYTHON
+
+ROWS, COLUMNS = (sparse.random(6, 5, 0.4, format=form, random_state=1) for form in ("csr", "csc"))
+DENSE, LEFT, SAME = (np.random.default_rng(2).normal(size=s) for s in ((5, 3), (2, 6), (6, 5)))
+X, C, M, V = ps.csr_matrix("x"), ps.csc_matrix("c"), pt.dmatrix("m"), pt.dvector("v")
+
+TRACED = {
+    "dot": ([X, M], lambda: ps.dot(X, pt.exp(M)) * 2, (ROWS, DENSE)),
+    "dot_by_columns": ([C, M], lambda: ps.dot(C, M), (COLUMNS, DENSE)),
+    "dense_first": ([M, C], lambda: ps.dot(M, C), (LEFT, COLUMNS)),
+    "vector": ([X, V], lambda: ps.dot(X, V), (ROWS, DENSE[:, 0])),
+    "constant": ([M], lambda: ps.dot(ps.as_sparse(ROWS), M), (DENSE,)),
+    "gradient": (
+        [X, M],
+        lambda: pytensor.grad((ps.structured_dot(X, M) ** 2).sum(), M),
+        (ROWS, DENSE),
+    ),
+    "gradient_of_the_matrix": (
+        [X, M],
+        lambda: pytensor.grad((ps.structured_dot(X, M) ** 2).sum(), X),
+        (ROWS, DENSE),
+    ),
+    "dense": ([C], lambda: ps.dense_from_sparse(C), (COLUMNS,)),
+    "transpose": ([X], lambda: X.T, (ROWS,)),
+    "sum": ([C], lambda: ps.sp_sum(C), (COLUMNS,)),
+    "sum_of_rows": ([C], lambda: ps.sp_sum(C, axis=1), (COLUMNS,)),
+    "sum_of_columns": ([X], lambda: ps.sp_sum(X, axis=0), (ROWS,)),
+    "times_dense": ([X, M], lambda: X * M, (ROWS, SAME)),
+    "plus_dense": ([X, M], lambda: X + M, (ROWS, SAME)),
+    "scaled_columns": ([X, V], lambda: ps.col_scale(X, V), (ROWS, np.arange(5.0))),
+    "scaled_rows": ([C, V], lambda: ps.row_scale(C, V), (COLUMNS, np.arange(6.0))),
+    "elementwise": ([X], lambda: ps.structured_sigmoid(-X), (ROWS,)),
+    "cast": ([X], lambda: ps.cast(X, "float32"), (ROWS,)),
+    "shape": ([X], lambda: pt.zeros(X.shape[1]) + X.shape[0], (ROWS,)),
+}
+ON_THE_HOST = {
+    "sum_of_two": ([X], lambda: X + X * 2.0, (ROWS,)),
+    "product_of_two": ([X], lambda: ps.dot(X, X.T), (ROWS,)),
+    "slice": ([X], lambda: X[1:3, 2:4], (ROWS,)),
+    "from_dense": ([M], lambda: ps.csr_from_dense(pt.exp(M) - 1), (SAME,)),
+}
+
+
+def check(inputs: Any, graph: Any, values: Any) -> Any:
+    f, reference = (
+        pytensor.function(inputs, graph(), mode=mode) for mode in ("JAXSELECTIVE", PYTHON)
+    )
+    found, expected = f(*values), reference(*values)
+    assert found.dtype == expected.dtype
+    if sparse.issparse(expected):
+        assert found.format == expected.format
+        found, expected = found.toarray(), expected.toarray()
+    np.testing.assert_allclose(np.asarray(found), expected)
+    assert f.stats.rescues == 0
+    return f
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_inside_a_region(name: str) -> None:
+    f = check(*TRACED[name])
+    assert (f.explain().graph_count, f.explain().graph_break_count) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ON_THE_HOST)
+def test_results_whose_pattern_depends_on_data(name: str) -> None:
+    assert check(*ON_THE_HOST[name]).explain().graph_break_count == 1
+
+
+def test_shared_matrices_are_not_part_of_the_code() -> None:
+    shared = pytensor.shared(ROWS)
+    f = pytensor.function([M], ps.dot(shared, M), mode="JAXSELECTIVE")
+    np.testing.assert_allclose(f(DENSE), ROWS @ DENSE)
+    shared.set_value(ROWS * 3)
+    np.testing.assert_allclose(f(DENSE), 3 * (ROWS @ DENSE))
+    assert f.stats.compilations == [1]
+
+
+def test_lengths_that_do_not_fit() -> None:
+    f = pytensor.function([X, M], ps.structured_dot(X, M), mode="JAXSELECTIVE")
+    with pytest.raises(ValueError, match="shape mismatch"):
+        f(ROWS, DENSE[:4])
