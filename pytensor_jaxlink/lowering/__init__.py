@@ -1,5 +1,6 @@
 """From nodes to JAX.  The one layer that imports both PyTensor and JAX to compile."""
 
+from pytensor_jaxlink.lowering import arrays as _arrays
 from pytensor_jaxlink.lowering import elementwise as _elementwise
 from pytensor_jaxlink.lowering import indexing as _indexing
 from pytensor_jaxlink.lowering import inner as _inner
@@ -14,4 +15,4 @@ from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.rule import Rules as Rules
 
 # Importing these modules registers their rules.
-RULES = (_elementwise, _indexing, _inner, _linalg, _loops, _random, _shapes, _sparse)
+RULES = (_arrays, _elementwise, _indexing, _inner, _linalg, _loops, _random, _shapes, _sparse)

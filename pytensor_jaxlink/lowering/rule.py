@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from types import ModuleType
 from typing import Any
 
 from pytensor.graph.basic import Apply, Constant
@@ -78,6 +79,20 @@ def jax_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
     before.  The default is PyTensor's rule (`jax_funcify`), where users register theirs.
     """
     return upstream_rule(node)
+
+
+def jax_rule_for(*names: str, where: Sequence[ModuleType]) -> Callable[[Any], Any]:
+    """Register a rule for Ops by name, for those that not every version of PyTensor has."""
+
+    def register(rule: Any) -> Any:
+        for module in where:
+            for name in names:
+                kind = getattr(module, name, None)
+                if isinstance(kind, type):
+                    jax_rule.register(kind, rule)
+        return rule
+
+    return register
 
 
 def upstream_rule(node: Apply, known: Collection[int] = ()) -> JaxFunction:

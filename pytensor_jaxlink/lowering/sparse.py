@@ -6,33 +6,20 @@ number of entries depends on data, and runs on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
-import pytensor.sparse as package
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.sparse import basic
 from pytensor.sparse import math as sparse_math
 
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule_for
 from pytensor_jaxlink.lowering.values import as_dtype
 from pytensor_jaxlink.sparse_values import SparseValue
 
-_names = vars(basic) | vars(sparse_math) | vars(package)
-
-
-def _register(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a rule for the Ops of these names; PyTensor 3.1 gave some of them new ones."""
-
-    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names:
-            if isinstance(_names.get(name), type):
-                jax_rule.register(_names[name], rule)
-        return rule
-
-    return register
+_register = partial(jax_rule_for, where=(basic, sparse_math))
 
 
 @_register("CSMProperties")

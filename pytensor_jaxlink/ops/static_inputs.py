@@ -17,10 +17,13 @@ from pytensor.tensor.extra_ops import (
     Repeat,
     UnravelIndex,
 )
+from pytensor.tensor.fft import IRFFTOp, RFFTOp
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.reshape import SplitDims
 from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.signal import conv
 from pytensor.tensor.signal.conv import Convolve1d
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import (
@@ -100,7 +103,10 @@ def _static_inputs_repeat(op: Repeat, node: Apply) -> tuple[int, ...]:
     return (1,) if node.inputs[1].type.ndim == 0 else ()  # a vector of counts is data
 
 
+@static_inputs.register(IRFFTOp)
+@static_inputs.register(RFFTOp)
 @static_inputs.register(Reshape)
+@static_inputs.register(SplitDims)
 @static_inputs.register(UnravelIndex)
 def _static_inputs_second(op: Op, node: Apply) -> tuple[int, ...]:
     return (1,)
@@ -134,6 +140,10 @@ def _static_inputs_specify_shape(op: SpecifyShape, node: Apply) -> tuple[int, ..
         for position, variable in enumerate(node.inputs)
         if position > 0 and not isinstance(variable.type, NoneTypeT)
     )
+
+
+if hasattr(conv, "Convolve2d"):  # from PyTensor 3.0
+    static_inputs.register(conv.Convolve2d, _static_inputs_last)
 
 
 @static_inputs.register(AllocEmpty)

@@ -1,0 +1,127 @@
+"""Rules for Ops on arrays that PyTensor's JAX backend leaves out and JAX has functions for."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from jax.scipy.signal import convolve
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.tensor import basic, blas, extra_ops, fft
+from pytensor.tensor.linalg import inverse
+from pytensor.tensor.linalg.solvers import lstsq
+from pytensor.tensor.reshape import JoinDims, SplitDims
+from pytensor.tensor.signal import conv
+
+from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, jax_rule_for
+
+_register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
+
+
+@_register("CpuContiguous")
+def _contiguous(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return lambda array: array  # JAX arrays have no strides
+
+
+@_register("Choose")
+def _choose(op: Any, node: Apply, context: Context) -> JaxFunction:
+    def choose(index: Any, choices: Any) -> Any:
+        index = jnp.asarray(index)
+        if op.mode == "raise" and context.checks:
+            require((index >= 0) & (index < choices.shape[0]))
+        return jnp.choose(index, choices, mode="wrap" if op.mode == "wrap" else "clip")
+
+    return choose
+
+
+@jax_rule.register(JoinDims)
+def _join_dims(op: Any, node: Apply, context: Context) -> JaxFunction:
+    first, last = op.start_axis, op.start_axis + op.n_axes
+
+    def join_dims(array: Any) -> Any:
+        joined = 1
+        for length in array.shape[first:last]:
+            joined *= length
+        return array.reshape(*array.shape[:first], joined, *array.shape[last:])
+
+    return join_dims
+
+
+@jax_rule.register(SplitDims)
+def _split_dims(op: Any, node: Apply, context: Context) -> JaxFunction:
+    def split_dims(array: Any, shape: Any) -> Any:
+        lengths = tuple(int(length) for length in shape)
+        return array.reshape(*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :])
+
+    return split_dims
+
+
+@_register("RFFTOp")
+def _rfft(op: Op, node: Apply, context: Context) -> JaxFunction:
+    """Real and imaginary parts in a last dimension of length two."""
+
+    def rfft(array: Any, lengths: Any) -> Any:
+        found = jnp.fft.rfftn(array, s=tuple(int(length) for length in lengths))
+        return jnp.stack([found.real, found.imag], axis=-1)
+
+    return rfft
+
+
+@_register("IRFFTOp")
+def _irfft(op: Op, node: Apply, context: Context) -> JaxFunction:
+    """Without the division by the number of entries that NumPy makes."""
+
+    def irfft(array: Any, lengths: Any) -> Any:
+        sizes = tuple(int(length) for length in lengths)
+        count = 1
+        for size in sizes:
+            count *= size
+        return jnp.fft.irfftn(array[..., 0] + 1j * array[..., 1], s=sizes) * count
+
+    return irfft
+
+
+@_register("Convolve2d")
+def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
+    method = "fft" if op.method == "fft" else "direct"
+    return lambda one, other, full: convolve(
+        one, other, mode="full" if full else "valid", method=method
+    )
+
+
+@_register("TensorInv")
+def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
+    return lambda array: jnp.linalg.tensorinv(array, op.ind)
+
+
+@_register("TensorSolve")
+def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
+    return lambda a, b: jnp.linalg.tensorsolve(a, b, op.axes)
+
+
+@_register("Dot22")
+def _dot(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return jnp.dot
+
+
+@_register("Dot22Scalar")
+def _scaled_dot(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return lambda x, y, scale: scale * jnp.dot(x, y)
+
+
+@_register("Gemm")
+def _gemm(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return lambda z, a, x, y, b: b * z + a * jnp.dot(x, y)
+
+
+@_register("Gemv")
+def _gemv(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return lambda y, alpha, a, x, beta: beta * y + alpha * jnp.dot(a, x)
+
+
+@_register("Ger")
+def _ger(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return lambda a, alpha, x, y: a + alpha * jnp.outer(x, y)

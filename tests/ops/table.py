@@ -1,0 +1,154 @@
+"""How every Op of the installed PyTensor runs: ``python -m tests.ops.table`` writes the page.
+
+The page holds a row for each Op of each supported version; rows of Ops that are not installed here
+are kept.  `test_table` compares it with what the code says.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import warnings
+from pathlib import Path
+
+import pytensor
+from pytensor.graph.op import Op
+from pytensor.link.jax.dispatch.basic import jax_funcify
+from pytensor.link.jax.dispatch.random import jax_sample_fn
+from pytensor.scalar.basic import ScalarOp
+from pytensor.tensor.random.op import RandomVariable
+
+from pytensor_jaxlink.lowering.rule import jax_rule
+from pytensor_jaxlink.lowering.samplers import sampler_of
+from pytensor_jaxlink.lowering.scalars import scalar_function
+from pytensor_jaxlink.ops import data_inputs, static_inputs
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "ops.md"
+
+JITTABLE = "jittable"
+STATIC = "jittable with static inputs"
+DATA = "jittable where its data follow from shapes, else a host step"
+HOST = "host step"
+LOWERED = "rewritten before linking"
+
+# Other backends, and packages that need libraries which are not dependencies.
+_LEFT_OUT = (
+    "pytensor.link.",
+    "pytensor.d3viz",
+    "pytensor.ipython",
+    "pytensor.graph.rewriting.kanren",
+    "pytensor.misc.",
+)
+
+# What the tables cannot say: scalar Ops whose JAX rule exists and refuses them, or is not trusted.
+_REFUSED = {
+    "BetaIncInv", "GammaIncCInv", "GammaIncInv", "Ive", "J0", "J1", "Jv", "Kve",  # no JAX function
+    "Hyp2F1",  # wrong where its series does not converge
+    "Erfcx",  # in JAX from 0.11 on
+}  # fmt: skip
+# Classes that only others derive from.
+_ABSTRACT = {
+    "ComplexFromPolar", "DtypeCast", "RandomVariable", "ScipyRandomVariable", "SolveBase", "XOp",
+    "_NoPythonOp", "_NoPythonCOp", "_NoPythonCOpInnerGraph", "Output", "RNGConsumerOp",
+    "AbstractRNGConstructor", "__ComparisonOpSD", "__ComparisonOpSS",
+    "__ComparisonOpSparseDense", "__ComparisonOpSparseSparse", "BaseCorrMM",
+}  # fmt: skip
+
+
+def installed() -> dict[str, type[Op]]:
+    """The Op classes that PyTensor defines and graphs can hold, by their full names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in pkgutil.walk_packages(pytensor.__path__, "pytensor."):
+            if not f"{module.name}.".startswith(_LEFT_OUT):
+                importlib.import_module(module.name)
+    found = {
+        f"{kind.__module__}.{kind.__qualname__}": kind
+        for kind in _subclasses(Op)
+        if kind.__module__.startswith("pytensor.") and not kind.__module__.startswith(_LEFT_OUT)
+    }
+    return {
+        name: kind
+        for name, kind in sorted(found.items())
+        if not inspect.isabstract(kind)
+        and kind.__name__ not in _ABSTRACT
+        and not _has_no_instances(kind)
+    }
+
+
+def _has_no_instances(kind: type[Op]) -> bool:
+    return issubclass(kind, ScalarOp) and kind.__subclasses__() != [] and kind.impl is ScalarOp.impl
+
+
+def _subclasses(kind: type) -> set[type]:
+    return {kind, *(each for child in kind.__subclasses__() for each in _subclasses(child))} - {Op}
+
+
+def answer(kind: type[Op]) -> str:
+    """How nodes of an Op class run."""
+    if kind.__module__.startswith("pytensor.xtensor"):
+        return LOWERED
+    if not _has_rule(kind):
+        return HOST
+    if data_inputs.dispatch(kind) is not data_inputs.dispatch(object):
+        return DATA
+    if static_inputs.dispatch(kind) is not static_inputs.dispatch(object):
+        return STATIC
+    return JITTABLE
+
+
+def _has_rule(kind: type[Op]) -> bool:
+    if issubclass(kind, RandomVariable):
+        upstream = jax_sample_fn.dispatch(kind) is not jax_sample_fn.dispatch(object)
+        return upstream or sampler_of(kind.__new__(kind)) is not None or _rewritten(kind)
+    if issubclass(kind, ScalarOp):
+        own = scalar_function.dispatch(kind) is not scalar_function.dispatch(object)
+        return own or kind.__name__ not in _REFUSED
+    own = jax_rule.dispatch(kind) is not jax_rule.dispatch(object)
+    return own or jax_funcify.dispatch(kind) is not jax_funcify.dispatch(object)
+
+
+def _rewritten(kind: type[Op]) -> bool:
+    """Whether PyTensor's rewrites for JAX put other distributions in its place."""
+    from pytensor.tensor.random.rewriting import jax as rewrites
+
+    return (
+        re.search(rf"node_rewriter\(\[{kind.__name__}\]\)", inspect.getsource(rewrites)) is not None
+    )
+
+
+def written() -> dict[str, str]:
+    """The rows of the page: Op and answer."""
+    return dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|$", PAGE.read_text(), re.MULTILINE))
+
+
+def main() -> None:
+    """Write the page; rows of other versions of PyTensor stay."""
+    rows = written() if PAGE.exists() else {}
+    rows |= {name: answer(kind) for name, kind in installed().items()}
+    PAGE.write_text(HEAD + "".join(f"| `{name}` | {rows[name]} |\n" for name in sorted(rows)))
+
+
+HEAD = f"""# How each Op runs
+
+Written by `python -m tests.ops.table` from what the code says, and compared with it by a test that
+fails when PyTensor has an Op without a row. Rows hold for the versions of PyTensor with that Op.
+
+- **{JITTABLE}**: part of a region, whatever its inputs.
+- **{STATIC}**: some inputs are sizes, which select a specialisation of the region.
+- **{DATA}**: masks, counts, what `unique` reads.
+- **{LOWERED}**: PyTensor's rewrites put tensor Ops in its place.
+- **{HOST}**: between regions, by the Op's own Python implementation.
+
+Inner graphs (`Scan`, `OpFromGraph`, `Blockwise`, `IfElse`) that hold a host step are driven from
+the host, or inlined, and their other parts are compiled. Sparse Ops count for one sparse operand;
+what combines two of them has a result whose pattern depends on data and runs on the host.
+
+| Op | answer |
+| --- | --- |
+"""
+
+if __name__ == "__main__":
+    main()
