@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint peer-suite clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
@@ -17,6 +17,11 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+# PyTensor's own tests, from a checkout of the version that is installed; about 40 minutes a mode.
+peer-suite: $(VENV)/.test
+	@test -n "$(PYTENSOR_TESTS)" || (echo "make peer-suite PYTENSOR_TESTS=<checkout of PyTensor>"; exit 2)
+	@$(BIN)/python -m tests.peer $(PYTENSOR_TESTS) --workers $(WORKERS)
 
 $(VENV)/.%: setup.cfg pyproject.toml
 	@echo "setting up $(VENV) for '$*' (once; a few minutes)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from tests.helpers import PYTHON, as_list
 CALLS = 3
 
 
-def differences(seed: int) -> list[str]:
+def differences(seed: int, choose: Callable[[int], int] | None = None) -> list[str]:
     """What differs, in words; nothing for a graph that both run alike (or refuse alike)."""
-    pool, outputs = random_graph(seed)
+    pool, outputs = random_graph(seed, choose)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # divisions by zero and the like, the same in both
         try:

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor import sparse
+from pytensor.compile.builders import OpFromGraph
+from pytensor.scan.utils import until
+from pytensor.tensor.blockwise import Blockwise
 
+from pytensor_jaxlink.compat import ifelse
 from tests.helpers import black_box, sort_down
 
 host_sort = black_box(sort_down)
@@ -18,15 +23,20 @@ host_sort = black_box(sort_down)
 
 @dataclass
 class Pool:
-    """The values of a graph so far, by kind, and the generator that chooses among them."""
+    """The values of a graph so far, by kind, and how to choose among them.
 
+    ``choose(n)`` gives a number below n: from hypothesis, which then knows how to make a failing
+    graph smaller, or from a generator.
+    """
+
+    choose: Callable[[int], int]
     rng: np.random.Generator
     inputs: list[Any] = field(default_factory=list)
     values: dict[str, list[Any]] = field(default_factory=dict)
 
     def pick(self, kind: str) -> Any:
         candidates = self.values[kind]
-        return candidates[self.rng.integers(len(candidates))]
+        return candidates[self.choose(len(candidates))]
 
     def same_length(self) -> tuple[Any, Any]:
         first, second = self.pick("vector"), self.pick("vector")
@@ -34,12 +44,14 @@ class Pool:
         return first[:length], second[:length]
 
 
-def new_pool(seed: int) -> Pool:
+def new_pool(seed: int, choose: Callable[[int], int] | None = None) -> Pool:
     x, m = pt.dvector("x"), pt.dmatrix("m")
     n, k = pt.lscalar("n"), pt.iscalar("k")
     f, i, b = pt.fvector("f"), pt.lvector("i"), pt.vector("b", dtype="bool")
+    rng = np.random.default_rng(seed)
     return Pool(
-        np.random.default_rng(seed),
+        choose or (lambda n: int(rng.integers(n))),
+        rng,
         [x, m, n, k, f, i, b],
         {
             "vector": [x, m[0], m.sum(axis=0), f, pt.cast(i, "float64"), pt.cast(b, "int8") * 0.5],
@@ -85,6 +97,78 @@ def _size(p: Pool) -> Any:
     return pt.abs(p.pick("size"))
 
 
+def _double(value: Any) -> Any:
+    return pt.cast(value, "float64")
+
+
+def _loop(p: Pool, step: Callable[[Any], Any], start: Any, **options: Any) -> Any:
+    return pytensor.scan(step, outputs_info=[start], return_updates=False, **options)
+
+
+def _while(p: Pool) -> Any:
+    def step(state: Any) -> Any:
+        return state * 2 + 1, until(state > 20)
+
+    return _loop(p, step, _double(p.pick("scalar")), n_steps=5)
+
+
+def _host_in_loop(p: Pool) -> Any:
+    start = _double(p.pick("vector"))
+    return _loop(p, lambda state: host_sort(pt.sin(state)) / 2, start, n_steps=3)[-1]
+
+
+def _mask_in_loop(p: Pool) -> Any:
+    return pytensor.scan(
+        lambda row: row[row > 0].sum(),
+        sequences=[_double(p.pick("matrix"))],
+        return_updates=False,
+    )
+
+
+def _steps_from_size(p: Pool) -> Any:
+    steps = pt.minimum(_size(p), 6) + 1
+    return _loop(p, lambda state: pt.tanh(state) + 0.5, _double(p.pick("vector")), n_steps=steps)[
+        -1
+    ]
+
+
+def _choice(p: Pool) -> Any:
+    first, second = _double(p.pick("vector")), _double(p.pick("vector"))
+    return ifelse(pt.cast(p.pick("scalar"), "float64") > 0, first * 2, host_sort(second))
+
+
+def _batched(p: Pool) -> Any:
+    v = pt.dvector()
+    inner = OpFromGraph([v], [pt.cumsum(pt.exp(-pt.abs(v))) / (1 + pt.abs(v).sum())])
+    return Blockwise(inner, signature="(n)->(n)")(_double(p.pick("matrix")))
+
+
+def _inner_graph(p: Pool) -> Any:
+    v = pt.dvector()
+    return OpFromGraph([v], [host_sort(v) + v[v > 0].sum()])(_double(p.pick("vector")))
+
+
+def _sparse(p: Pool) -> Any:
+    matrix = _double(p.pick("matrix"))
+    return sparse.dot(sparse.csr_from_dense(matrix), matrix.T)
+
+
+_DTYPES = (
+    "int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64", "float16", "complex64",
+    "complex128",
+)  # fmt: skip
+
+
+def _as_another_dtype(p: Pool) -> Any:
+    """Small numbers, which every dtype holds; complex ones come back by their absolute value."""
+    dtype = _DTYPES[p.choose(len(_DTYPES))]
+    small = pt.floor(pt.clip(pt.abs(_double(p.pick("vector"))), 0, 100))
+    value = pt.cast(pt.switch(pt.isnan(small), 0, small), dtype)
+    changed = (value + value[::-1], value * value, pt.sqrt(value), value.sum() + value)
+    result = changed[p.choose(len(changed))]
+    return abs(result) if result.type.dtype.startswith("complex") else result
+
+
 PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
     *(
         ("vector", _unary(operation))
@@ -124,13 +208,37 @@ PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
     ("vector", lambda p: pt.set_subtensor(p.pick("vector")[: p.pick("size")], 1)),
     ("vector", lambda p: pt.inc_subtensor(p.pick("vector")[p.pick("size") :], 1)),
     ("vector", lambda p: p.pick("vector")[pt.clip(p.inputs[5], 0, 0)]),
-    ("vector", lambda p: p.pick("matrix").sum(axis=int(p.rng.integers(2)))),
+    ("vector", lambda p: p.pick("matrix").sum(axis=p.choose(2))),
     ("vector", lambda p: p.pick("matrix").mean(axis=0)),
     ("vector", lambda p: p.pick("matrix").max(axis=1)),
     ("vector", lambda p: p.pick("matrix").ravel()),
     ("vector", lambda p: pt.dot(p.pick("matrix"), p.pick("matrix").T).sum(axis=0)),
     ("vector", lambda p: pt.linspace(0, 1, _size(p) + 1)),
     ("vector", _scan),
+    ("vector", _while),
+    ("vector", lambda p: _while(p)[-1] + p.pick("vector")),
+    ("vector", _host_in_loop),
+    ("vector", _mask_in_loop),
+    ("vector", _steps_from_size),
+    ("vector", _choice),
+    ("vector", _inner_graph),
+    ("vector", _as_another_dtype),
+    ("vector", _as_another_dtype),
+    ("matrix", _batched),
+    ("matrix", _sparse),
+    ("matrix", lambda p: pt.specify_shape(p.pick("matrix"), (None, p.pick("size")))),
+    ("vector", lambda p: pt.where(p.pick("vector") > 0)[0]),
+    ("vector", lambda p: p.pick("vector")[pt.arange(_size(p))]),
+    ("vector", lambda p: pt.extract_diag(p.pick("matrix"))),
+    ("vector", lambda p: pt.tile(p.pick("vector"), (2,))),
+    ("vector", lambda p: pt.split(p.pick("vector"), [p.pick("size"), 1], 2)[0]),
+    ("vector", lambda p: pt.logsumexp(_double(p.pick("matrix")), axis=0)),
+    ("vector", lambda p: pt.var(p.pick("matrix"), axis=1)),
+    ("vector", lambda p: pt.argmax(p.pick("matrix"), axis=1)),
+    ("vector", lambda p: pt.any(p.pick("matrix") > 0, axis=0)),
+    ("matrix", lambda p: pt.sort(p.pick("matrix"), axis=0)),
+    ("matrix", lambda p: pt.roll(p.pick("matrix"), 1, axis=0)),
+    ("matrix", lambda p: pt.expand_dims(p.pick("vector"), 0)),
     ("matrix", lambda p: pt.outer(p.pick("vector"), p.pick("vector"))),
     ("matrix", lambda p: p.pick("matrix").T),
     ("matrix", lambda p: pt.eye(_size(p)) * p.pick("scalar")),
@@ -153,13 +261,13 @@ PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
 ]  # fmt: skip
 
 
-def random_graph(seed: int) -> tuple[Pool, list[Any]]:
-    """A graph with its pool; the same for the same seed."""
-    pool = new_pool(seed)
+def random_graph(seed: int, choose: Callable[[int], int] | None = None) -> tuple[Pool, list[Any]]:
+    """A graph with its pool; the same for the same seed and choices."""
+    pool = new_pool(seed, choose)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(int(pool.rng.integers(3, 12))):
-            kind, production = PRODUCTIONS[pool.rng.integers(len(PRODUCTIONS))]
+        for _ in range(3 + pool.choose(9)):
+            kind, production = PRODUCTIONS[pool.choose(len(PRODUCTIONS))]
             try:
                 pool.values[kind].append(production(pool))
             except (TypeError, NotImplementedError):
