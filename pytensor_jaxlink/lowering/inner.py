@@ -32,10 +32,13 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
     first, second = map(context.lower_inner, context.inner)
 
     def branch(condition: Any, *inputs: Any) -> Any:
+        checked: list[bool] = []
+
         def side(function: JaxFunction) -> Any:
             def run() -> tuple[Sequence[Any], Any]:
                 with collecting() as conditions:
                     outputs = tuple(map(jnp.asarray, function(*inputs)))
+                checked.append(bool(conditions))
                 return outputs, _all(conditions)
 
             return run
@@ -46,7 +49,8 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
             if hasattr(error, FAILED_NODE):
                 raise
             raise ValueError("its two sides give arrays of different shapes") from error
-        require(holds)
+        if any(checked):
+            require(holds)
         return outputs
 
     return branch
@@ -65,6 +69,8 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     def blockwise(*inputs: Any) -> Any:
         check_broadcast(node, [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)])
 
+        checked: list[bool] = []
+
         def of_one(*values: Any) -> Any:
             arguments = list(inputs)
             for position, value in zip(traced, values, strict=True):
@@ -72,6 +78,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
             with collecting() as conditions:
                 outputs = function(*arguments)
             outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
+            checked.append(bool(conditions))
             return (*outputs, _all(conditions))
 
         # What is demanded early has no batch, and must not become a tracer.
@@ -82,7 +89,8 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
         )
         batched = jnp.vectorize(of_one, signature=f"{taken}->{given}")
         *outputs, holds = batched(*(jnp.asarray(inputs[position]) for position in traced))
-        require(holds)
+        if any(checked):
+            require(holds)
         return outputs
 
     return blockwise

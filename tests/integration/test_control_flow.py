@@ -300,3 +300,21 @@ def test_plans_of_loops_can_be_read() -> None:
     assert "loop " in text
     assert "    region 0" in text or "    region 1" in text
     assert isinstance(f(X), jax.Array)
+
+
+@pytest.mark.parametrize("kind", ["branch", "batch"])
+def test_what_has_no_checks_costs_none(kind: str) -> None:
+    x, m, v = pt.dvector("x"), pt.dmatrix("m"), pt.dvector("v")
+    if kind == "branch":
+        f = pytensor.function([x], ifelse(x.sum() > 0, pt.exp(x), -x), mode="JAXSELECTIVE")
+        value = X
+    else:
+        batched = Blockwise(OpFromGraph([v], [v.cumsum()]), signature="(n)->(n)")
+        f = pytensor.function([m], batched(m), mode="JAXSELECTIVE")
+        value = np.stack([X, X])
+    lowered = jax.jit(f.jax_fn).lower(value)
+    assert len(lowered.out_info) == 1
+    f(value)
+    [region] = f._compiled._lowered.functions
+    _, conditions = region((), value)
+    assert conditions == ()
