@@ -6,6 +6,7 @@ Importing the package registers the mode ``"JAXSELECTIVE"`` and the linker ``"ja
 from pytensor_jaxlink.errors import JAXLinkError as JAXLinkError
 from pytensor_jaxlink.errors import JAXLinkWarning as JAXLinkWarning
 from pytensor_jaxlink.errors import NotJittableError as NotJittableError
+from pytensor_jaxlink.errors import RecompileLimitError as RecompileLimitError
 from pytensor_jaxlink.errors import UntranspilableOpError as UntranspilableOpError
 from pytensor_jaxlink.link import Explanation as Explanation
 from pytensor_jaxlink.link import JAXFunction as JAXFunction

@@ -20,5 +20,9 @@ class NotTranspilableOrJittableError(NotJittableError, UntranspilableOpError):
     """The graph cannot run inside one `jax.jit`, and some Op has no JAX implementation."""
 
 
+class RecompileLimitError(JAXLinkError, RuntimeError):
+    """A region would have to be compiled more often than the options allow."""
+
+
 class JAXLinkWarning(UserWarning):
     """Base of the warnings that pytensor_jaxlink issues."""

@@ -17,6 +17,7 @@ NAMES = {
     "JAXLinkWarning",
     "JAXLinker",
     "NotJittableError",
+    "RecompileLimitError",
     "UntranspilableOpError",
     "explain",
     "static_inputs",

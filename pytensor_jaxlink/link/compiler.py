@@ -47,7 +47,7 @@ from pytensor_jaxlink.rewriting import (
     default_query,
     prepare,
 )
-from pytensor_jaxlink.runtime import Executor, Stats
+from pytensor_jaxlink.runtime import Executor, Policy, Stats
 
 
 class CompiledGraph:
@@ -118,6 +118,7 @@ class CompiledGraph:
             stats,
             jit=jit,
             rescue=self._rescue if rescue else None,
+            policy=Policy(self.options.recompile_limit, self.options.on_recompile_limit),
         )
 
     def _inner_graphs(self, node: Apply) -> tuple[InnerGraph, ...]:

@@ -37,6 +37,12 @@ class JAXLinker(PyTensorJAXLinker):
     outputs : {"jax", "numpy"}
         Results, and what updates leave in shared variables, as `jax.Array` on the device, or as
         writable NumPy arrays.
+    recompile_limit : int
+        For how many combinations of shapes and static values a region is compiled.
+    on_recompile_limit : {"host", "compile", "error"}
+        What becomes of further ones: the region runs on the host, by PyTensor's own implementation;
+        it is compiled all the same, and as many of these as the limit says are kept; or
+        `RecompileLimitError`.  A `JAXLinkWarning`, once for each region, says what keeps changing.
 
     Raises
     ------
@@ -65,10 +71,12 @@ class JAXLinker(PyTensorJAXLinker):
         host_ops: Literal["split", "error"] = "split",
         checks: Literal["raise", "ignore"] = "raise",
         outputs: Literal["jax", "numpy"] = "jax",
+        recompile_limit: int = 8,
+        on_recompile_limit: Literal["host", "compile", "error"] = "host",
         allow_gc: bool | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
-        self.options = Options(jit, host_ops, checks, outputs)
+        self.options = Options(jit, host_ops, checks, outputs, recompile_limit, on_recompile_limit)
 
     @property
     def function_maker(self) -> Callable[..., Any]:
@@ -131,5 +139,7 @@ class JAXLinker(PyTensorJAXLinker):
         options = self.options
         return (
             f"JAXLinker(jit={options.jit!r}, host_ops={options.host_ops!r}, "
-            f"checks={options.checks!r}, outputs={options.outputs!r})"
+            f"checks={options.checks!r}, outputs={options.outputs!r}, "
+            f"recompile_limit={options.recompile_limit!r}, "
+            f"on_recompile_limit={options.on_recompile_limit!r})"
         )

@@ -10,6 +10,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "host_ops": ("split", "error"),
     "checks": ("raise", "ignore"),
     "outputs": ("jax", "numpy"),
+    "on_recompile_limit": ("host", "compile", "error"),
 }
 
 
@@ -21,6 +22,8 @@ class Options:
     host_ops: Literal["split", "error"] = "split"
     checks: Literal["raise", "ignore"] = "raise"
     outputs: Literal["jax", "numpy"] = "jax"
+    recompile_limit: int = 8
+    on_recompile_limit: Literal["host", "compile", "error"] = "host"
 
     def __post_init__(self) -> None:
         problems = []
@@ -30,5 +33,7 @@ class Options:
             known = value in choices if isinstance(value, str) else any(value is c for c in choices)
             if not known:
                 problems.append(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+        if type(self.recompile_limit) is not int or self.recompile_limit < 1:
+            problems.append(f"recompile_limit={self.recompile_limit!r} is not a positive integer")
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))

@@ -14,19 +14,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from pytensor.tensor.random.type import RandomType
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
 from pytensor_jaxlink.analysis.facts import early_variables
 from pytensor_jaxlink.errors import FAILED_NODE
-from pytensor_jaxlink.generators import key_of_generator
+from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
-from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
 from pytensor_jaxlink.partition import RegionDraft
-from pytensor_jaxlink.sparse_values import from_scipy
+from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Program:
         self.view = view
         self._make_instructions = make_instructions
         self.static, self.arguments, self.results = static, arguments, results
+        self._on_host: dict[int, HostFunction] = {}
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -84,6 +86,35 @@ class Program:
             return tuple(self._result(number, known, traced) for number in self.results), (
                 conjunction(conditions)
             )
+
+    def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:
+        """The same results without JAX, by PyTensor's own implementation of each node."""
+        values = dict(zip(self.static, static, strict=True))
+        for number, value in zip(self.arguments, arguments, strict=True):
+            values[number] = self._of_host(number, value)
+        values |= {
+            number: as_known(value, self.view.variables[number].type)
+            for number, value in values.items()
+        }
+
+        def value_of(number: int) -> Any:
+            return values[number] if number in values else self.view.constants[number]
+
+        for instruction in self.instructions:
+            if instruction.writes[0] in values:
+                continue  # folded before
+            if instruction.node not in self._on_host:
+                self._on_host[instruction.node] = host_function(self.view.nodes[instruction.node])
+            function = self._on_host[instruction.node]
+            outputs = function(*(value_of(number) for number, _ in instruction.reads))
+            values.update(zip(instruction.writes, outputs, strict=True))
+        return tuple(map(value_of, self.results)), ()
+
+    def _of_host(self, number: int, value: Any) -> Any:
+        """An argument of a region as PyTensor's own implementations take it."""
+        if isinstance(self.view.variables[number].type, RandomType):
+            return generator_of_key(value)
+        return to_scipy(value)
 
     def evaluate(self, known: dict[int, Any], traced: dict[int, Any]) -> None:
         """Run all instructions, adding to the two environments."""

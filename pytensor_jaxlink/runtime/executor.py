@@ -14,6 +14,7 @@ from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.keys import as_key
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
@@ -39,6 +40,8 @@ class Executor:
     rescue
         Called with the inputs, and the exception where there is one, when a region cannot be
         traced or one of its conditions is false; it finishes the call or raises.
+    policy
+        How often a region is compiled, and what happens beyond that.
 
     Notes
     -----
@@ -55,8 +58,10 @@ class Executor:
         *,
         jit: bool,
         rescue: Rescue | None,
+        policy: Policy | None = None,
     ) -> None:
         self.plan, self.stats, self._rescue = plan, stats, rescue
+        self._policy = policy = policy or Policy()
         self._template: list[Any] = [None] * len(plan.names)
         for number, data in constants.items():
             self._template[number] = data
@@ -65,7 +70,9 @@ class Executor:
         self._constants_on_device = not jit
         if jit:
             functions = [
-                self._jitted(step, function) if isinstance(step, Region) else function
+                CompiledRegion(plan, step, function, policy, stats)
+                if isinstance(step, Region)
+                else function
                 for step, function in zip(plan.steps, functions, strict=True)
             ]
         self._jit = jit
@@ -207,7 +214,13 @@ class Executor:
     def _driven(self, step: HostLoop | HostBranch, function: Any) -> Callable[..., None]:
         bodies = [
             Executor(
-                plan, part.functions, part.constants, self.stats, jit=self._jit, rescue=None
+                plan,
+                part.functions,
+                part.constants,
+                self.stats,
+                jit=self._jit,
+                rescue=None,
+                policy=self._policy,
             )._run
             for plan, part in zip(step.inner, function.parts, strict=True)
         ]
@@ -239,15 +252,6 @@ class Executor:
         if concrete and number not in self.plan.generators:
             return value
         return self._to_host(number, value)
-
-    def _jitted(self, region: Region, program: Any) -> Any:
-        stats, index = self.stats, region.index
-
-        def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
-            stats.compilations[index] += 1  # this body runs only when JAX traces
-            return program(static, *arguments)
-
-        return jax.jit(traced, static_argnums=0)
 
     def _region(self, region: Region, function: Any) -> Callable[..., None]:
         stats, index = self.stats, region.index

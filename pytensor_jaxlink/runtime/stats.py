@@ -17,6 +17,8 @@ class Stats:
         For each region, how often it ran and how often JAX traced and compiled it.
     host_steps
         Host steps run, size arithmetic not counted.
+    host_regions
+        Regions that ran on the host, because they would have been compiled once too often.
     bytes_to_host, bytes_to_device
         Bytes copied for fetches and host steps, and of NumPy arrays given to regions.
     rescues
@@ -29,6 +31,7 @@ class Stats:
     region_calls: list[int] = field(default_factory=list)
     compilations: list[int] = field(default_factory=list)
     host_steps: int = 0
+    host_regions: int = 0
     bytes_to_host: int = 0
     bytes_to_device: int = 0
     rescues: int = 0

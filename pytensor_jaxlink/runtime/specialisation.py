@@ -1,0 +1,131 @@
+"""How often a region is compiled, and what happens beyond that."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import JAXLinkWarning, RecompileLimitError
+from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.runtime.stats import Stats
+
+_SHOWN = 4  # values in a warning
+
+
+@dataclass(frozen=True)
+class Policy:
+    """For how many combinations of shapes and static values a region is compiled.
+
+    Attributes
+    ----------
+    limit
+        The number.
+    beyond
+        What becomes of further ones: they run on the host, are compiled and kept while they are
+        among the last used, or raise `RecompileLimitError`.
+    """
+
+    limit: int = 8
+    beyond: Literal["host", "compile", "error"] = "host"
+
+
+class _LimitReachedError(Exception):
+    """Raised while JAX traces, to stop it."""
+
+
+class CompiledRegion:
+    """A region, compiled when it meets a new combination of shapes and static values.
+
+    JAX keeps what it has compiled; that it would compile again shows when it traces, so the limit
+    costs nothing while it is not reached.
+    """
+
+    def __init__(self, plan: Plan, region: Region, program: Any, policy: Policy, stats: Stats):
+        self._plan, self._region, self._program = plan, region, program
+        self._policy, self._stats = policy, stats
+        self._seen: list[tuple[Any, ...]] = []
+        self._said = False
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
+        self._jitted = jax.jit(self._traced, static_argnums=0)
+
+    def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        """The results of the region, and its conditions."""
+        try:
+            return self._jitted(static, *arguments)
+        except _LimitReachedError:
+            return self._beyond(static, arguments)
+
+    def _traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        if len(self._seen) >= self._policy.limit:
+            raise _LimitReachedError
+        self._seen.append(_signature(static, arguments))
+        self._stats.compilations[self._region.index] += 1
+        return self._program(static, *arguments)
+
+    def _beyond(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
+        self._warn(_signature(static, arguments))
+        if self._policy.beyond == "compile":
+            return self._kept_for(_signature(static, arguments))(static, *arguments)
+        self._stats.host_regions += 1
+        return self._program.on_host(static, *arguments)
+
+    def _kept_for(self, signature: tuple[Any, ...]) -> Callable[..., Any]:
+        """The compiled function for one combination, kept while it is among the last used."""
+        with self._lock:
+            found = self._kept.pop(signature, None)
+            if found is None:
+                self._stats.compilations[self._region.index] += 1
+                program = self._program
+
+                def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
+                    return program(static, *arguments)
+
+                found = jax.jit(traced, static_argnums=0)
+            self._kept[signature] = found
+            if len(self._kept) > self._policy.limit:
+                self._kept.popitem(last=False)
+        return found
+
+    def _warn(self, signature: tuple[Any, ...]) -> None:
+        """Say once what keeps changing, or raise."""
+        if self._said:
+            return
+        message = self._message(signature)
+        if self._policy.beyond == "error":
+            raise RecompileLimitError(message)
+        self._said = True
+        warnings.warn(message, JAXLinkWarning, stacklevel=2)
+
+    def _message(self, signature: tuple[Any, ...]) -> str:
+        region, names = self._region, self._plan.names
+        what = [f"the value of {names[number]}" for number in region.static]
+        what += [f"the shape of {names[number]}" for number in region.arguments]
+        history = zip(*self._seen, strict=True), signature
+        seen = [list(dict.fromkeys([*old, new])) for old, new in zip(*history, strict=True)]
+        changing = [
+            f"{name} was {', '.join(map(str, values[:_SHOWN]))}, ..."
+            for name, values in zip(what, seen, strict=True)
+            if len(values) > 1
+        ]
+        then = {
+            "host": "From now on new ones run on the host, by PyTensor's own implementation.",
+            "compile": f"Of further ones the last {self._policy.limit} used are kept.",
+            "error": "",
+        }[self._policy.beyond]
+        return (
+            f"region {region.index} was compiled {self._policy.limit} times, which is its "
+            f"recompile_limit: {'; '.join(changing)}. {then} Pad arrays to a few lengths and mask "
+            "the rest, pass fewer different sizes, or raise JAXLinker(recompile_limit=...)."
+        ).replace("  ", " ")
+
+
+def _signature(static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, ...]:
+    return (*static, *(np.shape(argument) for argument in arguments))
