@@ -120,6 +120,8 @@ class _Loop:
 
     def loop(self, measured: Sequence[int]) -> list[Any]:
         """The outputs with room for all entries, and the lengths of the ``measured`` ones."""
+        if not self.layout.conditional and not isinstance(self.steps, jax.core.Tracer):
+            return self.scan()  # which JAX can also differentiate backward
         layout, first = self.layout, len(self.scattered)
         limit = jnp.asarray(self.steps, dtype=self.zero.dtype)
         for sequence in self.sequences:

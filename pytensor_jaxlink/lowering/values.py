@@ -116,6 +116,8 @@ def as_declared(value: Any, kind: Type) -> Any:
         return value.with_data(as_dtype(value.data, kind.dtype))
     if not isinstance(kind, DenseTensorType | ScalarType):
         return value
+    if isinstance(value, bool | int | float):
+        value = np.asarray(value)  # and so stays concrete where JAX traces
     if isinstance(value, np.ndarray | np.generic):
         return value if value.dtype == kind.dtype else value.astype(kind.dtype)
     dtype = canonical_dtype(kind.dtype)

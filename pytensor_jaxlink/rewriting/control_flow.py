@@ -158,7 +158,7 @@ def open_loops(graph: FunctionGraph, describe: Describe) -> None:
         measured = measured_outputs(node)
         if node.op.info.as_while:
             _open_loop(graph, node, measured)
-        elif times[inputs[0]] is BindingTime.DEVICE and not measured:
+        elif times[inputs[0]] >= BindingTime.HOST and not measured:
             _open_loop(graph, node, ())
 
 

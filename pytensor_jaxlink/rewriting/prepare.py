@@ -33,8 +33,8 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     - The work that only one side of an `IfElse` needs moves into a `Branch`.
     - An `OpFromGraph` that cannot be traced as a whole, also under a `Blockwise`, is inlined, so
       that only its breaks break.
-    - A `Scan` that decides itself when it ends, or whose number of steps is computed from data and
-      of which only the last state is kept, becomes a `WhileLoop`.
+    - A `Scan` that decides itself when it ends, or whose number of steps is an input or computed
+      from data and of which only the last state is kept, becomes a `WhileLoop`.
 
     Parameters
     ----------

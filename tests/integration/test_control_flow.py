@@ -122,6 +122,36 @@ def test_last_state_after_a_number_of_steps_computed_from_data() -> None:
     assert f.stats.compilations == [1]
 
 
+class TestNumberOfStepsAsInput:
+    """Where only the last state is kept, one compilation serves all numbers."""
+
+    def function(self) -> Any:
+        x, n = pt.dvector("x"), pt.lscalar("n")
+        out = scan(lambda s: pt.tanh(s) + 0.1, outputs_info=[x], n_steps=n)[-1]
+        return check_against_python([x, n], out, *((X, k) for k in (1, 5, 2, 30, 0)))
+
+    def test_compiled_once(self) -> None:
+        f = self.function()
+        assert f.stats.compilations == [1]
+        assert f.static_argnums == ()
+
+    def test_jax_differentiates_it_where_the_number_is_concrete(self) -> None:
+        f = self.function()
+        total = lambda x, n: f.jax_fn(x, n)[0].sum()  # noqa: E731
+        plain = jax.grad(total)(X, 3)
+        jitted = jax.jit(jax.grad(total), static_argnums=1)(X, 3)
+        np.testing.assert_allclose(plain, jitted)
+        assert np.isfinite(plain).all()
+
+    def test_negative_numbers_raise(self) -> None:
+        x, n = pt.dvector("x"), pt.lscalar("n")
+        out = scan(lambda s: s + 1, outputs_info=[x], n_steps=n)[-1]
+        functions = compile_both([x, n], out)
+        for f in functions:
+            with pytest.raises(IndexError, match="negative number of step"):
+                f(X, -1)
+
+
 class TestDrivenLoops:
     """Scans with a break in their step."""
 
