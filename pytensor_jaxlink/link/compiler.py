@@ -76,6 +76,7 @@ class CompiledGraph:
         self._rewritten: dict[int, Any] = {}
         self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
         self._lessons: list[str] = []
+        self._rewrites: tuple[str, ...] = getattr(fgraph, "jaxlink_notes", ())
         self._python: Any = None
         self._python_lock = Lock()
         self._build()
@@ -96,7 +97,12 @@ class CompiledGraph:
                 view, facts, partition, self._rules, checks=self.options.checks == "raise"
             )
         self.explanation: Explanation = explain_plan(
-            view, self._lowered.plan, partition.breaks, partition.static_inputs, self._lessons
+            view,
+            self._lowered.plan,
+            partition.breaks,
+            partition.static_inputs,
+            self._lessons,
+            self._rewrites,
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
             self.stats, jit=self.options.jit is not False

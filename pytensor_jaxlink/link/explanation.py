@@ -67,6 +67,7 @@ class Explanation:
     static_inputs: tuple[str, ...]
     plan: Plan
     learned: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -106,6 +107,7 @@ class Explanation:
                 f"  why:    {cut.reason}",
                 f"  remedy: {cut.remedy}",
             ]
+        lines += [f"no break: {note}" for note in self.rewritten]
         lines += [f"learned: {lesson}" for lesson in self.learned]
         return "\n".join(lines)
 
@@ -169,6 +171,7 @@ def explain_plan(
     cuts: Sequence[Cut],
     static_inputs: Sequence[int],
     learned: Sequence[str],
+    rewritten: Sequence[str] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
     return Explanation(
@@ -186,6 +189,7 @@ def explain_plan(
         tuple(plan.names[number] for number in static_inputs),
         plan,
         tuple(learned),
+        tuple(rewritten),
     )
 
 

@@ -16,6 +16,7 @@ from pytensor.compile.mode import (
 from pytensor_jaxlink.compat import ask_linker_for_function_maker
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.rewriting import default_query
+from pytensor_jaxlink.rewriting import register as register_rewrites
 
 MODE_NAME, LINKER_NAME = "JAXSELECTIVE", "jaxselective"
 
@@ -42,6 +43,7 @@ def with_inplace(mode: Mode) -> Mode:
 def register() -> None:
     """Make the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"`` known to PyTensor."""
     ask_linker_for_function_maker()
+    register_rewrites()
     if LINKER_NAME not in predefined_linkers:
         register_linker(LINKER_NAME, JAXLinker())
     if MODE_NAME not in predefined_modes:

@@ -23,6 +23,7 @@ def with_overwritten(fgraph: FunctionGraph) -> tuple[FunctionGraph, tuple[int, .
         return fgraph, ()
     copy, copies = fgraph.clone_get_equiv()
     added: list[Any] = [copies[variable] for variable in final.values()]
+    copy.jaxlink_notes = getattr(fgraph, "jaxlink_notes", ())
     for variable in added:
         copy.add_output(variable)
     return copy, tuple(final)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 REQUIRED_REWRITES = (
+    "jaxlink",  # our own
     "minimum_compile",
     "scan_save_mem_no_prealloc",
     "jax_random_vars_rewrites",

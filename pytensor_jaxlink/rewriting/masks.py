@@ -1,0 +1,331 @@
+"""Selections by a mask, and slices to a bound computed from data, that flow into reductions.
+
+Pattern::
+
+    log(x[mask]).sum()        x[:k].sum()        zeros[mask] += g[mask]
+
+Replacement::
+
+    where(mask, log(x), 0).sum()        where(arange(n) < k, x, 0).sum()        where(mask, g, 0)
+
+A selection has as many entries as the mask is true, which JAX cannot compile; the full array has a
+fixed shape.  The rewrite follows each selection through elementwise operations, transpositions and
+products to where it ends: a reduction over it, its length, a product that contracts it, or a
+scatter back with the same mask.  It fires for a mask only if every path ends so, that is, only if
+it removes the break, and only for masks that are computed while the function runs: one that follows
+from shapes and constants breaks nothing, and selecting is then the cheaper.
+
+What is not selected is computed and thrown away.  It never reaches a result: it goes through
+``where``, in which NaN and infinity on the side that is not taken have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.mode import optdb
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import Alloc, Nonzero, ScalarFromTensor
+from pytensor.tensor.elemwise import CAReduce
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    Subtensor,
+    indices_from_subtensor,
+)
+
+from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
+from pytensor_jaxlink.compat import inlined
+from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.rewriting.selections import Selection, follow
+
+NAME = "jaxlink_masks"
+TAG = "jaxlink"
+
+
+class MaskRewriter(GraphRewriter):
+    """Applies the rewrite to a whole graph, once."""
+
+    def add_requirements(self, fgraph: FunctionGraph) -> None:
+        """Nothing: replacements are not undone."""
+
+    def apply(self, fgraph: FunctionGraph) -> None:
+        """Rewrite in place, and note on the graph which breaks are gone."""
+        if not any(_may_select(node) for node in fgraph.apply_nodes):
+            return
+        refused: set[Any] = set()
+        while True:  # each round refuses a mask, inlines a graph, or is the last
+            view = GraphView.of(fgraph)
+            times = binding_times(view, input_binding_times(view))
+            late = {
+                variable
+                for variable, time in zip(view.variables, times, strict=True)
+                if time is BindingTime.DEVICE
+            }
+            attempt = _Attempt(fgraph, view.nodes, late, refused)
+            escaped = attempt.run()
+            if attempt.inner is not None:
+                outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
+                fgraph.replace_all(outputs, import_missing=True, reason=NAME)
+            elif escaped <= refused:
+                break
+            refused |= escaped
+        if not attempt.values:
+            return
+        notes = [
+            f"{NAME}: {node.op} at {user_location(view, view.nodes.index(node))}"
+            for node in attempt.sources
+        ]
+        fgraph.jaxlink_notes = [*getattr(fgraph, "jaxlink_notes", ()), *notes]
+        for old, new in attempt.values.items():
+            copy_stack_trace(old, new)
+        fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
+
+
+def _may_select(node: Apply) -> bool:
+    if isinstance(node.op, AdvancedSubtensor | Nonzero):
+        return True
+    if not isinstance(node.op, Subtensor) or (found := _bounds(node, 1)) is None:
+        return False
+    return any(isinstance(bound, Variable) and bound.owner is not None for bound in found[1:])
+
+
+def _bounds(node: Apply, first: int) -> tuple[int, Any, Any] | None:
+    """The one dimension that a node slices with a stride of 1, and the bounds, or None."""
+    found = None
+    for axis, index in enumerate(indices_from_subtensor(node.inputs[first:], node.op.idx_list)):
+        if not isinstance(index, slice):
+            return None
+        if index == slice(None):
+            continue
+        if found is not None or not _is_one(index.step):
+            return None
+        found = axis, index.start, index.stop
+    return found
+
+
+def _is_one(step: Any) -> bool:
+    return step is None or getattr(step, "data", step) == 1
+
+
+class _Attempt:
+    """One pass over the graph, with some masks refused."""
+
+    def __init__(
+        self,
+        fgraph: FunctionGraph,
+        nodes: Sequence[Apply],
+        late: set[Variable],
+        refused: set[Variable],
+    ) -> None:
+        self.fgraph, self.nodes, self.late, self.refused = fgraph, nodes, late, refused
+        self.selections: dict[Variable, Selection] = {}
+        self.values: dict[Variable, Any] = {}
+        self.sources: list[Apply] = []
+        self.inner: Apply | None = None  # an inner graph that a selection goes into
+        self._origin: dict[Any, Any] = {}  # of a mask that we made: what refuses it
+        self._slices: list[tuple[Any, Any, Any, int, Any]] = []
+
+    def run(self) -> set[Any]:
+        """Fill `values`.  Returns what has to be refused: masks that end where we cannot go."""
+        for node in self.nodes:
+            escaped = self._visit(node)
+            if escaped:
+                if isinstance(node.op, OpFromGraph):
+                    self.inner = node
+                    return set()
+                return self._masks_of(escaped)
+        return self._masks_of([v for v in self.fgraph.outputs if v in self.selections])
+
+    def _masks_of(self, variables: Sequence[Variable]) -> set[Any]:
+        masks = [self.selections[variable].mask for variable in variables]
+        return {self._origin.get(mask, mask) for mask in masks}
+
+    def _visit(self, node: Apply) -> list[Variable]:
+        """Decide on one node.  Returns the selections that it needs as they are."""
+        if isinstance(node.op, Shape_i) and self._counts_places(node):
+            mask: Any = node.inputs[0].owner.inputs[0]
+            self.values[node.outputs[0]] = pt.neq(self.new(mask), 0).sum(dtype="int64")
+            self.sources.append(node)
+            return []
+        chosen = self._source(node)
+        if chosen is not None:
+            self.selections[node.outputs[0]] = chosen
+            self.sources.append(node)
+            return []
+        touched = [v for v in node.inputs if v in self.selections]
+        renewed = any(v in self.values for v in node.inputs)
+        follows = touched or (renewed and isinstance(node.op, Alloc))
+        results = follow(node.op, node, self) if follows else None
+        if results is None:
+            if renewed and not touched:
+                self._renew(node)
+            return touched
+        for output, result in zip(node.outputs, results, strict=True):
+            if isinstance(result, Selection):
+                self.selections[output] = result
+            else:
+                self.values[output] = result
+        return []
+
+    def _counts_places(self, node: Apply) -> bool:
+        """Whether a node takes the length of what `nonzero` gives."""
+        owner = node.inputs[0].owner
+        return owner is not None and isinstance(owner.op, Nonzero) and owner.inputs[0] in self.late
+
+    def _renew(self, node: Apply) -> None:
+        """The same operation on new values: what comes later must not hold on to the old ones."""
+        outputs = node.clone_with_new_inputs([self.values.get(v, v) for v in node.inputs]).outputs
+        self.values.update(zip(node.outputs, outputs, strict=True))
+
+    def new(self, variable: Any) -> Any:
+        """What stands for a variable now."""
+        return self.values.get(variable, variable)
+
+    # -- where selections begin ------------------------------------------------------------------
+
+    def _source(self, node: Apply) -> Selection | None:
+        if isinstance(node.op, AdvancedSubtensor):
+            return self._selected(node)
+        if isinstance(node.op, Subtensor) and node.inputs[0] not in self.selections:
+            return self._sliced(node)
+        return None
+
+    def _selected(self, node: Apply) -> Selection | None:
+        found = self._mask_of(node, 1)
+        if found is None:
+            return None
+        axis, mask = found
+        array = node.inputs[0]
+        outer, inner = self.selections.get(array), self.selections.get(mask)
+        if outer is None and inner is None and mask in self.late and mask not in self.refused:
+            self._origin[self.new(mask)] = mask
+            return Selection(self.new(array), self.new(mask), axis)
+        if outer is None or inner is None or outer.mask is not inner.mask:
+            return None
+        if not axis == outer.axis == inner.axis == 0 or inner.full.type.ndim != outer.width:
+            return None
+        both = outer.mask & inner.full
+        self._origin[both] = self._origin.get(outer.mask, outer.mask)
+        return Selection(outer.full, both, 0)
+
+    def _mask_of(self, node: Apply, first: int) -> tuple[int, Any] | None:
+        """The dimension at which a node indexes with one boolean array, and the array."""
+        indices = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
+        if (mask := _all_of_nonzero(indices)) is not None:
+            return 0, mask
+        axes = [axis for axis, index in enumerate(indices) if not isinstance(index, slice)]
+        if len(axes) != 1 or any(i != slice(None) for i in indices if isinstance(i, slice)):
+            return None
+        mask = indices[axes[0]]
+        return (axes[0], mask) if getattr(mask.type, "dtype", None) == "bool" else None
+
+    def _sliced(self, node: Apply) -> Selection | None:
+        mask = self._mask_of_slice(node, 1, node.inputs[0])
+        found = _bounds(node, 1)
+        if mask is None or found is None:
+            return None
+        return Selection(self.new(node.inputs[0]), mask, found[0])
+
+    def _mask_of_slice(self, node: Apply, first: int, array: Any) -> Any:
+        """The mask of what a slice takes, the same for the same bounds on the same length."""
+        found = _bounds(node, first)
+        if found is None:
+            return None
+        axis, start, stop = found
+        computed = [b for b in (start, stop) if b is not None and _origin_of(b) in self.late]
+        if not computed or computed[0] in self.refused:
+            return None
+        for known_start, known_stop, other, place, mask in self._slices:
+            if (known_start is start and known_stop is stop) and (
+                self._same_length(array, axis, other, place)
+            ):
+                return mask
+        length = self._length(array, axis)
+        counter = pt.arange(length)
+        low = 0 if start is None else self._bound(start, length)
+        high = length if stop is None else self._bound(stop, length)
+        mask = (counter >= low) & (counter < high)
+        self._slices.append((start, stop, array, axis, mask))
+        self._origin[mask] = computed[0]
+        return mask
+
+    def _bound(self, bound: Any, length: Any) -> Any:
+        """A bound as Python's slices take it: from the end where negative, and clipped."""
+        value = self.new(_origin_of(bound))
+        value = pt.as_tensor(value)
+        return pt.clip(pt.switch(value < 0, value + length, value), 0, length)
+
+    def _length(self, array: Any, axis: int) -> Any:
+        feature = getattr(self.fgraph, "shape_feature", None)
+        if feature is not None and array in self.fgraph.variables:
+            return self.new(feature.get_shape(array, axis))
+        return Shape_i(axis)(self.new(array))
+
+    def _same_length(self, array: Any, axis: int, other: Any, place: int) -> bool:
+        if array is other and axis == place:
+            return True
+        lengths = array.type.shape[axis], other.type.shape[place]
+        if None not in lengths:
+            return lengths[0] == lengths[1]
+        feature = getattr(self.fgraph, "shape_feature", None)
+        return feature is not None and feature.same_shape(array, other, axis, place)
+
+    # -- what the rules ask ------------------------------------------------------------------------
+
+    def target(self, node: Apply) -> tuple[int, Any] | None:
+        """The dimension and the mask of what a node writes to, or None."""
+        if isinstance(node.op, AdvancedIncSubtensor):
+            return self._mask_of(node, 2)
+        found = _bounds(node, 2)
+        mask = self._mask_of_slice(node, 2, node.inputs[0])
+        return None if found is None or mask is None else (found[0], mask)
+
+    def mask_counted_by(self, length: Any) -> Any:
+        """The mask whose true entries a variable counts, if it is the mask of a selection."""
+        owner = length.owner
+        if owner is None:
+            return None
+        for chosen in self.selections.values():
+            if isinstance(owner.op, Shape_i) and self.selections.get(owner.inputs[0]) is chosen:
+                return chosen.mask if owner.op.i == chosen.axis else None
+            if isinstance(owner.op, CAReduce) and isinstance(owner.op.scalar_op, scalar.Add):
+                counted = owner.inputs[0]
+                if self.new(counted) is chosen.mask and length.type.ndim == 0:
+                    return chosen.mask
+        return None
+
+
+def _all_of_nonzero(indices: Sequence[Any]) -> Any:
+    """The boolean array whose true places the indices are, or None."""
+    owner = getattr(indices[0], "owner", None)
+    if owner is None or not isinstance(owner.op, Nonzero):
+        return None
+    count = len(owner.outputs)
+    if list(indices[:count]) != owner.outputs or any(i != slice(None) for i in indices[count:]):
+        return None
+    mask = owner.inputs[0]
+    return mask if mask.type.dtype == "bool" else None
+
+
+def _origin_of(bound: Any) -> Any:
+    """The tensor behind a bound of a slice."""
+    owner = getattr(bound, "owner", None)
+    if owner is not None and isinstance(owner.op, ScalarFromTensor):
+        return owner.inputs[0]
+    return bound
+
+
+def register() -> None:
+    """Put the rewrite into PyTensor's database, under our tag alone.
+
+    It comes when the forms of reductions are settled, and before anything in place.
+    """
+    optdb.register(NAME, MaskRewriter(), TAG, position=3.1)

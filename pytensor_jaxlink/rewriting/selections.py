@@ -1,0 +1,248 @@
+"""How a selection passes through an operation, one rule for each Op that can take one.
+
+A rule says what the outputs of a node become whose inputs are selections: selections again, values
+(of a reduction, a length, a scatter), or None where the node needs the selection itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, Protocol
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Dot, Max, Min
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What stands for a selection: the full array, and what is selected from it.
+
+    Attributes
+    ----------
+    full
+        The array before the selection, with ``mask.ndim`` dimensions in the place of one.
+    mask
+        A boolean array; the selection has the entries where it is true.
+    axis
+        The dimension of the selection that counts the selected entries.
+    """
+
+    full: Any
+    mask: Any
+    axis: int
+
+    @property
+    def width(self) -> int:
+        """How many dimensions of the full array one of the selection stands for."""
+        return int(self.mask.type.ndim)
+
+    def places(self, axis: int) -> list[int]:
+        """The dimensions of the full array that stand for a dimension of the selection."""
+        if axis < self.axis:
+            return [axis]
+        if axis == self.axis:
+            return list(range(axis, axis + self.width))
+        return [axis + self.width - 1]
+
+    def masked(self, value: Any) -> Any:
+        """The full array with another value where nothing is selected."""
+        order: list[Any] = ["x"] * self.full.type.ndim
+        order[self.axis : self.axis + self.width] = range(self.width)
+        filler = pt.constant(np.asarray(value, dtype=self.full.type.dtype))
+        return pt.switch(self.mask.dimshuffle(order), self.full, filler)
+
+
+class Known(Protocol):
+    """What is known of a graph so far."""
+
+    selections: dict[Variable, Selection]
+
+    def new(self, variable: Any) -> Any:
+        """What stands for a variable now."""
+        ...
+
+    def target(self, node: Apply) -> tuple[int, Any] | None:
+        """The dimension and the mask of what a node writes to, or None."""
+        ...
+
+    def mask_counted_by(self, length: Any) -> Any:
+        """The mask of a selection whose length a variable is, or None."""
+        ...
+
+
+Results = Sequence[Any] | None
+
+
+@singledispatch
+def follow(op: Op, node: Apply, known: Known) -> Results:
+    """What the outputs of a node that reads selections become, or None: they escape."""
+    return None
+
+
+@follow.register(Shape_i)
+def _follow_length(op: Shape_i, node: Apply, known: Known) -> Results:
+    return [length_of(known.selections[node.inputs[0]], op.i)]
+
+
+@follow.register(Shape)
+def _follow_shape(op: Shape, node: Apply, known: Known) -> Results:
+    chosen = known.selections[node.inputs[0]]
+    lengths = [length_of(chosen, axis) for axis in range(node.inputs[0].type.ndim)]
+    return [pt.stack(lengths).astype("int64")]
+
+
+def length_of(chosen: Selection, axis: int) -> Any:
+    """A length of a selection."""
+    if axis == chosen.axis:
+        return chosen.mask.sum(dtype="int64")
+    return Shape_i(chosen.places(axis)[0])(chosen.full)
+
+
+def widened(variable: Any, like: Selection) -> Any:
+    """An array of length 1 where a selection counts its entries, in the full array's rank."""
+    if like.width == 1:
+        return variable
+    order: list[Any] = list(range(variable.type.ndim))
+    order[like.axis : like.axis + 1] = [like.axis] + ["x"] * (like.width - 1)
+    return variable.dimshuffle(order)
+
+
+@follow.register(Elemwise)
+def _follow_elementwise(op: Elemwise, node: Apply, known: Known) -> Results:
+    chosen = [known.selections[v] for v in node.inputs if v in known.selections]
+    first = chosen[0]
+    if any(s.mask is not first.mask or s.axis != first.axis for s in chosen):
+        return None
+    inputs = []
+    for variable in node.inputs:
+        if variable in known.selections:
+            inputs.append(known.selections[variable].full)
+        elif variable.type.broadcastable[first.axis]:
+            inputs.append(widened(known.new(variable), first))
+        else:
+            return None
+    if node.op.inplace_pattern:
+        return None
+    outputs = node.op.make_node(*inputs).outputs
+    return [Selection(output, first.mask, first.axis) for output in outputs]
+
+
+@follow.register(DimShuffle)
+def _follow_order(op: DimShuffle, node: Apply, known: Known) -> Results:
+    chosen = known.selections[node.inputs[0]]
+    order = list(node.op.new_order)
+    if chosen.axis not in order:
+        return None
+    places: list[Any] = []
+    for axis in order:
+        places += ["x"] if axis == "x" else chosen.places(axis)
+    return [Selection(chosen.full.dimshuffle(places), chosen.mask, order.index(chosen.axis))]
+
+
+@follow.register(CAReduce)
+def _follow_reduction(op: CAReduce, node: Apply, known: Known) -> Results:
+    chosen = known.selections[node.inputs[0]]
+    ndim = node.inputs[0].type.ndim
+    axes = range(ndim) if op.axis is None else op.axis
+    places = tuple(place for axis in axes for place in chosen.places(axis))
+    if chosen.axis not in axes:
+        reduced = op.clone(axis=places)(chosen.full)
+        before = sum(axis < chosen.axis for axis in axes)
+        return [Selection(reduced, chosen.mask, chosen.axis - before)]
+    neutral = _neutral(op.scalar_op, chosen.full.type.dtype)
+    if neutral is None:
+        return None
+    result = op.clone(axis=places)(chosen.masked(neutral))
+    if isinstance(op, Max | Min) and not getattr(op, "initial", None):
+        name = "maximum" if isinstance(op, Max) else "minimum"
+        empty = CheckAndRaise(
+            ValueError, f"zero-size array to reduction operation {name} which has no identity"
+        )
+        result = empty(result, chosen.mask.any())
+    return [result]
+
+
+@follow.register(Alloc)
+def _follow_alloc(op: Alloc, node: Apply, known: Known) -> Results:
+    """An array as long as a selection, filled with one value."""
+    value, *lengths = node.inputs
+    if value in known.selections:
+        return None
+    masks = [(axis, m) for axis, v in enumerate(lengths) if (m := known.mask_counted_by(v))]
+    if len(masks) != 1:
+        return None
+    axis, mask = masks[0]
+    lead = len(lengths) - value.type.ndim
+    if axis >= lead and not value.type.broadcastable[axis - lead]:
+        return None
+    sizes = [known.new(length) for length in lengths]
+    sizes[axis : axis + 1] = [mask.shape[d] for d in range(mask.type.ndim)]
+    like = Selection(value, mask, axis - lead)
+    filler = known.new(value)
+    if axis >= lead:
+        filler = widened(filler, like)
+    return [Selection(pt.alloc(filler, *sizes), mask, axis)]
+
+
+@follow.register(Dot)
+def _follow_product(op: Dot, node: Apply, known: Known) -> Results:
+    """A matrix product: along the selection it is kept, across it is contracted."""
+    left, right = (known.selections.get(v) for v in node.inputs)
+    if any(s is not None and (s.width != 1 or s.full.type.ndim != 2) for s in (left, right)):
+        return None
+    x, y = (known.new(v) for v in node.inputs)
+    if left is not None and right is not None:
+        if left.mask is right.mask and (left.axis, right.axis) == (1, 0):
+            return [pt.dot(left.masked(0), right.masked(0))]
+        return None
+    if left is not None and left.axis == 0:
+        return [Selection(pt.dot(left.full, y), left.mask, 0)]
+    if right is not None and right.axis == 1:
+        return [Selection(pt.dot(x, right.full), right.mask, 1)]
+    return None
+
+
+@follow.register(AdvancedIncSubtensor)
+@follow.register(IncSubtensor)
+def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
+    """Back into an array of full size, by the mask of the selection."""
+    base, value = node.inputs[:2]
+    found = known.target(node)
+    if found is None or base in known.selections or value not in known.selections:
+        return None
+    axis, mask = found
+    chosen = known.selections[value]
+    if known.new(mask) is not chosen.mask or axis != chosen.axis:
+        return None
+    if value.type.ndim != base.type.ndim - chosen.width + 1:
+        return None
+    old = known.new(base)
+    new = chosen.full if op.set_instead_of_inc else old + chosen.full
+    order: list[Any] = ["x"] * base.type.ndim
+    order[axis : axis + chosen.width] = range(chosen.width)
+    result = pt.switch(chosen.mask.dimshuffle(order), new.astype(base.type.dtype), old)
+    return [result]
+
+
+def _neutral(op: Any, dtype: str) -> Any:
+    """The value that changes no reduction by ``op``, or None where there is none."""
+    kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return {scalar.AND: True, scalar.OR: False}.get(type(op))
+    lowest, highest = (-np.inf, np.inf) if kind.kind == "f" else (None, None)
+    if kind.kind in "iu":
+        lowest, highest = np.iinfo(kind).min, np.iinfo(kind).max
+    return {scalar.Add: 0, scalar.Mul: 1, scalar.Maximum: lowest, scalar.Minimum: highest}.get(
+        type(op)
+    )
