@@ -63,13 +63,7 @@ class MaskRewriter(GraphRewriter):
         refused: set[Any] = set()
         while True:  # each round refuses a mask, inlines a graph, or is the last
             view = GraphView.of(fgraph)
-            times = binding_times(view, input_binding_times(view))
-            late = {
-                variable
-                for variable, time in zip(view.variables, times, strict=True)
-                if time is BindingTime.DEVICE
-            }
-            attempt = _Attempt(fgraph, view.nodes, late, refused)
+            attempt = _Attempt(fgraph, view, refused)
             escaped = attempt.run()
             if attempt.inner is not None:
                 outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
@@ -89,8 +83,18 @@ class MaskRewriter(GraphRewriter):
         fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
 
 
+def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[Variable]:
+    """The variables that are known only when a region has run."""
+    times = binding_times(view, input_times)
+    return {
+        variable
+        for variable, time in zip(view.variables, times, strict=True)
+        if time is BindingTime.DEVICE
+    }
+
+
 def _may_select(node: Apply) -> bool:
-    if isinstance(node.op, AdvancedSubtensor | Nonzero):
+    if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero):
         return True
     if not isinstance(node.op, Subtensor) or (found := _bounds(node, 1)) is None:
         return False
@@ -121,11 +125,20 @@ class _Attempt:
     def __init__(
         self,
         fgraph: FunctionGraph,
-        nodes: Sequence[Apply],
-        late: set[Variable],
+        view: GraphView,
         refused: set[Variable],
     ) -> None:
-        self.fgraph, self.nodes, self.late, self.refused = fgraph, nodes, late, refused
+        self.fgraph, self.nodes, self.refused = fgraph, view.nodes, refused
+        times = input_binding_times(view)
+        self.late_bounds = _computed_late(view, times)
+        # A mask may be made of sizes, but a vector of integers is data to it.
+        self.late_masks = _computed_late(
+            view,
+            [
+                time if getattr(view.variables[number].type, "ndim", 1) == 0 else BindingTime.DEVICE
+                for time, number in zip(times, view.inputs, strict=True)
+            ],
+        )
         self.selections: dict[Variable, Selection] = {}
         self.values: dict[Variable, Any] = {}
         self.sources: list[Apply] = []
@@ -162,12 +175,14 @@ class _Attempt:
             return []
         touched = [v for v in node.inputs if v in self.selections]
         renewed = any(v in self.values for v in node.inputs)
-        follows = touched or (renewed and isinstance(node.op, Alloc))
+        follows = touched or (renewed and isinstance(node.op, Alloc)) or self._fills(node)
         results = follow(node.op, node, self) if follows else None
         if results is None:
             if renewed and not touched:
                 self._renew(node)
             return touched
+        if not touched and not isinstance(node.op, Alloc):
+            self.sources.append(node)
         for output, result in zip(node.outputs, results, strict=True):
             if isinstance(result, Selection):
                 self.selections[output] = result
@@ -177,8 +192,17 @@ class _Attempt:
 
     def _counts_places(self, node: Apply) -> bool:
         """Whether a node takes the length of what `nonzero` gives."""
-        owner = node.inputs[0].owner
-        return owner is not None and isinstance(owner.op, Nonzero) and owner.inputs[0] in self.late
+        owner: Any = node.inputs[0].owner
+        return isinstance(getattr(owner, "op", None), Nonzero) and (
+            owner.inputs[0] in self.late_masks
+        )
+
+    def _fills(self, node: Apply) -> bool:
+        """Whether a node writes to the places of a mask that is computed late."""
+        if not isinstance(node.op, AdvancedIncSubtensor):
+            return False
+        found = self._mask_of(node, 2)
+        return found is not None and found[1] in self.late_masks
 
     def _renew(self, node: Apply) -> None:
         """The same operation on new values: what comes later must not hold on to the old ones."""
@@ -205,7 +229,7 @@ class _Attempt:
         axis, mask = found
         array = node.inputs[0]
         outer, inner = self.selections.get(array), self.selections.get(mask)
-        if outer is None and inner is None and mask in self.late and mask not in self.refused:
+        if outer is None and inner is None and mask in self.late_masks and mask not in self.refused:
             self._origin[self.new(mask)] = mask
             return Selection(self.new(array), self.new(mask), axis)
         if outer is None or inner is None or outer.mask is not inner.mask:
@@ -240,7 +264,7 @@ class _Attempt:
         if found is None:
             return None
         axis, start, stop = found
-        computed = [b for b in (start, stop) if b is not None and _origin_of(b) in self.late]
+        computed = [b for b in (start, stop) if b is not None and _origin_of(b) in self.late_bounds]
         if not computed or computed[0] in self.refused:
             return None
         for known_start, known_stop, other, place, mask in self._slices:

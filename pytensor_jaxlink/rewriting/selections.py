@@ -216,23 +216,35 @@ def _follow_product(op: Dot, node: Apply, known: Known) -> Results:
 @follow.register(AdvancedIncSubtensor)
 @follow.register(IncSubtensor)
 def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
-    """Back into an array of full size, by the mask of the selection."""
-    base, value = node.inputs[:2]
+    """Back into an array of full size: a selection by the same mask, or one value for all."""
     found = known.target(node)
-    if found is None or base in known.selections or value not in known.selections:
+    base, value = node.inputs[:2]
+    if found is None or base in known.selections:
         return None
     axis, mask = found
-    chosen = known.selections[value]
-    if known.new(mask) is not chosen.mask or axis != chosen.axis:
+    chosen = known.selections.get(value)
+    if chosen is None:
+        chosen = _filler(base, known.new(value), known.new(mask), axis)
+    elif known.new(mask) is not chosen.mask or axis != chosen.axis:
         return None
-    if value.type.ndim != base.type.ndim - chosen.width + 1:
+    if chosen is None or chosen.full.type.ndim != base.type.ndim:
         return None
     old = known.new(base)
     new = chosen.full if op.set_instead_of_inc else old + chosen.full
     order: list[Any] = ["x"] * base.type.ndim
     order[axis : axis + chosen.width] = range(chosen.width)
-    result = pt.switch(chosen.mask.dimshuffle(order), new.astype(base.type.dtype), old)
-    return [result]
+    return [pt.switch(chosen.mask.dimshuffle(order), new.astype(base.type.dtype), old)]
+
+
+def _filler(base: Any, value: Any, mask: Any, axis: int) -> Selection | None:
+    """A value that is written to all selected places, as what stands for a selection."""
+    like = Selection(base, mask, axis)
+    if value.type.ndim == 0:
+        return Selection(value.dimshuffle(["x"] * base.type.ndim), mask, axis)
+    same_rank = value.type.ndim == base.type.ndim - like.width + 1
+    if not same_rank or not value.type.broadcastable[axis]:
+        return None
+    return Selection(widened(value, like), mask, axis)
 
 
 def _neutral(op: Any, dtype: str) -> Any:

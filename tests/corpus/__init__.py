@@ -1,0 +1,1 @@
+"""Forty graphs as people write them, and what the rewrites do for them."""
