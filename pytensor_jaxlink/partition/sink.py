@@ -30,7 +30,10 @@ class _Sinker:
     def __init__(self, view: GraphView, facts: Sequence[NodeFacts], plan: Schedule) -> None:
         self.view, self.facts, self.placement = view, facts, plan.placement
         self.stage = list(plan.stage)
-        self.outputs = frozenset(view.outputs)
+        # What the function returns, and what is copied to the host before the later region.
+        self.kept = frozenset(view.outputs).union(
+            *(plan.knowledge[number].fetches for fact in facts for number in fact.sizes)
+        )
         self.last_reader = [
             max((self.stage[reader] for reader in readers), default=-1)
             for readers in view.consumers
@@ -48,7 +51,7 @@ class _Sinker:
         """The last region in which all readers still find the node's outputs."""
         readers = []
         for number in self.view.node_outputs[node]:
-            if number in self.outputs:
+            if number in self.kept:
                 return self.stage[node]
             for reader in self.view.consumers[number]:
                 facts = self.facts[reader]

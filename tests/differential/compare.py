@@ -26,9 +26,12 @@ def differences(seed: int, choose: Callable[[int], int] | None = None) -> list[s
             )
         except Exception:  # PyTensor itself refuses the graph: there is nothing to compare with
             return []
-        function = pytensor.function(
-            pool.inputs, outputs, mode="JAXSELECTIVE", on_unused_input="ignore"
-        )
+        try:
+            function = pytensor.function(
+                pool.inputs, outputs, mode="JAXSELECTIVE", on_unused_input="ignore"
+            )
+        except Exception as error:
+            return [f"seed {seed}: {error!r} when it is compiled"]
         found = []
         for call in range(CALLS):
             values = arguments(pool)
