@@ -44,16 +44,12 @@ class Region:
 
 
 @dataclass(frozen=True)
-class HostStep:
-    """One operation that runs on the host, on NumPy arrays.
-
-    `folded` marks arithmetic on sizes, as against an operation that JAX cannot run.
-    """
+class _OnHost:
+    """An operation that is run from the host, with the values it takes and gives."""
 
     operation: str
     arguments: tuple[int, ...]
     results: tuple[int, ...]
-    folded: bool
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -64,6 +60,16 @@ class HostStep:
     def writes(self) -> tuple[int, ...]:
         """All values it computes."""
         return self.results
+
+
+@dataclass(frozen=True)
+class HostStep(_OnHost):
+    """One operation that runs on the host, on NumPy arrays.
+
+    `folded` marks arithmetic on sizes, as against an operation that JAX cannot run.
+    """
+
+    folded: bool
 
 
 @dataclass(frozen=True)
@@ -84,16 +90,13 @@ class Fetch:
 
 
 @dataclass(frozen=True)
-class HostLoop:
+class HostLoop(_OnHost):
     """A loop driven from the host, whose body has regions of its own.
 
     `layout` tells the parts of `arguments`, which are the inputs of PyTensor's `Scan`.  The results
     are its outputs, then the lengths of the outputs that `measured` lists.
     """
 
-    operation: str
-    arguments: tuple[int, ...]
-    results: tuple[int, ...]
     body: Plan
     layout: LoopLayout
     measured: tuple[int, ...] = ()
@@ -103,38 +106,15 @@ class HostLoop:
         """The plan of the body."""
         return (self.body,)
 
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """All values it needs."""
-        return self.arguments
-
-    @property
-    def writes(self) -> tuple[int, ...]:
-        """All values it computes."""
-        return self.results
-
 
 @dataclass(frozen=True)
-class HostBranch:
+class HostBranch(_OnHost):
     """A choice made on the host: one of two plans runs, on all arguments but the first.
 
     The first argument is the condition; `inner` is the plan for when it holds, then the other.
     """
 
-    operation: str
-    arguments: tuple[int, ...]
-    results: tuple[int, ...]
     inner: tuple[Plan, Plan]
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """All values it needs."""
-        return self.arguments
-
-    @property
-    def writes(self) -> tuple[int, ...]:
-        """All values it computes."""
-        return self.results
 
 
 Step = Region | HostStep | Fetch | HostLoop | HostBranch

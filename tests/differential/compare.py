@@ -36,6 +36,8 @@ def differences(seed: int, choose: Callable[[int], int] | None = None) -> list[s
         for call in range(CALLS):
             values = arguments(pool)
             expected = _outcome(reference, values)
+            if type(expected).__name__ == "UFuncTypeError":
+                continue  # a rewrite of PyTensor to work in place asks NumPy for what it refuses
             if not isinstance(expected, Exception):
                 # Some `perform` methods return another dtype than they declare; we never do.
                 expected = [
