@@ -36,8 +36,8 @@ def differences(seed: int, choose: Callable[[int], int] | None = None) -> list[s
         for call in range(CALLS):
             values = arguments(pool)
             expected = _outcome(reference, values)
-            if type(expected).__name__ == "UFuncTypeError":
-                continue  # a rewrite of PyTensor to work in place asks NumPy for what it refuses
+            if _is_a_failure_of_pytensor(expected):
+                continue
             if not isinstance(expected, Exception):
                 # Some `perform` methods return another dtype than they declare; we never do.
                 expected = [
@@ -46,8 +46,22 @@ def differences(seed: int, choose: Callable[[int], int] | None = None) -> list[s
                 ]
             difference = _compare(_outcome(function, values), expected)
             found += [f"seed {seed}, call {call}: {difference}"] if difference else []
-    found += [f"seed {seed}: learned {lesson}" for lesson in function.explain().learned]
+    found += [
+        f"seed {seed}: learned {lesson}"
+        for lesson in function.explain().learned
+        if "its two sides give arrays of different shapes" not in lesson  # JAX alone can tell
+    ]
     return found
+
+
+def _is_a_failure_of_pytensor(outcome: Any) -> bool:
+    """Whether PyTensor fails to evaluate a graph that has a value."""
+    return (
+        # A rewrite to work in place asks NumPy for a conversion that it refuses.
+        type(outcome).__name__ == "UFuncTypeError"
+        # `numpy.vectorize`, which Blockwise uses, cannot take an empty batch.
+        or "vectorize with zero size" in str(outcome)
+    )
 
 
 def _outcome(function: Any, values: list[Any]) -> list[Any] | Exception:
