@@ -5,6 +5,8 @@ Each entry says why it is here and what would end it.
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from pytensor.compile.mode import Mode
@@ -41,12 +43,10 @@ def inlined(node: Apply) -> list[Variable]:
     return inner.fgraph.bind(replacements)
 
 
-try:
-    from pytensor.conditional.op import IfElse as IfElse
-    from pytensor.conditional.op import ifelse as ifelse
-except ImportError:  # their place until PyTensor 3.2
-    from pytensor.ifelse import IfElse as IfElse
-    from pytensor.ifelse import ifelse as ifelse
+# The place of `IfElse` is another from PyTensor 3.2 on, where the old one warns.
+_new_place = find_spec("pytensor.conditional") is not None
+_conditional: Any = import_module("pytensor.conditional.op" if _new_place else "pytensor.ifelse")
+IfElse, ifelse = _conditional.IfElse, _conditional.ifelse
 
 
 def mutable(fgraph: AbstractFunctionGraph) -> FunctionGraph:

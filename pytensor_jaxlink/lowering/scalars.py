@@ -189,11 +189,11 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
     dtypes = [variable.type.dtype for variable in op.outputs]
 
     def scalar_loop(steps: Any, *values: Any) -> Any:
-        values = jnp.broadcast_arrays(steps, *values)
-        limit, state, constant = values[0], values[1 : 1 + carried], values[1 + carried :]
+        limit, *inputs = jnp.broadcast_arrays(steps, *values)
+        start, constant = inputs[:carried], inputs[carried:]
         state = tuple(
             jnp.asarray(entry, canonical_dtype(dtype))
-            for entry, dtype in zip(state, dtypes[:carried], strict=True)
+            for entry, dtype in zip(start, dtypes[:carried], strict=True)
         )
 
         def goes_on(loop: Any) -> Any:
@@ -212,8 +212,8 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
                 done = jnp.where(active, outputs[-1], done)
             return made + 1, state, done
 
-        start = (jnp.zeros((), limit.dtype), state, jnp.zeros(limit.shape, bool))
-        _, state, done = jax.lax.while_loop(goes_on, body, start)
+        loop = (jnp.zeros((), limit.dtype), state, jnp.zeros(limit.shape, bool))
+        _, state, done = jax.lax.while_loop(goes_on, body, loop)
         outputs = (*state, done) if op.is_while else state
         return outputs if len(outputs) > 1 else outputs[0]
 
