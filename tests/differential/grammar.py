@@ -101,6 +101,11 @@ def _double(value: Any) -> Any:
     return pt.cast(value, "float64")
 
 
+def _softmax(value: Any) -> Any:
+    # Never of nothing: in PyTensor 3.0 the default mode, not the linker, decides if that raises.
+    return pt.special.softmax(pt.concatenate([_double(value), pt.zeros(1)]))
+
+
 def _loop(p: Pool, step: Callable[[Any], Any], start: Any, **options: Any) -> Any:
     return pytensor.scan(step, outputs_info=[start], return_updates=False, **options)
 
@@ -186,7 +191,7 @@ PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
             lambda v: pt.argsort(v, kind="stable"), pt.cumsum, lambda v: pt.cumprod(v), pt.diff,
             lambda v: v[v.argmax() :],
             lambda v: pt.nonzero(v)[0], lambda v: host_sort(pt.cast(v, "float64")),
-            lambda v: v / v.shape[0], lambda v: pt.special.softmax(pt.cast(v, "float64")),
+            lambda v: v / v.shape[0], lambda v: _softmax(v),
             lambda v: pt.set_subtensor(v[v < 0], 0), lambda v: pt.concatenate([v, v[:1]]),
             lambda v: pt.grad((pt.tanh(pt.cast(v, "float64") * 2) ** 2).sum(), v)
             if v.type.dtype.startswith("float") else v,
