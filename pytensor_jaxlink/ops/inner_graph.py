@@ -12,6 +12,7 @@ from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.pad import Pad
+from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.ops.control_flow import Branch, WhileLoop
@@ -45,9 +46,11 @@ def _inner_graphs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[InnerGrap
     return (InnerGraph(op.fgraph, tuple(range(len(node.inputs)))),)
 
 
+@inner_graphs.register(LogSoftmax)
 @inner_graphs.register(Pad)
-def _inner_graphs_pad(op: Pad, node: Apply) -> tuple[InnerGraph, ...]:
-    return ()  # it is a graph for other backends; JAX pads by itself
+@inner_graphs.register(Softmax)
+def _inner_graphs_none(op: Op, node: Apply) -> tuple[InnerGraph, ...]:
+    return ()  # graphs for other backends (in PyTensor 3.0 a softmax is one); JAX has functions
 
 
 @inner_graphs.register(Branch)
