@@ -7,6 +7,7 @@ sampler, ours or PyTensor's, are drawn on the host by their own NumPy sampler.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -27,7 +28,7 @@ def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFu
 
     def draw(key: Any, size: Any, *parameters: Any) -> Any:
         if domain is not None and context.checks:
-            require(domain(*parameters))
+            _require_domain(domain, parameters)
         shape = _batch_shape(op, parameters) if size is None else tuple(map(int, size))
         if sampler is None:
             after, draws = _upstream(op, node, key, size is None, shape, parameters)
@@ -40,6 +41,15 @@ def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFu
         return after, sampler(now, shape, node.outputs[1].type.dtype, *parameters)
 
     return draw
+
+
+def _require_domain(domain: Callable[..., Any], parameters: tuple[Any, ...]) -> None:
+    """Look at constants while JAX traces: only what is computed costs a condition of the region."""
+    if all(isinstance(value, np.ndarray | np.generic) for value in parameters):
+        with jax.ensure_compile_time_eval():
+            require(np.asarray(domain(*parameters)))
+    else:
+        require(domain(*parameters))
 
 
 def _upstream(

@@ -71,7 +71,7 @@ class MaskRewriter(GraphRewriter):
             elif escaped <= refused:
                 break
             refused |= escaped
-        if not attempt.values:
+        if escaped or not attempt.values:
             return
         notes = [
             f"{NAME}: {node.op} at {user_location(view, view.nodes.index(node))}"

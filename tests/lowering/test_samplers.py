@@ -148,6 +148,27 @@ def test_parameters_out_of_the_domain_raise_what_numpy_raises(name: str) -> None
     assert np.isfinite(f(0.5)).all()
 
 
+def test_constant_parameters_cost_no_condition() -> None:
+    rng = pytensor.shared(np.random.default_rng(3))
+    plain, scale = pt.random.normal(0, 1, size=(3,), rng=rng), pt.dscalar("scale")
+    f = pytensor.function([], plain, mode="JAXSELECTIVE")
+    g = pytensor.function(
+        [scale], pt.random.normal(0, scale, size=(3,), rng=rng), mode="JAXSELECTIVE"
+    )
+    key = np.zeros(2, "uint32")
+    for function, arguments, count in ((f, (key,), 0), (g, (np.float64(1), key), 1)):
+        [region] = function.vm.compiled._lowered.functions
+        _, conditions = region((), *arguments)
+        assert len(conditions) == count
+
+
+def test_a_bad_constant_raises() -> None:
+    rng = pytensor.shared(np.random.default_rng(3))
+    f = pytensor.function([], pt.random.normal(0, -1, rng=rng), mode="JAXSELECTIVE")
+    with pytest.raises(ValueError, match="scale < 0"):
+        f()
+
+
 def test_a_covariance_without_a_factor() -> None:
     cov = pt.dmatrix("cov")
     out = pt.random.multivariate_normal(
