@@ -26,6 +26,7 @@ from pytensor.tensor.subtensor import (
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
+from pytensor_jaxlink.ops import Window, WindowUpdate
 
 
 def _is_mask(index: Any) -> bool:
@@ -134,6 +135,39 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return increment
+
+
+@jax_rule.register(Window)
+def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
+    def take(array: Any, start: Any, stop: Any, length: Any) -> Any:
+        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
+        return jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
+
+    return take
+
+
+@jax_rule.register(WindowUpdate)
+def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFunction:
+    def update(array: Any, value: Any, start: Any, stop: Any, length: Any) -> Any:
+        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
+        shape = list(np.shape(array))
+        shape[op.axis] = int(length)
+        new = jnp.broadcast_to(jnp.asarray(value).astype(array.dtype), shape)
+        if not op.set_instead_of_inc:
+            new = new + jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
+        return jax.lax.dynamic_update_slice_in_dim(as_jax(array), new, begin, op.axis)
+
+    return update
+
+
+def _begin(op: Window, whole: int, start: Any, length: int) -> Any:
+    """Where a window begins.  That it lies in the array is no check that could be dropped."""
+    start = jnp.asarray(start)
+    if not op.exact:
+        from_front = (start >= 0) & (start + length <= whole)
+        from_end = (start + length < 0) & (start + whole >= 0)
+        require(from_front | from_end if length <= whole else np.array(False))
+    return jnp.where(start < 0, start + whole, start)
 
 
 @dataclass(frozen=True)

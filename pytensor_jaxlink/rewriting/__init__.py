@@ -2,7 +2,11 @@
 
 from pytensor_jaxlink.rewriting import gathers as _gathers
 from pytensor_jaxlink.rewriting import orderings as _orderings
-from pytensor_jaxlink.rewriting.masks import register as register
+from pytensor_jaxlink.rewriting.database import register as register
+from pytensor_jaxlink.rewriting.inner import offsets as offsets
+from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
+from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
+from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES
 from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_REWRITES

@@ -21,17 +21,16 @@ What is not selected is computed and thrown away.  It never reaches a result: it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
 from pytensor.scalar import basic as scalar
-from pytensor.tensor.basic import Alloc, Nonzero, ScalarFromTensor
+from pytensor.tensor.basic import Alloc, Nonzero
 from pytensor.tensor.elemwise import CAReduce
 from pytensor.tensor.extra_ops import Unique
 from pytensor.tensor.shape import Shape_i
@@ -44,13 +43,14 @@ from pytensor.tensor.subtensor import (
 )
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
+from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.compat import inlined
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.rewriting.bounds import length_of, normalised, one_slice, tensor_behind
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs
 from pytensor_jaxlink.rewriting.selections import Selection, follow, is_literal
 
 NAME = "jaxlink_masks"
-TAG = "jaxlink"
 
 
 class MaskRewriter(GraphRewriter):
@@ -61,29 +61,32 @@ class MaskRewriter(GraphRewriter):
 
     def apply(self, fgraph: FunctionGraph) -> None:
         """Rewrite in place, and note on the graph which breaks are gone."""
-        if not any(_may_select(node) for node in fgraph.apply_nodes):
-            return
-        refused: set[Any] = set()
-        while True:  # each round refuses a mask, inlines a graph, or is the last
-            view = GraphView.of(fgraph)
-            attempt = _Attempt(fgraph, view, refused)
-            escaped = attempt.run()
-            if attempt.inner is not None:
-                outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
-                fgraph.replace_all(outputs, import_missing=True, reason=NAME)
-            elif escaped <= refused:
-                break
-            refused |= escaped
-        if escaped or not attempt.values:
-            return
-        notes = [
-            f"{NAME}: {node.op} at {user_location(view, view.nodes.index(node))}"
-            for node in attempt.sources
-        ]
-        fgraph.jaxlink_notes = [*getattr(fgraph, "jaxlink_notes", ()), *notes]
-        for old, new in attempt.values.items():
-            copy_stack_trace(old, new)
-        fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
+        enable(fgraph, NAME)
+        rewrite_masks(fgraph, ())
+
+
+def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int]) -> None:
+    """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
+    if not any(_may_select(node) for node in fgraph.apply_nodes):
+        return
+    refused: set[Any] = set()
+    while True:  # each round refuses a mask, inlines a graph, or is the last
+        view = GraphView.of(fgraph)
+        attempt = _Attempt(fgraph, view, changing, refused)
+        escaped = attempt.run()
+        if attempt.inner is not None:
+            outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
+            fgraph.replace_all(outputs, import_missing=True, reason=NAME)
+        elif escaped <= refused:
+            break
+        refused |= escaped
+    if escaped or not attempt.values:
+        return
+    for node in attempt.sources:
+        note(fgraph, view, node, NAME)
+    for old, new in attempt.values.items():
+        copy_stack_trace(old, new)
+    fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
 
 
 def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[Variable]:
@@ -99,27 +102,9 @@ def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[V
 def _may_select(node: Apply) -> bool:
     if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero | Unique):
         return True
-    if not isinstance(node.op, Subtensor) or (found := _bounds(node, 1)) is None:
+    if not isinstance(node.op, Subtensor) or (found := one_slice(node, 1)) is None:
         return False
     return any(isinstance(bound, Variable) and bound.owner is not None for bound in found[1:])
-
-
-def _bounds(node: Apply, first: int) -> tuple[int, Any, Any] | None:
-    """The one dimension that a node slices with a stride of 1, and the bounds, or None."""
-    found = None
-    for axis, index in enumerate(indices_from_subtensor(node.inputs[first:], node.op.idx_list)):
-        if not isinstance(index, slice):
-            return None
-        if index == slice(None):
-            continue
-        if found is not None or not _is_one(index.step):
-            return None
-        found = axis, index.start, index.stop
-    return found
-
-
-def _is_one(step: Any) -> bool:
-    return step is None or getattr(step, "data", step) == 1
 
 
 class _Attempt:
@@ -129,10 +114,11 @@ class _Attempt:
         self,
         fgraph: FunctionGraph,
         view: GraphView,
+        changing: Collection[int],
         refused: set[Variable],
     ) -> None:
         self.fgraph, self.nodes, self.refused = fgraph, view.nodes, refused
-        times = input_binding_times(view)
+        times = times_of_inputs(view, changing)
         self.late_bounds = _computed_late(view, times)
         # A mask may be made of sizes, but a vector of integers is data to it.
         self.late_masks = _computed_late(
@@ -318,18 +304,20 @@ class _Attempt:
 
     def _sliced(self, node: Apply) -> Selection | None:
         mask = self._mask_of_slice(node, 1, node.inputs[0])
-        found = _bounds(node, 1)
+        found = one_slice(node, 1)
         if mask is None or found is None:
             return None
         return Selection(self.new(node.inputs[0]), mask, found[0])
 
     def _mask_of_slice(self, node: Apply, first: int, array: Any) -> Any:
         """The mask of what a slice takes, the same for the same bounds on the same length."""
-        found = _bounds(node, first)
+        found = one_slice(node, first)
         if found is None:
             return None
         axis, start, stop = found
-        computed = [b for b in (start, stop) if b is not None and _origin_of(b) in self.late_bounds]
+        computed = [
+            b for b in (start, stop) if b is not None and tensor_behind(b) in self.late_bounds
+        ]
         if not computed or computed[0] in self.refused:
             return None
         return self._mask_of_range(start, stop, array, axis, computed[0])
@@ -370,15 +358,11 @@ class _Attempt:
         return self._complements.get(mask)
 
     def _bound(self, bound: Any, length: Any) -> Any:
-        """A bound as Python's slices take it: from the end where negative, and clipped."""
-        value = self.new(_origin_of(bound))
-        value = pt.as_tensor(value)
-        return pt.clip(pt.switch(value < 0, value + length, value), 0, length)
+        return normalised(self.new(tensor_behind(bound)), length)
 
     def _length(self, array: Any, axis: int) -> Any:
-        feature = getattr(self.fgraph, "shape_feature", None)
-        if feature is not None and array in self.fgraph.variables:
-            return self.new(feature.get_shape(array, axis))
+        if array in self.fgraph.variables:
+            return self.new(length_of(self.fgraph, array, axis))
         return Shape_i(axis)(self.new(array))
 
     def _same_length(self, array: Any, axis: int, other: Any, place: int) -> bool:
@@ -396,7 +380,7 @@ class _Attempt:
         """The dimension and the mask of what a node writes to, and other indices, or None."""
         if isinstance(node.op, AdvancedIncSubtensor):
             return self._mask_of(node, 2)
-        found = _bounds(node, 2)
+        found = one_slice(node, 2)
         mask = self._mask_of_slice(node, 2, node.inputs[0])
         return None if found is None or mask is None else (found[0], mask, None)
 
@@ -429,19 +413,3 @@ def _all_of_nonzero(indices: Sequence[Any]) -> Any:
 
 def _dtype_of(index: Any) -> str | None:
     return getattr(getattr(index, "type", None), "dtype", None)
-
-
-def _origin_of(bound: Any) -> Any:
-    """The tensor behind a bound of a slice."""
-    owner = getattr(bound, "owner", None)
-    if owner is not None and isinstance(owner.op, ScalarFromTensor):
-        return owner.inputs[0]
-    return bound
-
-
-def register() -> None:
-    """Put the rewrite into PyTensor's database, under our tag alone.
-
-    It comes when the forms of reductions are settled, and before anything in place.
-    """
-    optdb.register(NAME, MaskRewriter(), TAG, position=3.1)

@@ -23,11 +23,13 @@ from pytensor_jaxlink.rewriting.control_flow import (
     open_loops,
     separate_branches,
 )
+from pytensor_jaxlink.rewriting.windows import bounded_axes, rewrite_windows
 
 
 def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFunctionGraph:
     """The graph with the forms that JAX can run; itself where there is nothing to change.
 
+    - Slices of one length at places that are known on the host are compiled once for all places.
     - Copies of generators and other values that are no arrays go: they would be graph breaks.
     - The shape of a sparse matrix is read from its type, not computed with its arrays.
     - The work that only one side of an `IfElse` needs moves into a `Branch`.
@@ -46,6 +48,7 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     graph = mutable(fgraph)
     _drop_copies(graph)
     _read_shapes(graph)
+    rewrite_windows(graph, (), exact=True)
     separate_branches(graph, fgraph)
     while inline_broken(graph, describe):
         separate_branches(graph, fgraph)
@@ -56,6 +59,7 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
 def _concerns(node: Apply) -> bool:
     return (
         isinstance(node.op, IfElse | Scan | CSMProperties)
+        or bool(bounded_axes(node))
         or isinstance(core(node), OpFromGraph)
         or _copies_no_array(node)
     )
