@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from pytensor.compile.mode import optdb
 
-from pytensor_jaxlink.rewriting import masks, windows
+from pytensor_jaxlink.rewriting import masks, sizes, windows
 
 TAG = "jaxlink"
 
-_ORDER = (windows.NAME, windows.WindowRewriter), (masks.NAME, masks.MaskRewriter)
+_ORDER = (
+    (sizes.NAME, sizes.SizeRewriter),
+    (windows.NAME, windows.WindowRewriter),
+    (masks.NAME, masks.MaskRewriter),
+)
 
 
 def register() -> None:

@@ -30,7 +30,7 @@ from pytensor_jaxlink.rewriting.selections import (
 def _follow_gather(op: Any, node: Apply, known: Known) -> Results:
     """``theta[group[mask]]`` is ``theta[group]`` with the same mask."""
     array = node.inputs[0]
-    found = _selected_index(_indices(node, 1), known)
+    found = _selected_index(indices_of(node, 1), known)
     if array in known.selections or found is None:
         return None
     axis, index, mask = found
@@ -42,7 +42,7 @@ def _follow_gather(op: Any, node: Apply, known: Known) -> Results:
 def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
     """Back by the same mask, or added at selected indices: what is not selected adds nothing."""
     base, value = node.inputs[:2]
-    found = _selected_index(_indices(node, 2), known)
+    found = _selected_index(indices_of(node, 2), known)
     if found is None:
         return follow_scatter(node, known)
     axis, index, mask = found
@@ -67,7 +67,8 @@ for _name, _rule in (
         follow.register(_op)(_rule)
 
 
-def _indices(node: Apply, first: int) -> list[Any]:
+def indices_of(node: Apply, first: int) -> list[Any]:
+    """The indices of a node, which begin at its input ``first``."""
     if not hasattr(node.op, "idx_list"):  # the separate Ops of PyTensor before 3.1
         return list(node.inputs[first:])
     return list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
@@ -110,7 +111,7 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
     What comes before a bound and what comes after it, of two arrays of one length, are together
     an array of this length, with no selection left.
     """
-    axis, parts = _axis_and_parts(node)
+    axis, parts = axis_and_parts(node)
     if axis is None:
         return None
     chosen = [known.selections.get(part) for part in parts]
@@ -135,7 +136,8 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
     return [Selection(pt.join(axis, *fulls), mask, axis)]
 
 
-def _axis_and_parts(node: Apply) -> tuple[int | None, Sequence[Any]]:
+def axis_and_parts(node: Apply) -> tuple[int | None, Sequence[Any]]:
+    """The dimension along which a `Join` lays its arrays, None where it is computed; and these."""
     axis = getattr(node.op, "axis", None)
     if axis is not None:
         return axis % node.outputs[0].type.ndim, node.inputs

@@ -41,6 +41,10 @@ class Polynomials:
             return self._atom(variable)
         return combine([self.of(v, depth - 1) for v in owner.inputs])
 
+    def sum(self, parts: list[Polynomial]) -> Polynomial:
+        """The sum of polynomials."""
+        return _sum(parts)
+
     def atoms_of(self, polynomial: Polynomial) -> set[Variable]:
         """What a polynomial depends on."""
         return {self.atoms[number] for product in polynomial for number in product}
