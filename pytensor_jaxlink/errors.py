@@ -24,5 +24,9 @@ class RecompileLimitError(JAXLinkError, RuntimeError):
     """A region would have to be compiled more often than the options allow."""
 
 
+class DoesNotFitError(Exception):
+    """Stops JAX while it traces arguments that go another way; nobody outside ever sees it."""
+
+
 class JAXLinkWarning(UserWarning):
     """Base of the warnings that pytensor_jaxlink issues."""
