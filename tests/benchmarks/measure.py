@@ -56,19 +56,18 @@ def interleave(candidates: Mapping[str, Action], effort: Effort = THOROUGH) -> T
     """Time the candidates round robin; each call is waited for.
 
     Each candidate is called twice before, so that nothing is compiled while the clock runs, and
-    the rounds begin with another candidate each time: what follows a candidate that fills the
-    cache should not always be the same one.
+    each round has another order: what follows a candidate that fills the cache, or whose threads
+    still spin, should not always be the same one.
     """
     waited = {name: _waiting(action) for name, action in candidates.items()}
     calls = {name: _calls_in(action, effort.seconds) for name, action in waited.items()}
-    names = list(candidates)
+    names, order = list(candidates), np.random.default_rng(0)
     rounds: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
     gc.disable()
     try:
-        for turn in range(effort.rounds):
-            start = turn % len(names)
-            for name in names[start:] + names[:start]:
+        for _ in range(effort.rounds):
+            for name in order.permutation(names):
                 action = waited[name]
                 rounds[name].append(float(np.median([seconds(action) for _ in range(calls[name])])))
     finally:

@@ -1,6 +1,7 @@
 """The benchmarks compute what they are compared with.
 
-``pytest tests/benchmarks --benchmark-enable --benchmark-only`` times them; otherwise each runs once.
+``pytest tests/benchmarks --benchmark-enable --benchmark-only`` times them; without the options each
+runs once, and is compared.
 """
 
 from __future__ import annotations
