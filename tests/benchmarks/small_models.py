@@ -19,7 +19,15 @@ from pytensor.graph.traversal import ancestors
 from tests.benchmarks.workload import Workload
 
 GROUPS = 8
-SIZES = ((10, 8), (10, 500), (30, 100), (100, 8), (100, 500), (200, 8), (200, 500))
+MODELS = (
+    (10, 8, "normal"),
+    (10, 500, "Poisson"),
+    (30, 100, "Student"),
+    (100, 8, "Poisson"),
+    (100, 500, "normal"),
+    (200, 8, "Student"),
+    (200, 500, "Poisson"),
+)
 Part = Callable[[Any, Any, np.ndarray, np.ndarray], tuple[Any, Any]]
 
 
@@ -45,12 +53,28 @@ def _groups(xp: Any, value: Any, column: np.ndarray, member: np.ndarray) -> tupl
 PARTS: tuple[tuple[Part, int], ...] = ((_slope, 0), (_scale, 0), (_share, 0), (_groups, GROUPS))
 
 
-def small_model(nodes: int, data: int) -> Workload:
+# The likelihoods take jnp or pt, the data, the mean and the logarithm of a scale.
+def _normal(xp: Any, observed: np.ndarray, mean: Any, log_sigma: Any) -> Any:
+    return -0.5 * ((observed - mean) / xp.exp(log_sigma)) ** 2 - log_sigma
+
+
+def _student(xp: Any, observed: np.ndarray, mean: Any, log_sigma: Any) -> Any:
+    return -2.5 * xp.log1p(((observed - mean) / xp.exp(log_sigma)) ** 2 / 4) - log_sigma
+
+
+def _poisson(xp: Any, observed: np.ndarray, mean: Any, log_sigma: Any) -> Any:
+    return observed * (mean - log_sigma) - xp.exp(mean - log_sigma)
+
+
+LIKELIHOODS = {"normal": _normal, "Student": _student, "Poisson": _poisson}
+
+
+def small_model(nodes: int, data: int, likelihood: str) -> Workload:
     """A regression with as many parts as make at least so many nodes before the gradient."""
     rng = np.random.default_rng(nodes + data)
     columns = rng.normal(size=(nodes, data))
     members = rng.integers(GROUPS, size=(nodes, data))
-    observed = rng.normal(size=data)
+    observed = rng.poisson(3.0, size=data).astype("float64")
 
     def density(xp: Any, pieces: Sequence[Any]) -> Any:
         log_sigma, *values = pieces
@@ -59,8 +83,7 @@ def small_model(nodes: int, data: int) -> Workload:
             part, _ = PARTS[number % len(PARTS)]
             term, added = part(xp, value, columns[number], members[number])
             prior, mean = prior + term, mean + added
-        residual = (observed - mean) / xp.exp(log_sigma)
-        return prior + (-0.5 * residual**2 - log_sigma).sum()
+        return prior + LIKELIHOODS[likelihood](xp, observed, mean, log_sigma).sum()
 
     pieces = [pt.dscalar("log_sigma")]
     while len(pieces) < 2 or _count(density(pt, pieces)) < nodes:
@@ -75,7 +98,8 @@ def small_model(nodes: int, data: int) -> Workload:
     replaced = dict(zip(pieces, _cut(theta, lengths), strict=True))
     outputs = tuple(graph_replace([logp, gradient], replaced, strict=False))
     by_hand = jax.value_and_grad(lambda theta: density(jnp, _cut(theta, lengths)))
-    return Workload(f"{nodes} nodes, {data} data", (theta,), outputs, (_start(total),), by_hand)
+    name = f"{likelihood}, {nodes} nodes, {data} data"
+    return Workload(name, (theta,), outputs, (0.1 * rng.normal(size=total),), by_hand)
 
 
 def _cut(theta: Any, lengths: Sequence[int]) -> list[Any]:
@@ -89,7 +113,3 @@ def _cut(theta: Any, lengths: Sequence[int]) -> list[Any]:
 
 def _count(logp: Any) -> int:
     return len({variable.owner for variable in ancestors([logp])} - {None})
-
-
-def _start(total: int) -> np.ndarray:
-    return 0.1 * np.random.default_rng(total).normal(size=total)

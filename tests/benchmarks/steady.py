@@ -11,22 +11,24 @@ import pytensor
 
 from tests.benchmarks.measure import Effort, Timing, interleave
 from tests.benchmarks.report import Table, duration, geometric_mean, times
-from tests.benchmarks.small_models import SIZES, small_model
+from tests.benchmarks.small_models import MODELS, small_model
 from tests.benchmarks.workload import Workload
 from tests.benchmarks.workloads import WORKLOADS
 
 BY_HAND, OURS, UPSTREAM, NUMBA = "by hand", "ours", '"JAX"', "NUMBA"
 MODES = {OURS: "JAXSELECTIVE", UPSTREAM: "JAX", NUMBA: "NUMBA"}
+SMALL = (OURS, UPSTREAM, BY_HAND)
 NOT_RUN = "-"
 
 
-def functions_of(workload: Workload, arguments: Sequence[Any]) -> dict[str, Callable[..., Any]]:
+def functions_of(workload: Workload, *, trust_input: bool) -> dict[str, Callable[..., Any]]:
     """The hand-written function and the graph in each mode that runs it."""
     functions: dict[str, Callable[..., Any]] = {BY_HAND: jax.jit(workload.by_hand)}
     for name, mode in MODES.items():
         try:
             function = pytensor.function(workload.inputs, workload.outputs, mode=mode)
-            function(*arguments)
+            function.trust_input = trust_input
+            function(*workload.arguments)
         except (NotImplementedError, TypeError):
             # What mode "JAX" says of sizes that it cannot trace.  Ours has to run everything.
             if name == OURS:
@@ -36,12 +38,14 @@ def functions_of(workload: Workload, arguments: Sequence[Any]) -> dict[str, Call
     return functions
 
 
-def time_workload(workload: Workload, effort: Effort, *, on_device: bool) -> Timing:
+def time_workload(
+    workload: Workload, effort: Effort, *, on_device: bool, trust_input: bool = False
+) -> Timing:
     """All candidates side by side; NUMBA gets NumPy arrays in any case."""
     host = workload.arguments
     device = [jax.device_put(array) for array in host] if on_device else host
     actions = {}
-    for name, function in functions_of(workload, host).items():
+    for name, function in functions_of(workload, trust_input=trust_input).items():
         arguments = host if name == NUMBA else device
         actions[name] = lambda f=function, a=arguments: f(*a)
     return interleave(actions, effort)
@@ -73,26 +77,22 @@ def ten_workloads(effort: Effort, names: Sequence[str] = tuple(WORKLOADS)) -> Ta
     )
 
 
-def small_densities(
-    effort: Effort, sizes: Sequence[tuple[int, int]] = SIZES
-) -> tuple[Table, list[tuple[int, int, Timing]]]:
-    """Log densities of PyMC's size, and the timings for the plot."""
+def small_densities(effort: Effort, models: Sequence[tuple[int, int, str]] = MODELS) -> Table:
+    """Log densities of PyMC's size, called as PyMC calls them."""
+    workloads = [small_model(*model) for model in models]
     timings = [
-        (nodes, data, time_workload(small_model(nodes, data), effort, on_device=False))
-        for nodes, data in sizes
+        time_workload(workload, effort, on_device=False, trust_input=True) for workload in workloads
     ]
-    candidates = (OURS, UPSTREAM, BY_HAND)
-    found = [[_ratio(timing, name, NUMBA) for name in candidates] for *_, timing in timings]
+    found = [[_ratio(timing, name, NUMBA) for name in SMALL] for timing in timings]
     rows = [
-        (f"{nodes} nodes, {data} data", duration(timing.median(NUMBA)), *_cells(ratios))
-        for (nodes, data, timing), ratios in zip(timings, found, strict=True)
+        (workload.name, duration(timing.median(NUMBA)), *_cells(ratios))
+        for workload, timing, ratios in zip(workloads, timings, found, strict=True)
     ]
     rows.append(("median", "", *_cells(np.nanmedian(found, axis=0))))
-    table = Table(
+    return Table(
         "Small log densities",
-        "Value and gradient of models as PyMC makes them: one NumPy vector in, data as constants. "
-        "NUMBA's time, and ratios to it; by hand is a bare `jax.jit`.",
-        ("model", NUMBA, OURS, UPSTREAM, BY_HAND),
+        "Value and gradient of models as PyMC makes them: one NumPy vector in, data as constants, "
+        "`trust_input`. NUMBA's time, and ratios to it; by hand is a bare `jax.jit`.",
+        ("model", NUMBA, *SMALL),
         tuple(rows),
     )
-    return table, timings
