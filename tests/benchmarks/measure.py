@@ -21,10 +21,22 @@ Action = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: the number of rounds, and the seconds of each candidate in a round."""
+    """How long to measure.
+
+    Attributes
+    ----------
+    rounds
+        How many.
+    seconds
+        Of each candidate in a round.
+    settle
+        Of rest before each candidate's turn: the threads of OpenBLAS spin for some 20 ms after
+        they were needed, and take the cores from whoever comes next.
+    """
 
     rounds: int = 61
     seconds: float = 0.01
+    settle: float = 0.0
 
 
 THOROUGH, QUICK = Effort(), Effort(rounds=11, seconds=0.003)
@@ -68,11 +80,18 @@ def interleave(candidates: Mapping[str, Action], effort: Effort = THOROUGH) -> T
     try:
         for _ in range(effort.rounds):
             for name in order.permutation(names):
-                action = waited[name]
-                rounds[name].append(float(np.median([seconds(action) for _ in range(calls[name])])))
+                rounds[name].append(_turn(waited[name], calls[name], effort.settle))
     finally:
         gc.enable()
     return Timing({name: tuple(found) for name, found in rounds.items()})
+
+
+def _turn(action: Action, calls: int, settle: float) -> float:
+    """The median of some calls."""
+    if settle:
+        time.sleep(settle)
+        action()  # the cores may have gone to sleep too
+    return float(np.median([seconds(action) for _ in range(calls)]))
 
 
 def seconds(action: Action) -> float:

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
 from tests.benchmarks.calls import adders, time_calls
-from tests.benchmarks.measure import Effort, Timing
+from tests.benchmarks.measure import Effort, Timing, interleave
 from tests.benchmarks.report import DOCS
 from tests.benchmarks.small_models import small_model
-from tests.benchmarks.steady import time_workload
+from tests.benchmarks.steady import actions_of
 
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 NODES = (10, 20, 50, 100, 200)
@@ -35,9 +35,7 @@ def draw_all(effort: Effort) -> list[Path]:
     for size in SIZES:
         sizes[size] = time_calls(adders(1), [np.zeros(size)], effort)
     nodes = {
-        count: time_workload(
-            small_model(count, DATA, "normal"), effort, on_device=False, trust_input=True
-        )
+        count: interleave(actions_of(small_model(count, DATA, "normal"), trust_input=True), effort)
         for count in NODES
     }
     return [
