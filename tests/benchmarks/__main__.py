@@ -70,7 +70,7 @@ def main() -> None:
     if chosen.write:
         (DOCS / "benchmarks.md").write_text("\n".join([HEAD.format(machine=machine()), *pages]))
     if chosen.plots:
-        from tests.benchmarks.plots import draw_all  # matplotlib is for the plots alone
+        from tests.benchmarks.plots import draw_all
 
         for path in draw_all(chosen.effort):
             print(path)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
 
 from tests.benchmarks.calls import adders, time_calls
 from tests.benchmarks.measure import Effort, Timing, interleave
@@ -46,6 +43,9 @@ def draw_all(effort: Effort) -> list[Path]:
 
 def draw(timings: Mapping[int, Timing], label: str, path: Path) -> Path:
     """Microseconds a call, one line a candidate, on logarithmic axes."""
+    import matplotlib as mpl  # the tests, which import all modules, do without
+    from matplotlib.figure import Figure
+
     # Without these the file would change though the figures do not.
     with mpl.rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(6, 3.5), layout="constrained")
@@ -54,7 +54,7 @@ def draw(timings: Mapping[int, Timing], label: str, path: Path) -> Path:
             times = [1e6 * timing.median(name) for timing in timings.values()]
             axes.plot(list(timings), times, ".-", color=COLOURS[name], label=name)
         axes.set(xlabel=label, ylabel="µs a call", xticks=list(timings))
-        axes.xaxis.set_major_formatter(ScalarFormatter() if max(timings) < 1_000 else _short)
+        axes.xaxis.set_major_formatter(_short)
         axes.yaxis.set_major_formatter(_short)
         axes.minorticks_off()
         axes.grid(alpha=0.3)
