@@ -18,10 +18,12 @@ from tests.benchmarks.steady import small_densities, ten_workloads
 
 HEAD = """# Benchmarks
 
-Written by `make bench BENCH="--write --plots"`, on this machine: {machine} A figure is a ratio of
-times taken in turns in one process, the median over the rounds; times to a first result and peaks
-of memory are those of processes of their own. "Ours" is the mode "JAXSELECTIVE" with its default
-options, "JAX" is PyTensor's mode. Everything is float64, and every call is waited for.
+Written by `make bench BENCH="--write --plots"` on {machine}
+
+A figure is a ratio of times taken in turns in one process, the median over the rounds; times to a
+first result and peaks of memory are those of processes of their own. "Ours" is the mode
+"JAXSELECTIVE" with its default options, "JAX" is PyTensor's mode. Everything is float64, and every
+call is waited for.
 
 ![a call against the size of its argument](benchmark_size.svg)
 ![a log density and its gradient against the number of nodes](benchmark_nodes.svg)
