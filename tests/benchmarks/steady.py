@@ -96,9 +96,9 @@ def small_densities(effort: Effort, models: Sequence[tuple[int, int, str]] = MOD
     return Table(
         "Small log densities",
         "Value and gradient of models as PyMC makes them: one NumPy vector in, data as constants, "
-        "`trust_input`. NUMBA's time, and ratios to it; by hand is a bare `jax.jit`. XLA hands parts "
-        "of such a graph to its threads, and waking one takes longer than computing: with more "
-        "than one core, by hand too, these times jump between multiples of that.",
+        "`trust_input`. NUMBA's time, and ratios to it; by hand is a bare `jax.jit`. XLA hands "
+        "parts of such a graph to its threads, and waking one takes longer than computing: with "
+        "more than one core, by hand too, these times jump between multiples of that.",
         ("model", NUMBA, *SMALL),
         tuple(rows),
     )
