@@ -21,16 +21,22 @@ EMPTY_SOFTMAX_RAISES = not pytensor.__version__.startswith("3.0.")
 
 
 def prepared_inner_graph(
-    fgraph: AbstractFunctionGraph, rewriter: GraphRewriter
+    fgraph: AbstractFunctionGraph, rewriter: GraphRewriter, *, again: bool
 ) -> AbstractFunctionGraph:
     """The inner graph of an Op, rewritten for JAX.
 
     From PyTensor 3.1 inner graphs are frozen, and the rewriting of the outer graph rewrites them.
     Before, they were mutable and each backend rewrote its own copy when it linked.
+
+    Parameters
+    ----------
+    again
+        Whether to rewrite what has been rewritten: of the gradients that PyTensor wraps up
+        (`OpFromGraph`) one pass leaves much that another one simplifies.
     """
-    if not isinstance(fgraph, FunctionGraph):
+    if not isinstance(fgraph, FunctionGraph) and not again:
         return fgraph
-    copy = fgraph.clone()
+    copy = mutable(fgraph)
     rewriter.rewrite(copy)
     return copy
 

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
@@ -150,14 +151,13 @@ class CompiledGraph:
         if rewritten is None:
             query = default_query().including(*REQUIRED_REWRITES)
             rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))
-            rewritten = prepared_inner_graph(fgraph, rewriter)
+            wrapped = isinstance(node.op, OpFromGraph)
+            rewritten = prepared_inner_graph(fgraph, rewriter, again=wrapped)
             changing = [k for k, outer in enumerate(graph.outer_position) if outer is None]
             rewritten, notes = rewrite_inner(rewritten, changing, enabled_of(self.source), related)
             self._rewrites += notes
-            self._rewritten[id(fgraph), related] = (
-                fgraph,
-                rewritten,
-            )  # the graph lives as long as its id
+            # The graph lives as long as its id.
+            self._rewritten[id(fgraph), related] = fgraph, rewritten
         return rewritten
 
     def _refuse(self) -> None:

@@ -122,7 +122,7 @@ class JAXFunction(Function):
         """What the caller gets of what the direct way gives, after conditions and updates."""
         if type(outputs) is tuple:
             outputs, holds = outputs
-            if not holds:
+            if not np.asarray(holds):  # faster than asking JAX for a truth value
                 self._stats.direct -= 1
                 return self._general(args, {})
         return self._updated(outputs) if self._has_updates else outputs

@@ -390,7 +390,7 @@ def _only_arrays(plan: Plan) -> bool:
 def _all_hold(conditions: Sequence[Any]) -> bool:
     """Whether no condition is false, by one copy from the device."""
     [first, *rest] = conditions
-    return bool(jax.numpy.stack(conditions).all() if rest else first)
+    return bool(np.asarray(jax.numpy.stack(conditions).all() if rest else first))
 
 
 def _is_generator(value: Any) -> bool:

@@ -92,7 +92,7 @@ class CompiledRegion:
             raise _LimitReachedError
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
-        return self._program(static, *arguments)
+        return self._program(static, *arguments, fences=True)
 
     def _beyond(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
         self._warn(_signature(static, arguments))
@@ -110,7 +110,7 @@ class CompiledRegion:
                 program = self._program
 
                 def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
-                    return program(static, *arguments)
+                    return program(static, *arguments, fences=True)
 
                 found = jax.jit(traced, static_argnums=0)
             self._kept[signature] = found
