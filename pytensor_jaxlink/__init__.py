@@ -3,6 +3,7 @@
 Importing the package registers the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"``.
 """
 
+from pytensor_jaxlink.errors import DonatedArgumentError as DonatedArgumentError
 from pytensor_jaxlink.errors import JAXLinkError as JAXLinkError
 from pytensor_jaxlink.errors import JAXLinkWarning as JAXLinkWarning
 from pytensor_jaxlink.errors import NotJittableError as NotJittableError

@@ -24,6 +24,10 @@ class RecompileLimitError(JAXLinkError, RuntimeError):
     """A region would have to be compiled more often than the options allow."""
 
 
+class DonatedArgumentError(JAXLinkError, ValueError):
+    """An array was given to a function after an earlier call had reused its memory."""
+
+
 class DoesNotFitError(Exception):
     """Stops JAX while it traces arguments that go another way; nobody outside ever sees it."""
 

@@ -74,6 +74,9 @@ class CompiledGraph:
     def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
         self.options, self.source = options, fgraph
         self.stats = Stats()
+        self.policy = Policy(
+            options.recompile_limit, options.on_recompile_limit, options.compiler_options
+        )
         self._rules = Rules()
         self._questions = Questions(
             self._rules.obstacle, self._inner_graphs, self._rules.learned_sizes
@@ -129,7 +132,7 @@ class CompiledGraph:
             stats,
             jit=jit,
             rescue=self._rescue if rescue else None,
-            policy=Policy(self.options.recompile_limit, self.options.on_recompile_limit),
+            policy=self.policy,
         )
 
     def _inner_graphs(self, node: Apply) -> tuple[InnerGraph, ...]:

@@ -22,7 +22,7 @@ from pytensor_jaxlink.plan import Plan
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
-    from pytensor_jaxlink.runtime import Stats
+    from pytensor_jaxlink.runtime import Donatable, Stats
 
 
 class JAXFunction(Function):
@@ -136,6 +136,9 @@ class JAXFunction(Function):
             self._direct = None  # the general way is faster than failing
         try:
             return self._checked(*args, **kwargs)
+        except RuntimeError:
+            self.vm.refuse_donated([spec.name for spec in self.maker.inputs], args)
+            raise
         finally:
             if self.vm.compiled.executor is not self._executor:
                 self._direct = None  # it was learned from a failure
@@ -148,8 +151,31 @@ class JAXFunction(Function):
             self._jax_array = self.vm.jax_array
             self._direct = None
             if self._has_short_way and not self.profile:
-                self._direct = self.vm.direct(self._pack, self._cells)
+                self._direct = self.vm.direct(self._pack, self._cells, self._donatable())
         return self._direct
+
+    def _donatable(self) -> Donatable | None:
+        """What the function may donate, None where that is nothing."""
+        from pytensor_jaxlink.runtime import Donatable
+
+        donate = self._compiled.options.donate
+        if donate == "none":
+            return None
+        containers = list(self.input_storage)
+        updates: Any = self._update_input_storage
+        updated = {
+            containers.index(container): (output, container.storage)
+            for output, container in updates
+        }
+        given = frozenset(
+            position
+            for position, spec in enumerate(self.maker.inputs[: len(self._fitters)])
+            if donate != "updates" or spec.mutable
+        )
+        if not updated and not given:
+            return None
+        names = [spec.name or str(spec.variable) for spec in self.maker.inputs]
+        return Donatable(names, updated, given, donate == "warn", self._compiled.stats)
 
     def _checked(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or self.profile or not self._has_short_way or len(args) != len(self._fitters):
@@ -174,8 +200,10 @@ class JAXFunction(Function):
 
     def _updated(self, outputs: list[Any]) -> Any:
         updates: Any = self._update_input_storage
-        for position, container in updates:
-            container.storage[0] = outputs[position]
+        self.vm.store(
+            [container.storage for _, container in updates],
+            [outputs[position] for position, _ in updates],
+        )
         if self.unpack_single:
             return outputs[0]
         return None if self.return_none else outputs[: self._n_returned_outputs]
@@ -222,8 +250,17 @@ class JAXFunction(Function):
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
-        """The arguments of `jax_fn` that may be donated to `jax.jit`: none, so far."""
-        return ()
+        """The arguments of `jax_fn` that may be donated to `jax.jit`, by the option ``donate``."""
+        found = self._donatable()
+        if found is None:
+            return ()
+        static = set(self.static_argnums)
+        arrays = {
+            position
+            for position, container in enumerate(self.input_storage)
+            if isinstance(container.type, DenseTensorType)
+        }
+        return tuple(sorted(arrays & {*found.updated, *found.given} - static))
 
     def __reduce__(self) -> tuple[Any, ...]:
         containers = list(self.input_storage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Literal
 
@@ -31,6 +31,13 @@ class JAXLinker(PyTensorJAXLinker):
     host_ops : {"split", "error"}
         What becomes of an operation that JAX cannot run: a graph break, or `UntranspilableOpError`
         when the function is built.
+    donate : {"updates", "all", "warn", "none"}
+        Whose memory a function that is one region may reuse: that of the shared variables which it
+        updates, from 1 MiB on; of these and of every `jax.Array` argument; the same, and show
+        JAX's warning where it could not be used; nobody's.  ``In(x, mutable=True)`` donates that
+        argument, except under ``"none"``.  A donated argument no longer exists after the call;
+        giving it again raises `DonatedArgumentError`.  Nothing is donated that somebody else holds,
+        and a call that fails leaves every shared variable as it was.
     checks : {"raise", "ignore"}
         Whether assertions, specified shapes and out-of-range indices raise what PyTensor's Python
         linker raises, or are dropped.  Checks inside a region cost one copy of one boolean a call.
@@ -43,6 +50,8 @@ class JAXLinker(PyTensorJAXLinker):
         What becomes of further ones: the region runs on the host, by PyTensor's own implementation;
         it is compiled all the same, and as many of these as the limit says are kept; or
         `RecompileLimitError`.  A `JAXLinkWarning`, once for each region, says what keeps changing.
+    compiler_options : mapping, optional
+        Options of XLA, as `jax.jit` takes them.
 
     Raises
     ------
@@ -64,19 +73,30 @@ class JAXLinker(PyTensorJAXLinker):
     required_rewrites = REQUIRED_REWRITES
     incompatible_rewrites = INCOMPATIBLE_REWRITES
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- one for each option
         self,
         jit: Literal["selective"] | bool = "selective",
         *,
         host_ops: Literal["split", "error"] = "split",
+        donate: Literal["updates", "all", "warn", "none"] = "updates",
         checks: Literal["raise", "ignore"] = "raise",
         outputs: Literal["jax", "numpy"] = "jax",
         recompile_limit: int = 8,
         on_recompile_limit: Literal["host", "compile", "error"] = "host",
+        compiler_options: Mapping[str, Any] | None = None,
         allow_gc: bool | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
-        self.options = Options(jit, host_ops, checks, outputs, recompile_limit, on_recompile_limit)
+        self.options = Options(
+            jit,
+            host_ops,
+            checks,
+            outputs,
+            donate,
+            compiler_options,
+            recompile_limit,
+            on_recompile_limit,
+        )
 
     @property
     def function_maker(self) -> Callable[..., Any]:
@@ -139,7 +159,8 @@ class JAXLinker(PyTensorJAXLinker):
         options = self.options
         return (
             f"JAXLinker(jit={options.jit!r}, host_ops={options.host_ops!r}, "
-            f"checks={options.checks!r}, outputs={options.outputs!r}, "
+            f"donate={options.donate!r}, checks={options.checks!r}, outputs={options.outputs!r}, "
             f"recompile_limit={options.recompile_limit!r}, "
-            f"on_recompile_limit={options.on_recompile_limit!r})"
+            f"on_recompile_limit={options.on_recompile_limit!r}, "
+            f"compiler_options={options.compiler_options!r})"
         )

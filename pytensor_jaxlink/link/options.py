@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "jit": ("selective", True, False),
     "host_ops": ("split", "error"),
     "checks": ("raise", "ignore"),
+    "donate": ("updates", "all", "warn", "none"),
     "outputs": ("jax", "numpy"),
     "on_recompile_limit": ("host", "compile", "error"),
 }
@@ -22,6 +24,8 @@ class Options:
     host_ops: Literal["split", "error"] = "split"
     checks: Literal["raise", "ignore"] = "raise"
     outputs: Literal["jax", "numpy"] = "jax"
+    donate: Literal["updates", "all", "warn", "none"] = "updates"
+    compiler_options: Mapping[str, Any] | None = None
     recompile_limit: int = 8
     on_recompile_limit: Literal["host", "compile", "error"] = "host"
 
@@ -33,6 +37,11 @@ class Options:
             known = value in choices if isinstance(value, str) else any(value is c for c in choices)
             if not known:
                 problems.append(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+        options = self.compiler_options
+        if options is not None and not (
+            isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+        ):
+            problems.append(f"compiler_options={options!r} is not a mapping with names of options")
         if type(self.recompile_limit) is not int or self.recompile_limit < 1:
             problems.append(f"recompile_limit={self.recompile_limit!r} is not a positive integer")
         if problems:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -15,7 +15,7 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.link.compiler import CompiledGraph
-from pytensor_jaxlink.runtime import Executor
+from pytensor_jaxlink.runtime import Donatable, Donation, Executor, refuse_donated, store
 
 # The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
 JAX_ARRAY: type = type(jnp.zeros(()))
@@ -30,6 +30,7 @@ class VirtualMachine:
 
     need_update_inputs = True
     jax_array = JAX_ARRAY
+    refuse_donated = staticmethod(refuse_donated)
 
     def __init__(
         self,
@@ -59,28 +60,51 @@ class VirtualMachine:
         ]
         self._as_numpy = compiled.options.outputs == "numpy"
 
-    def direct(self, pack: Callable[[list[Any]], Any], cells: list[list[Any]]) -> Any:
+    def direct(
+        self,
+        pack: Callable[[list[Any]], Any],
+        cells: list[list[Any]],
+        donatable: Donatable | None,
+    ) -> Any:
         """The function as one that JAX compiles, or None where it needs more than that.
 
-        It takes the values of the inputs without ``cells``, which hold those of the last ones.  See
-        `pytensor_jaxlink.runtime.Executor.direct`.
+        It takes the values of the inputs without ``cells``, which hold those of the last ones, and
+        gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
         """
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self._overwritten or self._copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
             return None
         types = [variable.type for variable in self.compiled.source.inputs]
-        found = executor.direct(lambda values: all(map(_fits, values, types)), pack)
+        found = executor.direct(lambda values: all(map(_fits, values, types)))
         if found is None:
             return None
-        function, constants = found
+        traced, constants = found
+
+        def packed(*values: Any) -> Any:
+            outputs = traced(*values)
+            return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
+
+        function = self.compiled.policy.jit(packed)
+        if donatable is not None:
+            donation = Donation(traced, donatable, self.compiled.policy)
+            return _donating(function, pack, cells, constants, donation)
         if not cells and not constants:
             return function
+        return lambda *args: function(*args, *[cell[0] for cell in cells], *constants)
 
-        def with_others(*args: Any) -> Any:
-            return function(*args, *[cell[0] for cell in cells], *constants)
+    @staticmethod
+    def store(cells: Sequence[list[Any]], values: Sequence[Any]) -> None:
+        """Put the new values of shared variables into their cells, when they are there.
 
-        return with_others
+        An error of the device shows when they are waited for, and then nothing has been stored.
+        """
+        if all(cell[0] is value for cell, value in zip(cells, values, strict=True)):
+            return  # where memory is reused, that was done together
+        for value in values:
+            if type(value) is JAX_ARRAY:
+                value.block_until_ready()
+        store(cells, values)
 
     def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""
@@ -122,6 +146,25 @@ class VirtualMachine:
             if isinstance(given, np.ndarray) and given.flags.writeable:
                 np.copyto(given, np.asarray(value))
         return outputs[:count]
+
+
+def _donating(
+    function: Callable[..., Any],
+    pack: Callable[[list[Any]], Any],
+    cells: list[list[Any]],
+    constants: tuple[Any, ...],
+    donation: Donation,
+) -> Callable[..., Any]:
+    """The function, which donates what can be donated in each call."""
+
+    def call(*args: Any) -> Any:
+        values = [*args, *[cell[0] for cell in cells], *constants]
+        chosen = donation.choose(values)
+        if not chosen or not donation.can(values, chosen):
+            return function(*values)
+        return pack(donation.run(values, chosen))
+
+    return call
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -1,5 +1,9 @@
 """Runs plans.  Needs JAX and NumPy, never PyTensor."""
 
+from pytensor_jaxlink.runtime.donation import Donatable as Donatable
+from pytensor_jaxlink.runtime.donation import Donation as Donation
+from pytensor_jaxlink.runtime.donation import refuse_donated as refuse_donated
+from pytensor_jaxlink.runtime.donation import store as store
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.stats import Stats as Stats

@@ -108,19 +108,17 @@ class Executor:
         return outputs
 
     def direct(
-        self, fits: Callable[[Sequence[Any]], bool], pack: Callable[[Any], Any]
-    ) -> tuple[Any, tuple[Any, ...]] | None:
-        """The whole plan as one function compiled by JAX, where it is one region of arrays.
+        self, fits: Callable[[Sequence[Any]], bool]
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """The whole plan as one function that JAX can compile, where it is one region of arrays.
 
-        Returns the function, and the constants that it takes after the inputs.  It counts nothing,
-        and does not look at conditions: see `CompiledRegion.direct`.
+        Returns a function of the inputs and constants, and these constants.  The function gives the
+        list of outputs; or, where there are conditions, a tuple of the list and one boolean.
 
         Parameters
         ----------
         fits
             Whether the inputs, as JAX traces them, are what the plan takes.
-        pack
-            Gives what the function returns for the outputs of the plan.
         """
         if self._one_region is None:
             return None
@@ -136,7 +134,7 @@ class Executor:
                 raise DoesNotFitError
             return [values[place] for place in taken]
 
-        function = self._one_region.direct(prepare, lambda values: pack([values[k] for k in given]))
+        function = self._one_region.direct(prepare, lambda values: [values[k] for k in given])
         return function, tuple(self._template[number] for number in constants)
 
     def _call_of_one_region(self, region: Region, function: Any) -> Callable[[Sequence[Any]], Any]:

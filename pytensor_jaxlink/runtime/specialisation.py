@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal
@@ -30,10 +30,19 @@ class Policy:
     beyond
         What becomes of further ones: they run on the host, are compiled and kept while they are
         among the last used, or raise `RecompileLimitError`.
+    compiler_options
+        What XLA is asked for.
     """
 
     limit: int = 8
     beyond: Literal["host", "compile", "error"] = "host"
+    compiler_options: Mapping[str, Any] | None = None
+
+    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+        """`jax.jit` with the options for XLA."""
+        if self.compiler_options:
+            options["compiler_options"] = dict(self.compiler_options)
+        return jax.jit(function, **options)
 
 
 class _LimitReachedError(DoesNotFitError):
@@ -54,7 +63,7 @@ class CompiledRegion:
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        self._jitted = jax.jit(self._traced, static_argnums=0)
+        self._jitted = policy.jit(self._traced, static_argnums=0)
 
     def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The results of the region, and its conditions."""
@@ -66,7 +75,7 @@ class CompiledRegion:
             return self._beyond(static, arguments)
 
     def direct(self, prepare: Callable[[Sequence[Any]], Any], pack: Callable[[Any], Any]) -> Any:
-        """The region, which has no static values, as one function compiled by `jax.jit`.
+        """The region, which has no static values, as one function to be compiled by `jax.jit`.
 
         JAX tells arguments of other types apart anyway, so they are looked at only while it traces.
 
@@ -84,7 +93,7 @@ class CompiledRegion:
             results, conditions = self._traced((), *prepare(values))
             return (pack(results), *conditions) if conditions else pack(results)
 
-        return jax.jit(traced)
+        return traced
 
     def _traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         signature = _signature(static, arguments)
@@ -112,7 +121,7 @@ class CompiledRegion:
                 def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
                     return program(static, *arguments, fences=True)
 
-                found = jax.jit(traced, static_argnums=0)
+                found = self._policy.jit(traced, static_argnums=0)
             self._kept[signature] = found
             if len(self._kept) > self._policy.limit:
                 self._kept.popitem(last=False)

@@ -21,6 +21,8 @@ class Stats:
         Regions that ran on the host, because they would have been compiled once too often.
     bytes_to_host, bytes_to_device
         Bytes copied for fetches and host steps, and of NumPy arrays given to regions.
+    donated_bytes
+        Bytes of arguments whose memory was reused.
     rescues
         Calls that PyTensor's own implementation had to finish, because a region failed.
     direct
@@ -38,6 +40,7 @@ class Stats:
     host_regions: int = 0
     bytes_to_host: int = 0
     bytes_to_device: int = 0
+    donated_bytes: int = 0
     rescues: int = 0
 
     def with_regions(self, count: int) -> None:
