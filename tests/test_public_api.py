@@ -11,6 +11,7 @@ import pytest
 import pytensor_jaxlink
 
 NAMES = {
+    "DonatedArgumentError",
     "Explanation",
     "JAXFunction",
     "JAXLinkError",

@@ -100,6 +100,8 @@ class JAXFunction(Function):
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call before the function is known to have a direct way, or with names."""
+        if self._executor is self.vm.compiled.executor and self._direct is None:
+            return self._checked(*args, **kwargs)
         if self._find_direct() is None:
             return self._general(args, kwargs)
         names = self._names[len(args) :]

@@ -183,8 +183,11 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _to_jax(value: Any) -> Any:
-    # A copy: the value may be a view of what the user gave or what a shared variable holds.
+    # A copy: the value may be a view of what the user gave or what a shared variable holds.  By
+    # NumPy: `jax.numpy.array` would compile a program for each new shape.
+    if isinstance(value, np.ndarray | np.generic):
+        value = np.array(value)
     if jax.config.jax_enable_x64:
-        return jnp.array(value)
+        return jax.device_put(value)
     with jax.enable_x64(True):
-        return jnp.array(value)
+        return jax.device_put(value)

@@ -12,7 +12,10 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.link.c.op import COp
+from pytensor.scalar import math
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
+from scipy.special import expit
 
 from pytensor_jaxlink.lowering.values import as_known
 from pytensor_jaxlink.ops import Branch, WhileLoop
@@ -35,9 +38,30 @@ def host_function(node: Apply) -> HostFunction:
             return _Measured(node)
         case Branch():
             return _Chosen(node)
+    if (vectorised := _vectorised(node)) is not None:
+        return lambda value: (vectorised(value),)
     if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
         return _Perform(node)
     return _Thunk(node)
+
+
+def _vectorised(node: Apply) -> Callable[[Any], Any] | None:
+    """SciPy's function of an array, where PyTensor would go through its entries in Python."""
+    function = _OF_ARRAYS.get(type(getattr(node.op, "scalar_op", None)))
+    [first, *_] = [*node.inputs, None]
+    if function is None or node.op.destroy_map or not isinstance(node.op, Elemwise):
+        return None
+    kind = node.outputs[0].type.dtype
+    if kind not in ("float32", "float64") or first.type.dtype != kind:
+        return None
+    return lambda value: np.asarray(function(value), dtype=kind)
+
+
+def _softplus(value: Any) -> Any:
+    return np.logaddexp(value, value.dtype.type(0))
+
+
+_OF_ARRAYS: dict[type, Callable[[Any], Any]] = {math.Sigmoid: expit, math.Softplus: _softplus}
 
 
 class _ShapeOf:

@@ -94,6 +94,8 @@ def as_known(value: Any, kind: Type) -> Any:
     if not isinstance(kind, DenseTensorType | ScalarType):
         return value
     dtype = np.dtype(kind.dtype)
+    if type(value) is np.ndarray and value.dtype == dtype and kind.ndim:
+        return value
     array = np.asarray(value)
     if array.dtype != dtype:
         if dtype.kind in "iu" and array.dtype.kind not in "biu" and array.size:

@@ -333,6 +333,8 @@ class Executor:
         return host[number]
 
     def _to_host(self, number: int, value: Any) -> Any:
+        if type(value) is np.ndarray:
+            return value
         if number in self.plan.generators:
             return value if _is_generator(value) else generator_of_key(as_key(value))
         if number in self.plan.sparse:
@@ -340,8 +342,8 @@ class Executor:
         if isinstance(value, jax.core.Tracer):
             raise NotJittableError(self._not_static(number))
         if isinstance(value, jax.Array):
+            value = np.asarray(value)
             self.stats.bytes_to_host += value.nbytes
-            return np.asarray(value)
         return value
 
     def _not_static(self, number: int) -> str:

@@ -63,7 +63,12 @@ class CompiledRegion:
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        self._jitted = policy.jit(self._traced, static_argnums=0)
+        # JAX takes longer for a call with a static argument, even an empty one.
+        if region.static:
+            self._jitted = policy.jit(self._traced, static_argnums=0)
+        else:
+            plain = policy.jit(lambda *arguments: self._traced((), *arguments))
+            self._jitted = lambda _, *arguments: plain(*arguments)
 
     def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The results of the region, and its conditions."""
