@@ -24,5 +24,9 @@ class RecompileLimitError(JAXLinkError, RuntimeError):
     """A region would have to be compiled more often than the options allow."""
 
 
+class ArtifactError(JAXLinkError, ValueError):
+    """A saved function cannot be written or read; the message names the file and what is wrong."""
+
+
 class JAXLinkWarning(UserWarning):
     """Base of the warnings that pytensor_jaxlink issues."""

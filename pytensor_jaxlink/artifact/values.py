@@ -1,0 +1,386 @@
+"""Values as JSON, and back: plain Python data, arrays, generators and sparse matrices.
+
+A value that is an object with an identity (an array, a generator) is an entry of a table, written
+once however often it is referred to, and one object again after loading.  In the JSON
+
+- ``null``, booleans, strings, integers and finite floats stand for themselves,
+- an array stands for a tuple,
+- an object has one key, which says what it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pytensor_jaxlink.artifact.arrays import (
+    SMALL,
+    array_member,
+    array_of_document,
+    array_of_member,
+    check_dtype,
+    plain_dtype,
+    small_array,
+)
+from pytensor_jaxlink.artifact.container import Container, Member
+from pytensor_jaxlink.errors import ArtifactError
+
+_BIT_GENERATORS = {
+    kind.__name__: kind
+    for kind in (
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.MT19937,
+        np.random.Philox,
+        np.random.SFC64,
+    )
+}
+_SPARSE = {
+    ("csr", True): sparse.csr_array,
+    ("csc", True): sparse.csc_array,
+    ("csr", False): sparse.csr_matrix,
+    ("csc", False): sparse.csc_matrix,
+}
+_MOST_WORDS = 64  # of a seed: what is longer, nobody has
+
+
+class Table:
+    """Objects by identity: the same object is the same entry."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self._places: dict[int, tuple[Any, int]] = {}
+
+    def place(self, value: Any, describe: Callable[[], Any]) -> int:
+        """The entry of an object, made at the first time."""
+        _, place = self._places.get(id(value), (None, None))
+        if place is None:
+            entry = describe()  # adds what the object refers to, so that it comes before
+            place = len(self.entries)
+            self.entries.append(entry)
+            self._places[id(value)] = value, place  # the object lives as long as its id
+        return place
+
+
+class DataWriter:
+    """Collects the data of a file.
+
+    Attributes
+    ----------
+    table
+        Arrays, generators and sparse matrices.
+    members
+        The contents of the `.npy` members.
+    """
+
+    def __init__(self) -> None:
+        self.table = Table()
+        self.members: dict[str, Member] = {}
+        self._names: dict[bytes, str] = {}
+        self._divided: dict[int, np.ndarray[Any, Any]] = {}
+
+    def value(self, value: Any) -> Any:
+        """A value as JSON."""
+        return describe_value(value, self)
+
+    def data(self, value: Any, describe: Callable[[], Any]) -> dict[str, int]:
+        """A reference to an object of the table."""
+        return {"data": self.table.place(value, describe)}
+
+    def keep_overlaps(self, values: Iterable[Any]) -> None:
+        """Note which arrays are parts of the same memory, so that they still are after loading."""
+        parts: dict[int, list[np.ndarray[Any, Any]]] = {}
+        for value in {id(v): v for v in values if isinstance(v, np.ndarray)}.values():
+            parts.setdefault(id(_owner(value)), []).append(value)
+        for arrays in parts.values():
+            owner = _owner(arrays[0])
+            if len(arrays) > 1 and (owner.flags.c_contiguous or owner.flags.f_contiguous):
+                self._divided[id(owner)] = owner
+
+    def array(self, array: np.ndarray[Any, Any]) -> Any:
+        """The entry of an array."""
+        check_dtype(array.dtype, "an array")
+        owner = self._divided.get(id(_owner(array)))
+        if owner is not None and owner is not array:
+            start = owner.__array_interface__["data"][0]
+            return {
+                "view": {
+                    "of": self.value(owner)["data"],
+                    "offset": array.__array_interface__["data"][0] - start,
+                    "strides": list(array.strides),
+                    "shape": list(array.shape),
+                    "dtype": array.dtype.str,
+                }
+            }
+        if array.nbytes <= SMALL:
+            return {"array": small_array(array)}
+        member = array_member(array)
+        digest = hashlib.sha256(member[0])
+        digest.update(member[1])
+        name = self._names.setdefault(digest.digest(), f"arrays/{len(self._names)}.npy")
+        self.members[name] = member
+        return {"array": name}
+
+
+def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+@singledispatch
+def describe_value(value: Any, writer: Any) -> Any:
+    """A value as JSON.  Other parts of the library add their own kinds of values.
+
+    Raises
+    ------
+    ArtifactError
+        If it is of a kind that cannot be saved.
+    """
+    if hasattr(value, "__jax_array__") or type(value).__module__.startswith("jax"):
+        return writer.data(value, lambda: writer.array(np.asarray(value)))
+    kind = type(value)
+    raise ArtifactError(
+        f"a value of type {kind.__module__}.{kind.__qualname__} cannot be saved: {value!r:.200}"
+    )
+
+
+@describe_value.register(type(None))
+@describe_value.register(bool)
+@describe_value.register(str)
+@describe_value.register(int)
+def _plain(value: Any, writer: Any) -> Any:
+    if type(value) not in (type(None), bool, str, int):
+        raise ArtifactError(f"a value of type {type(value)} cannot be saved: {value!r:.200}")
+    return value
+
+
+@describe_value.register
+def _float(value: float, writer: Any) -> Any:
+    if isinstance(value, np.generic):
+        return _scalar(value, writer)  # NumPy's float64 is also a Python float
+    return value if np.isfinite(value) else {"float": str(value)}
+
+
+@describe_value.register
+def _complex(value: complex, writer: Any) -> Any:
+    if isinstance(value, np.generic):
+        return _scalar(value, writer)
+    return {"complex": [writer.value(value.real), writer.value(value.imag)]}
+
+
+@describe_value.register
+def _tuple(value: tuple, writer: Any) -> Any:
+    return [writer.value(each) for each in value]
+
+
+@describe_value.register
+def _list(value: list, writer: Any) -> Any:
+    return {"list": [writer.value(each) for each in value]}
+
+
+@describe_value.register
+def _dict(value: dict, writer: Any) -> Any:
+    return {"dict": [[writer.value(key), writer.value(each)] for key, each in value.items()]}
+
+
+@describe_value.register
+def _set(value: set, writer: Any) -> Any:
+    return {"set": [writer.value(each) for each in sorted(value, key=repr)]}
+
+
+@describe_value.register
+def _frozenset(value: frozenset, writer: Any) -> Any:
+    return {"frozenset": [writer.value(each) for each in sorted(value, key=repr)]}
+
+
+@describe_value.register
+def _slice(value: slice, writer: Any) -> Any:
+    return {"slice": [writer.value(each) for each in (value.start, value.stop, value.step)]}
+
+
+@describe_value.register(type(Ellipsis))
+def _ellipsis(value: Any, writer: Any) -> Any:
+    return {"ellipsis": True}
+
+
+@describe_value.register
+def _dtype(value: np.dtype, writer: Any) -> Any:
+    check_dtype(value, "a property")
+    return {"dtype": value.str}
+
+
+@describe_value.register
+def _scalar(value: np.generic, writer: Any) -> Any:
+    check_dtype(value.dtype, "a number")
+    return {"scalar": small_array(np.asarray(value))}
+
+
+@describe_value.register
+def _array(value: np.ndarray, writer: Any) -> Any:
+    return writer.data(value, lambda: writer.array(value))
+
+
+@describe_value.register
+def _generator(value: np.random.Generator, writer: Any) -> Any:
+    return writer.data(value, lambda: _describe_generator(value, writer))
+
+
+def _describe_generator(generator: np.random.Generator, writer: Any) -> Any:
+    bits: Any = generator.bit_generator
+    if type(bits).__name__ not in _BIT_GENERATORS:
+        raise ArtifactError(f"a generator over {type(bits).__name__} cannot be saved")
+    seed = bits.seed_seq
+    known = isinstance(seed, np.random.SeedSequence)
+    words = (seed.entropy, seed.spawn_key, seed.pool_size, seed.n_children_spawned) if known else ()
+    return {
+        "generator": {
+            "kind": type(bits).__name__,
+            "state": writer.value(_plain_state(bits.state)),
+            "seed": writer.value(_plain_state(words)),
+        }
+    }
+
+
+def _plain_state(state: Any) -> Any:
+    """A state without NumPy's integers; its arrays are copied, so that the table has them once."""
+    match state:
+        case dict():
+            return {key: _plain_state(each) for key, each in state.items()}
+        case list() | tuple():
+            return tuple(map(_plain_state, state))
+        case np.integer():
+            return int(state)
+    return state
+
+
+@describe_value.register(sparse.spmatrix)
+@describe_value.register(sparse.sparray)
+def _sparse(value: Any, writer: Any) -> Any:
+    return writer.data(value, lambda: _describe_sparse(value, writer))
+
+
+def _describe_sparse(matrix: Any, writer: Any) -> Any:
+    if matrix.format not in ("csr", "csc"):
+        raise ArtifactError(f"a sparse matrix in the format {matrix.format!r} cannot be saved")
+    return {
+        "sparse": {
+            "format": matrix.format,
+            "array": isinstance(matrix, sparse.sparray),
+            "shape": [int(length) for length in matrix.shape],
+            "parts": [writer.value(part) for part in (matrix.data, matrix.indices, matrix.indptr)],
+        }
+    }
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+Tag = Callable[[Any, Any], Any]
+"""Makes a value from what stands beside its key; the first argument is the reader."""
+
+
+class DataReader:
+    """Makes values from JSON.
+
+    Parameters
+    ----------
+    container
+        The file, whose `.npy` members are read.
+    entries
+        The table of its data.
+    """
+
+    tags: dict[str, Tag]
+
+    def __init__(self, container: Container, entries: Iterable[Any]) -> None:
+        self.container = container
+        self.tags = dict(_TAGS)
+        self.objects: list[Any] = []
+        for entry in entries:
+            self.objects.append(self._entry(entry))
+
+    def value(self, described: Any) -> Any:
+        """The value that some JSON stands for."""
+        if isinstance(described, list):
+            return tuple(map(self.value, described))
+        if not isinstance(described, dict):
+            return described
+        [[tag, content]] = described.items()
+        return self.tags[tag](self, content)
+
+    def data(self, place: Any) -> Any:
+        """An object of the table."""
+        if type(place) is not int or not 0 <= place < len(self.objects):
+            raise ValueError(f"a reference to {place!r}, which is no entry")
+        return self.objects[place]
+
+    def _entry(self, entry: Any) -> Any:
+        [[kind, content]] = entry.items()
+        return _ENTRIES[kind](self, content)
+
+    def array(self, described: Any) -> np.ndarray[Any, Any]:
+        """An array, from its member or from the document."""
+        if isinstance(described, str):
+            return array_of_member(self.container.read(described))
+        return array_of_document(described)
+
+
+def _view(reader: DataReader, described: Any) -> Any:
+    owner = reader.data(described["of"])
+    memory = owner.reshape(-1, order="A")
+    shape, strides = tuple(described["shape"]), tuple(described["strides"])
+    dtype = plain_dtype(described["dtype"])
+    return np.ndarray(shape, dtype, memory, described["offset"], strides)
+
+
+def _read_generator(reader: DataReader, described: Any) -> np.random.Generator:
+    seed = reader.value(described["seed"])
+    sequence = None
+    if seed:
+        entropy, spawn_key, pool_size, spawned = seed
+        lengths = [len(words) for words in (entropy, spawn_key) if isinstance(words, tuple)]
+        if max([*lengths, pool_size]) > _MOST_WORDS:
+            raise ValueError("the seed of a generator is too long")
+        sequence = np.random.SeedSequence(
+            entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=spawned
+        )
+    bits: Any = _BIT_GENERATORS[described["kind"]](0 if sequence is None else sequence)
+    bits.state = reader.value(described["state"])
+    return np.random.Generator(bits)
+
+
+def _read_sparse(reader: DataReader, described: Any) -> Any:
+    kind = _SPARSE[described["format"], described["array"]]
+    parts = tuple(map(reader.value, described["parts"]))
+    matrix = kind(parts, shape=tuple(described["shape"]))
+    matrix.check_format(full_check=True)  # SciPy's code does not look at indices again
+    return matrix
+
+
+_ENTRIES: dict[str, Tag] = {
+    "array": DataReader.array,
+    "view": _view,
+    "generator": _read_generator,
+    "sparse": _read_sparse,
+}
+_TAGS: dict[str, Tag] = {
+    "data": lambda reader, place: reader.data(place),
+    "float": lambda reader, text: float(text),
+    "complex": lambda reader, parts: complex(*map(reader.value, parts)),
+    "list": lambda reader, parts: list(map(reader.value, parts)),
+    "dict": lambda reader, pairs: {reader.value(key): reader.value(each) for key, each in pairs},
+    "set": lambda reader, parts: set(map(reader.value, parts)),
+    "frozenset": lambda reader, parts: frozenset(map(reader.value, parts)),
+    "slice": lambda reader, parts: slice(*map(reader.value, parts)),
+    "ellipsis": lambda reader, content: ...,
+    "dtype": lambda reader, text: plain_dtype(text),
+    "scalar": lambda reader, described: array_of_document(described)[()],
+}
