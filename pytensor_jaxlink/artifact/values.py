@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -27,7 +27,7 @@ from pytensor_jaxlink.artifact.arrays import (
     plain_dtype,
     small_array,
 )
-from pytensor_jaxlink.artifact.container import Container, Member
+from pytensor_jaxlink.artifact.container import Member
 from pytensor_jaxlink.errors import ArtifactError
 
 _BIT_GENERATORS = {
@@ -101,6 +101,10 @@ class DataWriter:
             owner = _owner(arrays[0])
             if len(arrays) > 1 and (owner.flags.c_contiguous or owner.flags.f_contiguous):
                 self._divided[id(owner)] = owner
+
+    def read(self, name: str) -> memoryview:
+        """The bytes of a member, as they will be in the file."""
+        return memoryview(b"".join(self.members[name]))
 
     def array(self, array: np.ndarray[Any, Any]) -> Any:
         """The entry of an array."""
@@ -283,6 +287,14 @@ def _describe_sparse(matrix: Any, writer: Any) -> Any:
 
 # -- reading ---------------------------------------------------------------------------------------
 
+class Members(Protocol):
+    """Where the `.npy` members are."""
+
+    def read(self, name: str) -> memoryview:
+        """The bytes of a member."""
+        ...
+
+
 Tag = Callable[[Any, Any], Any]
 """Makes a value from what stands beside its key; the first argument is the reader."""
 
@@ -300,7 +312,7 @@ class DataReader:
 
     tags: dict[str, Tag]
 
-    def __init__(self, container: Container, entries: Iterable[Any]) -> None:
+    def __init__(self, container: Members, entries: Iterable[Any]) -> None:
         self.container = container
         self.tags = dict(_TAGS)
         self.objects: list[Any] = []

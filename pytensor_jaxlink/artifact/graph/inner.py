@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +20,17 @@ class InnerGraph:
     nodes: list[Apply]
 
     @classmethod
-    def of(cls, fgraph: Any) -> InnerGraph:
+    def of(cls, op: Any) -> InnerGraph:
         """The graph inside an Op."""
-        # A mutable graph orders its nodes anew each time it is changed; a frozen one keeps them.
-        nodes = (
-            io_toposort(fgraph.inputs, fgraph.outputs)
-            if isinstance(fgraph, FunctionGraph)
-            else fgraph.toposort()
-        )
+        # Before PyTensor 3.1 there are two: one that is changed when a function is linked, and one
+        # that is not, by which Ops are compared.
+        fgraph = getattr(op, "_frozen_fgraph", op.fgraph)
+        if isinstance(fgraph, FunctionGraph):
+            return cls.between(fgraph.inputs, fgraph.outputs)
+        nodes = dict.fromkeys(fgraph.toposort())  # equal nodes are one, and may be listed twice
         return cls(list(fgraph.inputs), list(fgraph.outputs), list(nodes))
 
     @classmethod
-    def between(cls, inputs: list[Variable], outputs: list[Variable]) -> InnerGraph:
+    def between(cls, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> InnerGraph:
         """The graph between variables."""
         return cls(list(inputs), list(outputs), list(io_toposort(inputs, outputs)))

@@ -33,15 +33,14 @@ from pytensor_jaxlink.errors import ArtifactError
 @properties_of.register(ScalarOp)
 def _scalar(op: Any) -> dict[str, Any]:
     found = constructor_arguments(op)
-    declared = getattr(type(op), "output_types_preference", None)
-    if found.get("output_types_preference") is declared or declared is not None:
-        found.pop("output_types_preference", None)
+    if "output_types_preference" not in vars(op):
+        found.pop("output_types_preference", None)  # the class has it
     return found
 
 
 @properties_of.register(Composite)
 def _composite(op: Any) -> dict[str, Any]:
-    return {"graph": InnerGraph.of(op.fgraph), "name": getattr(op, "name", None)}
+    return {"graph": InnerGraph.of(op), "name": getattr(op, "name", None)}
 
 
 @build_part.register(Composite)
@@ -52,7 +51,7 @@ def _build_composite(kind: Any, properties: dict[str, Any]) -> Any:
 
 @properties_of.register(ScalarLoop)
 def _scalar_loop(op: Any) -> dict[str, Any]:
-    return {"graph": InnerGraph.of(op.fgraph), "conditional": op.is_while, "name": op.name}
+    return {"graph": InnerGraph.of(op), "conditional": op.is_while, "name": op.name}
 
 
 @build_part.register(ScalarLoop)
@@ -96,7 +95,7 @@ def _blockwise(op: Any) -> dict[str, Any]:
     if op.destroy_map:
         found["destroy_map"] = op.destroy_map
     spec = getattr(op, "gufunc_spec", None)
-    if spec != getattr(op.core_op, "gufunc_spec", None):
+    if spec is not None:
         found["gufunc_spec"] = tuple(spec)
     return found
 
@@ -126,7 +125,7 @@ def _check_function(spec: Any) -> None:
 @properties_of.register(Scan)
 def _scan(op: Any) -> dict[str, Any]:
     return {
-        "graph": InnerGraph.of(op.fgraph),
+        "graph": InnerGraph.of(op),
         "info": op.info,
         "truncate_gradient": op.truncate_gradient,
         "name": op.name,
@@ -164,7 +163,7 @@ def _op_from_graph(op: Any) -> dict[str, Any]:
     }
     given = {name: getattr(op, f"{name}_overrides", getattr(op, name, None)) for name in _OVERRIDES}
     return {
-        "graph": InnerGraph.of(op.fgraph),
+        "graph": InnerGraph.of(op),
         "inline": op.is_inline,
         "name": op.name,
         "destroy_map": dict(op.destroy_map),

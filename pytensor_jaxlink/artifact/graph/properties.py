@@ -14,6 +14,9 @@ from typing import Any
 
 from pytensor_jaxlink.errors import ArtifactError
 
+POSITIONAL = "*"
+"""The key of the arguments of a constructor that takes any number of them."""
+
 _MISSING = object()
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -55,14 +58,14 @@ def build_part(kind: Any, properties: dict[str, Any]) -> Any:
 
     Registered for a class, as `properties_of` is; called as ``build(kind, properties)``.
     """
-    return kind(**properties)
+    return kind(*properties.pop(POSITIONAL, ()), **properties)
 
 
 def constructor_arguments(part: Any) -> dict[str, Any]:
     """The arguments that make an equal object, by the names of the constructor's parameters."""
     found: dict[str, Any] = {}
     for name, default in _parameters(type(part)):
-        value = getattr(part, name, _MISSING)
+        value = getattr(part, name.removeprefix(POSITIONAL), _MISSING)
         if value is _MISSING:
             value = getattr(part, f"_{name}", default)
         if value is inspect.Parameter.empty:
@@ -73,7 +76,7 @@ def constructor_arguments(part: Any) -> dict[str, Any]:
                 "pytensor_jaxlink.artifact.graph.properties_of.register."
             )
         if not _is_default(value, default):
-            found[name] = value
+            found[POSITIONAL if name.startswith(POSITIONAL) else name] = value
     return found
 
 
@@ -85,6 +88,8 @@ def _parameters(kind: type) -> Iterator[tuple[str, Any]]:
             continue
         parameters = list(inspect.signature(each.__init__).parameters.values())[1:]
         for parameter in parameters:
+            if parameter.kind is parameter.VAR_POSITIONAL and parameter.name != "args":
+                yield POSITIONAL + parameter.name, ()
             if parameter.kind not in _VARIABLE and parameter.name not in seen:
                 seen.add(parameter.name)
                 yield parameter.name, parameter.default

@@ -6,7 +6,8 @@ constructor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytensor
@@ -93,12 +94,12 @@ class GraphReader:
             return f"by PyTensor {self._version}, which is also here"
         return f"by PyTensor {self._version}; here is PyTensor {pytensor.__version__}"
 
-    def graph(self, described: Any) -> InnerGraph:
-        """A graph from its description."""
+    def graph(self, described: Any, given: Mapping[int, Variable] = MappingProxyType({})):
+        """A graph from its description; ``given`` are inputs that are there already."""
         data = {place: self.value(value) for place, value in described["constants"]}
         count = described["inputs"]
         specs: list[Any] = described["variables"]
-        variables: list[Variable | None] = [None] * len(specs)
+        variables: list[Variable | None] = [given.get(place) for place in range(len(specs))]
 
         def known(place: Any) -> Variable:
             if type(place) is not int or not 0 <= place < len(specs):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pytensor
 from pytensor.graph.basic import Apply, Constant, Variable
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
+from pytensor_jaxlink.artifact.graph.names import EveryName
+from pytensor_jaxlink.artifact.graph.reader import GraphReader
+from pytensor_jaxlink.artifact.values import DataReader, DataWriter
 from pytensor_jaxlink.errors import ArtifactError
 
 
@@ -85,3 +91,19 @@ def _same_data(found: Constant, expected: Constant) -> bool:
 
 def _bits(array: Any) -> bytes:
     return np.asarray(array).tobytes()
+
+
+def check_saved(document: Any, graphs: Mapping[str, InnerGraph], data: DataWriter) -> None:
+    """Read back what is about to be saved, and compare.
+
+    Raises
+    ------
+    ArtifactError
+        If something would not come back; it is named.
+    """
+    content = json.loads(json.dumps([document, data.table.entries]))
+    reader = GraphReader(
+        DataReader(data, content[1]), content[0]["parts"], EveryName(), pytensor.__version__
+    )
+    for name, graph in graphs.items():
+        check_same(reader.graph(content[0]["functions"][name]), graph)

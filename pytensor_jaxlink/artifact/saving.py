@@ -1,0 +1,127 @@
+"""Saving: from functions to the members of a file."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from pytensor_jaxlink.artifact.container import Member, write_container
+from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.graph.functions import (
+    Cells,
+    describe_cell,
+    describe_signature,
+    graph_of,
+    kind_of,
+)
+from pytensor_jaxlink.artifact.graph.verify import check_saved
+from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.signature import Cell, to_document
+from pytensor_jaxlink.artifact.values import DataWriter
+from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.link.function import JAXFunction
+
+_PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
+
+
+def save(
+    functions: JAXFunction | Mapping[str, JAXFunction],
+    path: str | os.PathLike[str],
+    *,
+    graph: bool = True,
+) -> None:
+    """Write functions to a file, with their shared variables as they are now.
+
+    Until the file is complete, what was there before stays.  Nothing in it is executed when it is
+    loaded.
+
+    Parameters
+    ----------
+    functions
+        A function of one of our modes, or several by name: what they have in common (arrays,
+        shared variables) is written once, and is common to them again when they are loaded.
+    path
+        Where.
+    graph
+        Whether to write the PyTensor graphs.
+
+    Raises
+    ------
+    ArtifactError
+        If something cannot be saved; it is named, and nothing is written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, pytensor, pytensor.tensor as pt
+    >>> from pytensor_jaxlink import load, save
+    >>> x, total = pt.vector("x"), pytensor.shared(0.0, name="total")
+    >>> add = pytensor.function([x], total, updates={total: total + x.sum()}, mode="JAXSELECTIVE")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "add.jaxlink"
+    >>> save(add, path)
+    >>> again = load(path, prefer="graph")
+    >>> _ = again(x=np.ones(3))
+    >>> float(again(np.ones(2)))
+    3.0
+    """
+    named = dict(functions) if isinstance(functions, Mapping) else {"": functions}
+    _check(named)
+    data, cells = DataWriter(), Cells()
+    signatures = {
+        name: describe_signature(function, cells, data.value) for name, function in named.items()
+    }
+    data.keep_overlaps(storage[0] for storage in cells.values)
+    described = [
+        Cell(variable.name, kind_of(variable.type), data.value(storage[0]))
+        for variable, storage in zip(cells.variables, cells.values, strict=True)
+    ]
+    members: dict[str, Member] = {}
+    layers: dict[str, Any] = {}
+    if graph:
+        layers["graph"] = {}
+        members["graph.json"] = [dump_document(_graph_layer(named, cells, data))]
+    members["data.json"] = [dump_document(data.table.entries)]
+    manifest = {
+        "saved_by": _versions(),
+        "single": not isinstance(functions, Mapping),
+        "functions": {name: to_document(found) for name, found in signatures.items()},
+        "cells": [to_document(cell) for cell in described],
+        "layers": layers,
+    }
+    write_container(path, manifest, {**members, **data.members})
+
+
+def _check(named: Mapping[str, Any]) -> None:
+    problems = [
+        f"{name or 'the function'} is a {type(function).__name__}"
+        for name, function in named.items()
+        if not isinstance(function, JAXFunction)
+    ]
+    problems += [f"{name!r} is not a name" for name in named if not isinstance(name, str)]
+    if problems or not named:
+        raise ArtifactError(
+            f"save takes functions compiled with mode='JAXSELECTIVE' (or another JAXLinker), one "
+            f"or a dictionary of several by name: {'; '.join(problems) or 'there is none'}"
+        )
+
+
+def _graph_layer(named: Mapping[str, Any], cells: Cells, data: DataWriter) -> Any:
+    writer = GraphWriter(data)
+    graphs = {name: graph_of(function) for name, function in named.items()}
+    document = {
+        "functions": {name: writer.graph(graph) for name, graph in graphs.items()},
+        "cells": [describe_cell(variable, writer) for variable in cells.variables],
+    }
+    document["parts"] = writer.entries
+    check_saved(document, graphs, data)
+    return document
+
+
+def _versions() -> dict[str, str]:
+    from pytensor_jaxlink import __version__
+
+    found = {package: version(package) for package in _PACKAGES}
+    return {"pytensor_jaxlink": __version__, "python": platform.python_version(), **found}
