@@ -28,5 +28,9 @@ class ArtifactError(JAXLinkError, ValueError):
     """A saved function cannot be written or read; the message names the file and what is wrong."""
 
 
+class CheckFailedError(JAXLinkError, AssertionError, ValueError, IndexError):
+    """A check of a loaded function is false, and PyTensor, which knows which, is not there."""
+
+
 class JAXLinkWarning(UserWarning):
     """Base of the warnings that pytensor_jaxlink issues."""

@@ -185,10 +185,12 @@ class Container:
             self._file.read(_END.size)
         )
         sane = (
-            (mark, disk, first) == (b"PK\5\6", 0, 0)
-            and here == entries <= _MOST_MEMBERS + 1
-            and directory <= min(_LARGEST_DIRECTORY, place)
-            and (start + directory <= place)
+            (
+                (mark, disk, first) == (b"PK\5\6", 0, 0)
+                and here == entries <= _MOST_MEMBERS + 1
+                and directory <= min(_LARGEST_DIRECTORY, place)
+                and (start + directory <= place)
+            )
             or start == 0xFFFFFFFF  # larger than 4 GiB: `zipfile` looks at the longer form
         )
         if not sane or comment != _TRAILER_BYTES:

@@ -76,14 +76,20 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
         try:
             str(inspection)
         except Exception as error:
-            raise container.error(f"its manifest is not that of a saved function: {error}") from error
+            raise container.error(
+                f"its manifest is not that of a saved function: {error}"
+            ) from error
         return inspection
 
 
 def _function(name: str, signature: Signature) -> list[str]:
     title = name or signature.name or "the function"
-    lines = [f"{title}({', '.join(_argument(each) for each in signature.inputs if each.cell is None)})"]
-    lines += [f"  returns {each.name or '(unnamed)'}: {each.type.text}" for each in signature.outputs]
+    lines = [
+        f"{title}({', '.join(_argument(each) for each in signature.inputs if each.cell is None)})"
+    ]
+    lines += [
+        f"  returns {each.name or '(unnamed)'}: {each.type.text}" for each in signature.outputs
+    ]
     for each in signature.inputs:
         if each.cell is not None:
             verb = "updates" if each.updated else "reads"

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
+
+import jax
+from pytensor import config
 
 from pytensor_jaxlink.artifact.container import Member, write_container
 from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
+from pytensor_jaxlink.artifact.exporting.regions import Target
 from pytensor_jaxlink.artifact.graph.functions import (
     Cells,
     describe_cell,
@@ -32,6 +39,11 @@ def save(
     path: str | os.PathLike[str],
     *,
     graph: bool = True,
+    compiled: bool = True,
+    dims: Mapping[str, Any] | None = MappingProxyType({}),
+    platforms: Sequence[str] | None = None,
+    static: Mapping[str, Any] = MappingProxyType({}),
+    vjp_order: int = 0,
 ) -> None:
     """Write functions to a file, with their shared variables as they are now.
 
@@ -46,7 +58,21 @@ def save(
     path
         Where.
     graph
-        Whether to write the PyTensor graphs.
+        Whether to write the PyTensor graphs: what every version of PyTensor and JAX can load.
+    compiled
+        Whether to write the compiled regions: what runs at once, and without PyTensor.  Needs the
+        package flatbuffers.
+    dims
+        The code is made for open dimensions where the regions allow it.  For the name of an input,
+        a tuple with a name, a number, or None for each axis: dimensions of the same name are equal.
+        None asks for code for the shapes that the function was called with, and no other.
+    platforms
+        What the code is for, such as ``("cpu", "cuda", "tpu")``; the default is where this runs.
+    static
+        For names of inputs that are sizes the values, one or a list, for which there is to be code,
+        beside those that the function was called with.
+    vjp_order
+        How often the loaded code can be differentiated backward, through ``jax_fn``.
 
     Raises
     ------
@@ -80,6 +106,10 @@ def save(
     ]
     members: dict[str, Member] = {}
     layers: dict[str, Any] = {}
+    if compiled:
+        target = Target(None if platforms is None else tuple(platforms), vjp_order)
+        wanted = Wanted(dims, static, target)
+        layers["compiled"] = _compiled_layer(named, data, wanted, members)
     if graph:
         layers["graph"] = {}
         members["graph.json"] = [dump_document(_graph_layer(named, cells, data))]
@@ -118,6 +148,31 @@ def _graph_layer(named: Mapping[str, Any], cells: Cells, data: DataWriter) -> An
     document["parts"] = writer.entries
     check_saved(document, graphs, data)
     return document
+
+
+def _compiled_layer(
+    named: Mapping[str, Any], data: DataWriter, wanted: Wanted, members: dict[str, Member]
+) -> Any:
+    """Add the members of the compiled layer; returns what the manifest says of it."""
+    host = GraphWriter(data)
+    writer = LayerWriter(data, host, wanted)
+    document = {name: writer.function(name, function) for name, function in named.items()}
+    members["compiled.json"] = [dump_document(document)]
+    members.update(writer.members)
+    needs_pytensor = bool(host.entries)
+    if needs_pytensor:
+        members["host.json"] = [dump_document(host.entries)]
+    today = datetime.now(UTC).date()
+    return {
+        "functions": writer.summary,
+        "platforms": list(wanted.target.platforms or [jax.default_backend()]),
+        "vjp_order": wanted.target.vjp_order,
+        "needs_pytensor": needs_pytensor,
+        "float_type": config.floatX,
+        "saved_on": today.isoformat(),
+        # JAX promises to read what it has exported for six months.
+        "good_until": (today + timedelta(days=180)).isoformat(),
+    }
 
 
 def _versions() -> dict[str, str]:

@@ -287,6 +287,7 @@ def _describe_sparse(matrix: Any, writer: Any) -> Any:
 
 # -- reading ---------------------------------------------------------------------------------------
 
+
 class Members(Protocol):
     """Where the `.npy` members are."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -21,6 +22,8 @@ class Stats:
         Regions that ran on the host, because they would have been compiled once too often.
     bytes_to_host, bytes_to_device
         Bytes copied for fetches and host steps, and of NumPy arrays given to regions.
+    signatures
+        For each region, the static values and arguments that it was traced for.
     rescues
         Calls that PyTensor's own implementation had to finish, because a region failed.
 
@@ -35,11 +38,13 @@ class Stats:
     bytes_to_host: int = 0
     bytes_to_device: int = 0
     rescues: int = 0
+    signatures: list[list[Any]] = field(default_factory=list, repr=False)
 
     def with_regions(self, count: int) -> None:
         """Start counting for a plan with ``count`` regions."""
         self.region_calls = [0] * count
         self.compilations = [0] * count
+        self.signatures = [[] for _ in range(count)]
 
     @property
     def cache_hits(self) -> list[int]:

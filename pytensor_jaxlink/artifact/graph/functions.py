@@ -126,19 +126,21 @@ def graph_of(function: Any) -> InnerGraph:
     return InnerGraph.between(given.inputs, given.outputs)
 
 
-def make_cell(described: Any, cell: Cell, value: Any, reader: GraphReader) -> SharedVariable:
-    """A shared variable with its value."""
-    kind = reader.part(described["part"], Type)
-    if described["class"] is None:
-        return pytensor.shared(value, name=cell.name, borrow=True)
-    found = reader.kind(described["class"], (SharedVariable,))
-    return found(type=kind, value=value, strict=False, name=cell.name)
+def make_cell(
+    described: Any, cell: Cell, storage: list[Any], reader: GraphReader
+) -> SharedVariable:
+    """A shared variable whose value is in ``storage``."""
+    kind: Any = reader.part(described["part"], Type)
+    name = described["class"]
+    found = reader.kind(name, (SharedVariable,)) if name else type(pytensor.shared(storage[0]))
+    container = Container(kind, storage, name=cell.name)
+    return found(type=kind, value=None, strict=None, container=container, name=cell.name)
 
 
 def make_function(
     graph: InnerGraph,
     signature: Signature,
-    defaults: Sequence[Any],
+    storages: Sequence[list[Any] | None],
     mode: Any,
 ) -> Any:
     """A function from its graph.
@@ -149,8 +151,8 @@ def make_function(
         Its inputs that are shared variables hold their values.
     signature
         How it is called.
-    defaults
-        For each input a tuple with its default, or None.
+    storages
+        For each input that has a value of its own (a default) the list that holds it, else None.
     mode
         What compiles it.
     """
@@ -159,14 +161,14 @@ def make_function(
     count = len(signature.outputs)
     updated = iter(copies[count:])
     specs = []
-    for variable, spec, default in zip(graph.inputs, signature.inputs, defaults, strict=True):
+    for variable, spec, storage in zip(graph.inputs, signature.inputs, storages, strict=True):
         update = next(updated) if spec.updated else None
         value: Any = None
         shared = isinstance(variable, SharedVariable)
         if shared:
             value = variable.container
-        elif default is not None:
-            value = Container(variable, list(default))
+        elif storage is not None:
+            value = Container(variable, storage)
         specs.append(
             In(
                 variable,

@@ -168,7 +168,9 @@ def _op_from_graph(op: Any) -> dict[str, Any]:
         "name": op.name,
         "destroy_map": dict(op.destroy_map),
         "connection_pattern": op._connection_pattern,
-        "overrides": {name: value for name, value in given.items() if isinstance(value, OpFromGraph)},
+        "overrides": {
+            name: value for name, value in given.items() if isinstance(value, OpFromGraph)
+        },
         "lost": sorted(
             name
             for name, value in given.items()

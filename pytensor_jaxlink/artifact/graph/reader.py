@@ -175,4 +175,3 @@ _TAGS: dict[str, Tag] = {
     "class": lambda reader, name: reader.kind(name),
     "scan_info": lambda reader, of: ScanInfo(**{k: reader.value(each) for k, each in of.items()}),
 }
-

@@ -123,7 +123,8 @@ def _made(kind: type[Op]) -> Op | None:
         needed = {
             each.name: SAMPLES[each.name]
             for each in parameters
-            if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            if each.default is each.empty
+            and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         }
         return kind(**needed)
     except Exception:
