@@ -29,8 +29,9 @@ class Dimensions:
 
     Parameters
     ----------
-    graph
-        The graph as the user gave it: its elementwise Ops and products say which lengths are equal.
+    graphs
+        The graph as the user gave it and as it was rewritten: their elementwise Ops and products
+        say which lengths are equal.
     names
         The names of the inputs.
     given
@@ -43,7 +44,7 @@ class Dimensions:
 
     def __init__(
         self,
-        graph: FunctionGraph,
+        graphs: Sequence[FunctionGraph],
         names: Sequence[str | None],
         given: Mapping[str, Any],
         values: Sequence[Any],
@@ -51,7 +52,7 @@ class Dimensions:
         self._parents: dict[Any, Any] = {}
         self._fixed: dict[Any, int | str] = {}
         self._names = names
-        self._types = [variable.type for variable in graph.inputs]
+        self._types = [variable.type for variable in graphs[0].inputs]
         unknown = sorted(set(given) - set(names))
         if unknown:
             raise ArtifactError(
@@ -62,7 +63,8 @@ class Dimensions:
             if isinstance(kind, DenseTensorType):
                 said = given.get(name) if name else None
                 self._declare(number, kind, said, value)
-        self._relate(graph)
+        for graph in graphs:
+            self._relate(graph)
 
     def _declare(self, number: int, kind: Any, said: Any, value: Any) -> None:
         name = self._names[number]

@@ -115,7 +115,7 @@ class _FunctionWriter:
             for spec, container in zip(maker.inputs, self._function.input_storage, strict=True)
         ]
         names = [spec.name for spec in maker.inputs]
-        dimensions = Dimensions(maker.given, names, self._wanted.dims, values)
+        dimensions = Dimensions((maker.given, maker.fgraph), names, self._wanted.dims, values)
         return {number: dimensions.of(place) for place, number in enumerate(plan.inputs)}
 
     def part(self, lowered: Lowered, shapes: Shapes) -> Any:
@@ -266,7 +266,7 @@ def _summary(
     """A line of the manifest."""
     lines = []
     for each in code:
-        text = ", ".join(shown(shape) for shape, _ in each.leaves)
+        text = ", ".join(shown(shape) for shape, _ in each.leaves) or "no arrays"
         if each.static:
             values = zip(region.static, each.static, strict=True)
             text = f"{', '.join(f'{names[n]} = {v}' for n, v in values)}: {text}"

@@ -87,23 +87,25 @@ class _Evaluation:
         opened = [
             number in self.known and is_open(self.known[number]) for number, _ in instruction.reads
         ]
-        if instruction.folded:
+        if isinstance(node.op, Shape | Shape_i):
+            self._shape(instruction, node)
+        elif instruction.folded:
             self._fold(instruction, node, any(opened))
         elif any(o and as_value for o, (_, as_value) in zip(opened, instruction.reads, strict=True)):
             self._set_traced(instruction, _with_open_sizes(node, self._inputs(instruction)))
         else:
             self._set_traced(instruction, instruction.function(*self._inputs(instruction)))
 
+    def _shape(self, instruction: Instruction, node: Apply) -> None:
+        """A shape is known, also where it is used as a number of the code."""
+        [(number, _)] = instruction.reads
+        source = self.traced[number] if number in self.traced else self._any(number)
+        shape = np.shape(source)
+        which = slice(None) if isinstance(node.op, Shape) else node.op.i
+        self.known[instruction.writes[0]] = _array_of_sizes(shape[which])
+
     def _fold(self, instruction: Instruction, node: Apply, opened: bool) -> None:
-        if isinstance(node.op, Shape | Shape_i):
-            [(number, _)] = instruction.reads
-            source = self.traced[number] if number in self.traced else self.known.get(number)
-            if source is None:
-                source = self.program.view.constants[number]
-            shape = np.shape(source)
-            which = slice(None) if isinstance(node.op, Shape) else node.op.i
-            self.known[instruction.writes[0]] = _array_of_sizes(shape[which])
-        elif not opened:
+        if not opened:
             missing = [number for number, _ in instruction.reads if not self._has(number)]
             if missing:  # an earlier size became a traced value
                 self._set_traced(instruction, self._by_rule(instruction))
