@@ -48,8 +48,7 @@ class Inspection:
             lines += ["", "shared variables"]
             lines += [f"  {cell.name or '(unnamed)'}: {cell.type.text}" for cell in cells]
         lines += ["", f"layers: {', '.join(manifest['layers'])}"]
-        for layer in manifest["layers"].values():
-            lines += [f"  {line}" for line in layer.get("text", ())]
+        lines += _compiled(manifest["layers"].get("compiled"))
         large = sorted(members.items(), key=lambda item: -item[1]["bytes"])
         lines += ["", "members"]
         lines += [f"  {_size(each['bytes']):>10}  {name}" for name, each in large[:_MOST_LINES]]
@@ -94,6 +93,22 @@ def _function(name: str, signature: Signature) -> list[str]:
         if each.cell is not None:
             verb = "updates" if each.updated else "reads"
             lines.append(f"  {verb} {each.name or '(unnamed)'}")
+    return lines
+
+
+def _compiled(layer: Any) -> list[str]:
+    """What the compiled layer says of itself."""
+    if layer is None:
+        return []
+    lines = [
+        f"  compiled for {', '.join(layer['platforms'])}, vjp_order {layer['vjp_order']}; JAX "
+        f"promises to read it until {layer['good_until']}"
+    ]
+    for name, function in layer["functions"].items():
+        prefix = f"{name}: " if name else ""
+        lines += [f"  {prefix}{region}" for region in function["regions"]]
+        if function["host_ops"]:
+            lines.append(f"  {prefix}needs PyTensor for {', '.join(function['host_ops'])}")
     return lines
 
 

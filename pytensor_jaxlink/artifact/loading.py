@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any, Literal
 
 from pytensor_jaxlink.artifact.container import Container
@@ -139,7 +138,7 @@ class _File:
             name: reader.function(documents[name], signature, states, float_type)
             for name, signature in self._signatures.items()
         }
-        if "graph" in self._layers and find_spec("pytensor") is not None:
+        if "graph" in self._layers:
             document = self._container.document("graph.json")
             storages = [state.storage for state in states]
             for name, function in functions.items():
@@ -161,10 +160,14 @@ class _File:
 
         def fallback(error: Exception) -> Callable[..., Any]:
             if not made:
+                try:
+                    layer = self._graph_layer(document, storages)
+                except ArtifactError as other:
+                    # Without PyTensor there is no code and no way to make it.
+                    raise error if isinstance(other.__cause__, ImportError) else other from None
                 warnings.warn(
                     f"{error} For now it is compiled from its graph.", JAXLinkWarning, stacklevel=3
                 )
-                layer = self._graph_layer(document, storages)
                 signature = self._signatures[name]
                 made.append(layer.function(name, signature, function.own_storages, self._mode))
             return made[0]
