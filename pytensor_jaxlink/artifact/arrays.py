@@ -26,7 +26,7 @@ def array_member(array: np.ndarray[Any, Any]) -> tuple[bytes, memoryview]:
     described = {"descr": array.dtype.str, "fortran_order": fortran, "shape": array.shape}
     np.lib.format.write_array_header_1_0(header, described)
     flat = array.ravel(order="F" if fortran else "C")
-    return header.getvalue(), memoryview(flat.view(np.uint8))
+    return header.getvalue(), flat.view(np.uint8).data
 
 
 def array_of_member(content: memoryview) -> np.ndarray[Any, Any]:

@@ -256,7 +256,7 @@ class Container:
             raise self.error(f"its member {name!r} has another name in its own header")
         self._file.seek(extra, os.SEEK_CUR)
         content = memoryview(bytearray(info.file_size))
-        if self._file.readinto(content) != info.file_size:  # pyright: ignore[reportAttributeAccessIssue]
+        if self._file.readinto(content) != info.file_size:
             raise self.error(f"its member {name!r} is cut off")
         return content
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
-from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
+from pytensor_jaxlink.errors import ArtifactError, JAXLinkError, JAXLinkWarning
 
 
 def load(
@@ -62,6 +62,8 @@ def load(
     """
     if prefer not in ("compiled", "graph"):
         raise ValueError(f"prefer={prefer!r} is not one of 'compiled', 'graph'")
+    if isinstance(allow, str):
+        raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
     with Container(path) as container, reading(container):
         file = _File(container, allow, mode)
         functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
@@ -192,6 +194,8 @@ def reading(container: Container) -> Iterator[None]:
     except ArtifactError as error:
         named = str(error).startswith(f"{container.path}: ")
         raise error if named else container.error(str(error)) from error
+    except JAXLinkError:
+        raise
     except Exception as error:
         raise container.error(
             f"it does not hold what a saved function holds ({type(error).__name__}: {error})"

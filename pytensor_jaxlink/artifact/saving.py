@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
-from pytensor import config
+from pytensor.configdefaults import config
 
 from pytensor_jaxlink.artifact.container import Member, write_container
 from pytensor_jaxlink.artifact.documents import dump_document
@@ -34,7 +34,7 @@ from pytensor_jaxlink.link.function import JAXFunction
 _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
 
 
-def save(
+def save(  # noqa: PLR0913 -- all but two are options with names
     functions: JAXFunction | Mapping[str, JAXFunction],
     path: str | os.PathLike[str],
     *,

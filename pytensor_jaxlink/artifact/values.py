@@ -16,7 +16,6 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from pytensor_jaxlink.artifact.arrays import (
     SMALL,
@@ -39,12 +38,6 @@ _BIT_GENERATORS = {
         np.random.Philox,
         np.random.SFC64,
     )
-}
-_SPARSE = {
-    ("csr", True): sparse.csr_array,
-    ("csc", True): sparse.csc_array,
-    ("csr", False): sparse.csr_matrix,
-    ("csc", False): sparse.csc_matrix,
 }
 _MOST_WORDS = 64  # of a seed: what is longer, nobody has
 
@@ -266,25 +259,6 @@ def _plain_state(state: Any) -> Any:
     return state
 
 
-@describe_value.register(sparse.spmatrix)
-@describe_value.register(sparse.sparray)
-def _sparse(value: Any, writer: Any) -> Any:
-    return writer.data(value, lambda: _describe_sparse(value, writer))
-
-
-def _describe_sparse(matrix: Any, writer: Any) -> Any:
-    if matrix.format not in ("csr", "csc"):
-        raise ArtifactError(f"a sparse matrix in the format {matrix.format!r} cannot be saved")
-    return {
-        "sparse": {
-            "format": matrix.format,
-            "array": isinstance(matrix, sparse.sparray),
-            "shape": [int(length) for length in matrix.shape],
-            "parts": [writer.value(part) for part in (matrix.data, matrix.indices, matrix.indptr)],
-        }
-    }
-
-
 # -- reading ---------------------------------------------------------------------------------------
 
 
@@ -371,11 +345,10 @@ def _read_generator(reader: DataReader, described: Any) -> np.random.Generator:
 
 
 def _read_sparse(reader: DataReader, described: Any) -> Any:
-    kind = _SPARSE[described["format"], described["array"]]
-    parts = tuple(map(reader.value, described["parts"]))
-    matrix = kind(parts, shape=tuple(described["shape"]))
-    matrix.check_format(full_check=True)  # SciPy's code does not look at indices again
-    return matrix
+    # Imported where there is one: SciPy's package costs a tenth of what importing JAX does.
+    from pytensor_jaxlink.artifact.sparse import read_sparse
+
+    return read_sparse(reader, described)
 
 
 _ENTRIES: dict[str, Tag] = {

@@ -220,7 +220,8 @@ class JAXFunctionMaker(FunctionMaker):
             mode = with_inplace(mode)
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
 
-    def prepare_fgraph(
+    # PyTensor has it as a static method, and calls it as a method.
+    def prepare_fgraph(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, inputs: Any, outputs: Any, additional_outputs: Any, fgraph: FunctionGraph, *rest: Any
     ) -> Any:
         """Rewrite the graph; a copy of it as the user gave it is kept, for `save`."""

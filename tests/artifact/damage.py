@@ -80,8 +80,10 @@ def members_swapped(content: bytes, rng: random.Random) -> bytes:
 
 def hostile_name(content: bytes, rng: random.Random) -> bytes:
     name = rng.choice(
-        ["../../etc/passwd", "/etc/passwd", "a\\b.json", "C:evil.json", "x" * 3000 + ".json"]
-        + ["arrays/../a.npy", "evil.pkl", "nul\0.json", "arrays//0.npy", "ARRAYS/0.npy", ""]
+        [
+            *("../../etc/passwd", "/etc/passwd", "a\\b.json", "C:evil.json", "x" * 3000 + ".json"),
+            *("arrays/../a.npy", "evil.pkl", "nul\0.json", "arrays//0.npy", "ARRAYS/0.npy", ""),
+        ]
     )
     return rebuilt([*members_of(content), (name or "  ", b"evil")])
 

@@ -6,7 +6,9 @@ import random
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytensor
@@ -42,11 +44,9 @@ def test_damaged_files(content: bytes, tmp_path: Path) -> None:
         path.write_bytes(changed)
         for read in (inspect, lambda path: load(path, prefer="graph")):
             start = time.perf_counter()
-            with pytest.raises(ArtifactError, match="damaged.jaxlink"):
-                read(path)
-                if read is inspect and what.startswith("absurd_size"):
-                    raise ArtifactError("damaged.jaxlink")  # only loading reads the arrays
-                pytest.fail(what)
+            error = _error_of(read, path)
+            only_loading_finds_it = read is inspect and what.startswith("absurd_size")
+            assert only_loading_finds_it or str(path) in str(error), what
             slowest = max(slowest, time.perf_counter() - start)
     assert slowest < SECONDS
     assert _peak() - before < MEGABYTES
@@ -63,10 +63,16 @@ def test_changed_documents(content: bytes, tmp_path: Path) -> None:
     for number in range(300):
         way = document_changed if number % 2 else flipped_and_sealed
         path.write_bytes(way(content, random.Random(number)))
-        try:
-            load(path, prefer="graph")
-        except ArtifactError as error:
-            assert str(path) in str(error)
+        error = _error_of(lambda path: load(path, prefer="graph"), path)
+        assert error is None or str(path) in str(error)
+
+
+def _error_of(read: Callable[[Path], Any], path: Path) -> ArtifactError | None:
+    try:
+        read(path)
+    except ArtifactError as error:
+        return error
+    return None
 
 
 def _peak() -> float:

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import sparse
 
 from pytensor_jaxlink.artifact.signature import Input
 
@@ -87,6 +86,8 @@ class _Sparse:
         self._spec = spec
 
     def __call__(self, value: Any) -> Any:
+        from scipy import sparse  # where there are any, it has been imported
+
         kind = self._spec.type
         if not sparse.issparse(value) or value.format != kind.format:
             name = self._spec.name or "an unnamed input"

@@ -79,7 +79,9 @@ class CompiledReader:
             rescue=_check_failed,
             policy=Policy(_MOST_KEPT, "compile"),
         )
-        tracer = Executor(plan, part.functions, part.constants, _counters(plan), jit=False, rescue=None)
+        tracer = Executor(
+            plan, part.functions, part.constants, _counters(plan), jit=False, rescue=None
+        )
         ending = document["ending"]
         value = self._data.value
         return LoadedFunction(

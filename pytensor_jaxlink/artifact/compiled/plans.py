@@ -65,7 +65,7 @@ def plan_of(document: Any) -> Plan:
 
 def _plan(document: Any) -> Plan:
     count = len(document["names"])
-    plan = Plan(
+    return Plan(
         inputs=_numbers(document["inputs"], count),
         outputs=_numbers(document["outputs"], count),
         constants=_numbers(document["constants"], count),
@@ -74,7 +74,6 @@ def _plan(document: Any) -> Plan:
         generators=frozenset(_numbers(document["generators"], count)),
         sparse=frozenset(_numbers(document["sparse"], count)),
     )
-    return plan
 
 
 def _step(document: Any, count: int) -> Step:

@@ -54,6 +54,7 @@ class ShapeOf:
         self._which = slice(None) if axis is None else axis
 
     def __call__(self, array: Any) -> tuple[Any, ...]:
+        """The shape or the length."""
         return (np.asarray(np.shape(array)[self._which], dtype="int64"),)
 
 
@@ -73,7 +74,7 @@ def _elementwise(name: str, dtype: str) -> SizeFunction:
             for value in values[1:]:
                 result = ufunc(result, value)  # sums and products of many
         elif name in ("Cast", "Identity"):
-            [result] = values
+            result = values[0]
         else:
             result = ufunc(*values)
         return (np.asarray(result).astype(kind),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,9 +73,10 @@ class Dimensions:
             said = (said,)
         if said is not None and len(said) != kind.ndim:
             raise ArtifactError(f"dims has {len(said)} lengths for {name}, which is {kind}")
-        for axis, length in enumerate(kind.shape):
+        for axis, declared in enumerate(kind.shape):
             asked = said[axis] if said is not None else None
-            if length is None and asked is None and said is None and value is not None:
+            length = declared
+            if declared is None and said is None and value is not None:
                 length = np.shape(value)[axis]
             if length is not None:
                 self._fix((number, axis), int(length))
@@ -114,7 +116,7 @@ class Dimensions:
             for entries in _equal_lengths(node):
                 places = [_place(feature, numbers, *entry) for entry in entries]
                 found = [place for place in places if place is not None]
-                for one, other in zip(found, found[1:], strict=False):
+                for one, other in pairwise(found):
                     self._equate(one, other)
 
     def _equate(self, one: Place | int, other: Place | int) -> None:
@@ -175,7 +177,10 @@ def _equal_lengths(node: Apply) -> list[list[tuple[Variable, int]]]:
 def _place(
     feature: Any, numbers: Mapping[Variable, int], variable: Variable, axis: int
 ) -> Place | int | None:
-    lengths = feature.shape_of[variable] if variable in feature.shape_of else None
+    try:
+        lengths = feature.shape_of[variable]
+    except KeyError:
+        return None
     length = lengths[axis] if lengths else None
     if isinstance(length, Constant):
         return int(np.asarray(length.data))

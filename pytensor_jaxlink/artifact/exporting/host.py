@@ -18,7 +18,7 @@ from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 _INTEGERS = "biu"
 
 
-def describe_size(node: Apply) -> Any:
+def describe_size(node: Apply) -> Any:  # noqa: C901, PLR0911 -- one case for each Op
     """What `pytensor_jaxlink.artifact.compiled.sizes` makes the node's function of, or None."""
     op: Any = node.op
     match op:

@@ -63,9 +63,7 @@ def export_for_dimensions(
     constraints = list(constraints)
     for _ in range(_MOST_CONSTRAINTS):
         scope = export.SymbolicScope(constraints)
-        arguments = [
-            jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves
-        ]
+        arguments = [jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves]
         try:
             return _export(
                 lambda *values: evaluate(program, rule_of, static, values),
@@ -88,7 +86,7 @@ def export_for_dimensions(
 def _shape(shape: Sequence[int | str], scope: Any) -> tuple[Any, ...]:
     if not shape:
         return ()
-    return export.symbolic_shape(", ".join(map(str, shape)) + ",", scope=scope)
+    return tuple(export.symbolic_shape(", ".join(map(str, shape)) + ",", scope=scope))
 
 
 def _constraint(error: Exception, there: Sequence[str]) -> str | None:

@@ -22,14 +22,17 @@ def static_values(lowered: Lowered, given: Mapping[int, Any]) -> dict[int, tuple
     given
         The values of inputs by number, None for those that are not known.
     """
-    known = {number: np.asarray(value) for number, value in given.items() if value is not None}
-    known |= {number: value for number, value in lowered.constants.items()}
+    known: dict[int, Any] = {
+        number: np.asarray(value) for number, value in given.items() if value is not None
+    }
+    known.update(lowered.constants)
     found: dict[int, tuple[Any, ...]] = {}
     for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
+        run: Any = function
         match step:
             case HostStep(_, arguments, results, folded=True):
                 if all(number in known for number in arguments):
-                    outputs = function(*(known[number] for number in arguments))
+                    outputs = run(*(known[number] for number in arguments))
                     known.update(zip(results, outputs, strict=True))
             case Region(index, static) if all(number in known for number in static):
                 found[index] = tuple(_hashable(known[number]) for number in static)

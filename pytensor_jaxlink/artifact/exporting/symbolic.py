@@ -91,7 +91,9 @@ class _Evaluation:
             self._shape(instruction, node)
         elif instruction.folded:
             self._fold(instruction, node, any(opened))
-        elif any(o and as_value for o, (_, as_value) in zip(opened, instruction.reads, strict=True)):
+        elif any(
+            o and as_value for o, (_, as_value) in zip(opened, instruction.reads, strict=True)
+        ):
             self._set_traced(instruction, _with_open_sizes(node, self._inputs(instruction)))
         else:
             self._set_traced(instruction, instruction.function(*self._inputs(instruction)))
@@ -183,10 +185,10 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "IntDiv": lambda one, other: one // other,
     "Mod": lambda one, other: one % other,
     "Neg": lambda size: -size,
-    "Maximum": lambda one, other: jax.core.max_dim(one, other),
-    "ScalarMaximum": lambda one, other: jax.core.max_dim(one, other),
-    "Minimum": lambda one, other: jax.core.min_dim(one, other),
-    "ScalarMinimum": lambda one, other: jax.core.min_dim(one, other),
+    "Maximum": jax.core.max_dim,
+    "ScalarMaximum": jax.core.max_dim,
+    "Minimum": jax.core.min_dim,
+    "ScalarMinimum": jax.core.min_dim,
     "EQ": lambda one, other: one == other,
     "NEQ": lambda one, other: one != other,
     "LT": lambda one, other: one < other,
@@ -206,7 +208,7 @@ def _product(sizes: Sequence[Any]) -> Any:
     return result
 
 
-def _size(node: Apply, inputs: Sequence[Any]) -> Any:
+def _size(node: Apply, inputs: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one for each Op
     """The result of an Op on sizes, or None where it is no size."""
     op: Any = node.op
     match op:

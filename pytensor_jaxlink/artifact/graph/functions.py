@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
-import pytensor
+from pytensor.compile.executor import Function
 from pytensor.compile.io import In, Out
+from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.mode import get_mode
-from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.compile.sharedvalue import SharedVariable, shared
 from pytensor.graph.basic import Variable, clone
 from pytensor.graph.type import Type
 from pytensor.link.basic import Container
@@ -132,9 +133,16 @@ def make_cell(
     """A shared variable whose value is in ``storage``."""
     kind: Any = reader.part(described["part"], Type)
     name = described["class"]
-    found = reader.kind(name, (SharedVariable,)) if name else type(pytensor.shared(storage[0]))
+    found = reader.kind(name, (SharedVariable,)) if name else type(shared(storage[0]))
     container = Container(kind, storage, name=cell.name)
-    return found(type=kind, value=None, strict=None, container=container, name=cell.name)
+    strict = cast("bool", None)  # what PyTensor wants to see beside a container
+    return found(type=kind, value=None, strict=strict, container=container, name=cell.name)
+
+
+class GraphFunction(Function):
+    """A function of another mode than ours, loaded from a file: it has a ``graph``."""
+
+    graph: SavedGraph
 
 
 def make_function(
@@ -164,8 +172,8 @@ def make_function(
     for variable, spec, storage in zip(graph.inputs, signature.inputs, storages, strict=True):
         update = next(updated) if spec.updated else None
         value: Any = None
-        shared = isinstance(variable, SharedVariable)
-        if shared:
+        is_shared = isinstance(variable, SharedVariable)
+        if is_shared:
             value = variable.container
         elif storage is not None:
             value = Container(variable, storage)
@@ -179,8 +187,8 @@ def make_function(
                 strict=spec.strict,
                 allow_downcast=spec.allow_downcast,
                 borrow=spec.borrow,
-                shared=shared,
-                implicit=shared,
+                shared=is_shared,
+                implicit=is_shared,
             )
         )
     wrapped: Any = [
@@ -189,10 +197,12 @@ def make_function(
     ]
     if signature.form != "list":
         wrapped = wrapped[0] if signature.form == "one" else None
-    mode = get_mode(mode)
+    mode = cast("Any", get_mode(mode))
+    options = {"function_class": GraphFunction} if mode.function_maker is FunctionMaker else {}
     maker = mode.function_maker(
         specs,
         wrapped,
+        **options,
         mode=mode,
         accept_inplace=True,
         on_unused_input="ignore",

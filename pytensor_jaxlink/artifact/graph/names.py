@@ -54,8 +54,6 @@ class Names:
     """
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
-        if isinstance(allow, str):
-            raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
         self._allow = tuple(allow)
 
     def of_class(self, name: Any, kinds: tuple[type, ...]) -> Any:

@@ -17,12 +17,14 @@ from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
 from pytensor.scan.op import ScanInfo
 
-from pytensor_jaxlink.artifact.graph import ops  # noqa: F401 -- registers its entries
+from pytensor_jaxlink.artifact.graph import ops
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
 from pytensor_jaxlink.artifact.graph.names import Names
 from pytensor_jaxlink.artifact.graph.properties import build_part
 from pytensor_jaxlink.artifact.values import DataReader, Tag
 from pytensor_jaxlink.errors import ArtifactError
+
+REGISTERED = ops  # importing the module registers what it knows to build
 
 _KINDS: dict[str, tuple[type, ...]] = {"op": (Op,), "type": (Type,), "object": (MetaObject,)}
 _CLASSES = (Exception, Op, Type, MetaObject)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytensor
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
 from scipy.sparse import issparse
 
@@ -43,14 +44,23 @@ def check_same(found: InnerGraph, expected: InnerGraph) -> None:
 
 def _check_op(found: Apply, expected: Apply) -> None:
     one, other = found.op, expected.op
-    if type(one) is type(other) and (one == other or _same_state(one, other)):
-        return
+    if type(one) is type(other):
+        if isinstance(other, OpFromGraph) and _same_parts(one, other):
+            # Their own comparison calls the functions that override gradients.
+            return check_same(InnerGraph.of(one), InnerGraph.of(other))
+        if one == other or _same_state(one, other):
+            return None
     kind = type(other)
     raise ArtifactError(
-        f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from what "
-        "its constructor names. Say what it is made of: "
+        f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from "
+        "what its constructor names. Say what it is made of: "
         "pytensor_jaxlink.artifact.graph.properties_of.register."
     )
+
+
+def _same_parts(one: Any, other: Any) -> bool:
+    names = ("is_inline", "destroy_map", *getattr(type(other), "__props__", ()))
+    return all(getattr(one, name, None) == getattr(other, name, None) for name in names)
 
 
 def _same_state(one: Any, other: Any) -> bool:

@@ -12,12 +12,16 @@ from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
 from pytensor.scan.op import ScanInfo
 
-from pytensor_jaxlink.artifact.graph import ops  # noqa: F401 -- registers its entries
+from pytensor_jaxlink.artifact import sparse
+from pytensor_jaxlink.artifact.graph import ops
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
 from pytensor_jaxlink.artifact.graph.names import name_of
 from pytensor_jaxlink.artifact.graph.properties import properties_of
 from pytensor_jaxlink.artifact.values import DataWriter, Table, describe_value
 from pytensor_jaxlink.errors import ArtifactError
+
+# Importing these modules registers what they know to describe.
+REGISTERED = (ops, sparse)
 
 
 class GraphWriter:
