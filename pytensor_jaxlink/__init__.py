@@ -5,9 +5,8 @@ With this package imported PyTensor has the mode ``"JAXSELECTIVE"`` and the link
 PyTensor nor the compiler.
 """
 
+import typing as _typing
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
-from typing import Any as _Any
 
 from pytensor_jaxlink.errors import ArtifactError as ArtifactError
 from pytensor_jaxlink.errors import JAXLinkError as JAXLinkError
@@ -17,7 +16,7 @@ from pytensor_jaxlink.errors import RecompileLimitError as RecompileLimitError
 from pytensor_jaxlink.errors import UntranspilableOpError as UntranspilableOpError
 from pytensor_jaxlink.registration import when_imported as _when_imported
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from pytensor_jaxlink.artifact import inspect as inspect
     from pytensor_jaxlink.artifact import load as load
     from pytensor_jaxlink.artifact import save as save
@@ -41,7 +40,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _typing.Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
@@ -59,4 +58,4 @@ def _register() -> None:
     register()
 
 
-_when_imported("pytensor", _register)
+_when_imported("pytensor", _register, own=__name__)

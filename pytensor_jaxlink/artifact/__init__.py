@@ -3,17 +3,16 @@
 Loading needs neither PyTensor nor the compiler; what saves is imported when it is first used.
 """
 
-from typing import TYPE_CHECKING
-from typing import Any as _Any
+import typing as _typing
 
 from pytensor_jaxlink.artifact.inspection import inspect as inspect
 from pytensor_jaxlink.artifact.loading import load as load
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from pytensor_jaxlink.artifact.saving import save as save
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _typing.Any:
     if name != "save":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pytensor_jaxlink.artifact.saving import save

@@ -198,7 +198,9 @@ def make_function(
     if signature.form != "list":
         wrapped = wrapped[0] if signature.form == "one" else None
     mode = cast("Any", get_mode(mode))
-    options = {"function_class": GraphFunction} if mode.function_maker is FunctionMaker else {}
+    options: dict[str, Any] = {}
+    if mode.function_maker is FunctionMaker:
+        options["function_class"] = GraphFunction
     maker = mode.function_maker(
         specs,
         wrapped,

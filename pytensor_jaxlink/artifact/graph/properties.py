@@ -43,6 +43,8 @@ def properties_of(part: Any) -> dict[str, Any]:
     >>> class Shift(Op):
     ...     def __init__(self, by):
     ...         self.distance = by
+    ...     def perform(self, node, inputs, outputs):
+    ...         outputs[0][0] = inputs[0] + self.distance
     >>> @properties_of.register(Shift)
     ... def _(op):
     ...     return {"by": op.distance}

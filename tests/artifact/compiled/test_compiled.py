@@ -115,14 +115,14 @@ def test_size_arithmetic_without_pytensor() -> None:
     shape = pt.stack([n, m // 2, x.shape[0]])
     outputs = [
         pt.zeros((n // 2 + m * 3 - 1, pt.maximum(n, m) % 4)),
-        x.reshape((n, -1)) if False else x[: n % 3 + 1, m - 3 :],
+        x[: n % 3 + 1, m - 3 :],
         pt.ones(shape[1:]),
         pt.zeros(pt.concatenate([shape, shape])[:2].prod()),
         pt.zeros(pt.switch(n > m, n, pt.abs(-m))),
     ]
     f = pytensor.function([x, n, m], outputs, mode="JAXSELECTIVE")
     lowered = f.vm.compiled.lowered
-    sizes = np.array([5, 4], dtype="int64")
+    sizes, variables = np.array([5, 4], dtype="int64"), lowered.view.variables
     found = 0
     for step in lowered.plan.steps:
         if isinstance(step, Region):
@@ -133,9 +133,7 @@ def test_size_arithmetic_without_pytensor() -> None:
         if described[0] == "shape":
             continue
         given = [
-            lowered.constants.get(
-                number, sizes if lowered.view.variables[number].ndim else sizes[0]
-            )
+            lowered.constants.get(number, sizes[0] if variables[number].ndim == 0 else sizes)
             for number in step.arguments
         ]
         [one], [other] = size_function(described)(*given), host_function(node)(*given)
@@ -165,8 +163,10 @@ from pytensor_jaxlink import ArtifactError, inspect, load
 f = load(sys.argv[1])
 print(float(f(np.ones((4, 3)), n=2)[0]), float(f.state[0].get_value()), inspect(sys.argv[1]).path)
 layers = "lowering analysis partition rewriting link ops graph".split()
-compilers = [m for m in sys.modules if m.split(".")[:1] == ["pytensor"]
-             or m.split(".")[:1] == ["pytensor_jaxlink"] and m.split(".")[1:2] in map(list, zip(layers))]
+def is_compiler(module):
+    first, _, rest = module.partition(".")
+    return first == "pytensor" or first == "pytensor_jaxlink" and rest.split(".")[0] in layers
+compilers = [module for module in sys.modules if is_compiler(module)]
 print(compilers)
 for how in ({"prefer": "graph"}, {}):
     try:

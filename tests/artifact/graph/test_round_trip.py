@@ -102,18 +102,19 @@ def instances() -> Iterator[tuple[str, Op]]:
 
 
 SAMPLES: dict[str, Any] = {
-    "axis": 0, "axes": (0,), "dtype": "float64", "inplace": False, "ndim": 2, "n": 2,
-    "mode": "full", "o_type": pytensor.scalar.float64, "i": 0, "msg": "no", "out_type": "float64",
-    "format": "csr",    "input_ndim": 1, "new_order": (0, "x"), "scalar_op": pytensor.scalar.add, "upper": True,
-    "lower": True, "idx_list": (0,), "n_outs": 1, "exc_type": ValueError, "len_splits": 2,
-    "axis1": 0, "axis2": 1, "offset": 0, "b_ndim": 1, "method": "cholesky", "sparse": False,
-    "inverse": False, "full_matrices": True, "compute_uv": False, "n_inputs": 2, "shape": (2,),
-    "broadcastable": (False,), "mmap_mode": None, "pad_mode": "constant", "trans": 0,
-    "start_axis": 0, "axis_range": (0, 1), "dims": ("a",), "signature": "(n)->(n)",
-    "core_op": pt.linalg.det.core_op if hasattr(pt.linalg.det, "core_op") else None,
-    "n_steps": 1, "stack_dims": ("a",), "new_dim_name": "b", "unstacked_dims": ("a",),
+    "axis": 0, "axes": (0,), "dtype": "float64", "inplace": False, "ndim": 2, "n": 2, "mode":
+    "full", "o_type": pytensor.scalar.float64, "i": 0, "msg": "no", "out_type": "float64",
+    "format": "csr", "input_ndim": 1, "new_order": (0, "x"), "scalar_op": pytensor.scalar.add,
+    "upper": True, "lower": True, "idx_list": (0,), "n_outs": 1, "exc_type": ValueError,
+    "len_splits": 2, "axis1": 0, "axis2": 1, "offset": 0, "b_ndim": 1, "method": "cholesky",
+    "sparse": False, "inverse": False, "full_matrices": True, "compute_uv": False, "n_inputs":
+    2, "shape": (2,), "broadcastable": (False,), "mmap_mode": None, "pad_mode": "constant",
+    "trans": 0, "start_axis": 0, "axis_range": (0, 1), "dims": ("a",), "signature":
+    "(n)->(n)", "core_op": pt.linalg.det.core_op if hasattr(pt.linalg.det, "core_op") else
+    None, "n_steps": 1, "stack_dims": ("a",), "new_dim_name": "b", "unstacked_dims": ("a",),
     "unstacked_lengths": (2,), "dim": "a", "concat_dim": "a", "assume_a": "gen", "ord": 2,
-    "view": False, "side": "left", "structured": True, "grad_preserves_dense": True, "depth": 0,
+    "view": False, "side": "left", "structured": True, "grad_preserves_dense": True, "depth":
+    0,
 }  # fmt: skip
 
 
