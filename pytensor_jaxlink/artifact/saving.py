@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from pytensor_jaxlink.artifact.graph.functions import (
 )
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
-from pytensor_jaxlink.artifact.signature import Cell, to_document
+from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.function import JAXFunction
@@ -109,6 +109,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     if compiled:
         target = Target(None if platforms is None else tuple(platforms), vjp_order)
         wanted = Wanted(dims, static, target)
+        _check_names(signatures.values(), dims=dims or {}, static=static)
         layers["compiled"] = _compiled_layer(named, data, wanted, members)
     if graph:
         layers["graph"] = {}
@@ -148,6 +149,17 @@ def _graph_layer(named: Mapping[str, Any], cells: Cells, data: DataWriter) -> An
     document["parts"] = writer.entries
     check_saved(document, graphs, data)
     return document
+
+
+def _check_names(signatures: Iterable[Signature], **given: Mapping[str, Any]) -> None:
+    names = {spec.name for signature in signatures for spec in signature.inputs} - {None}
+    for option, values in given.items():
+        unknown = sorted(set(values) - names)
+        if unknown:
+            raise ArtifactError(
+                f"{option} names {', '.join(unknown)}, and the inputs are "
+                f"{', '.join(sorted(map(str, names)))}"
+            )
 
 
 def _compiled_layer(

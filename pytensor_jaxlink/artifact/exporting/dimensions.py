@@ -54,12 +54,6 @@ class Dimensions:
         self._fixed: dict[Any, int | str] = {}
         self._names = names
         self._types = [variable.type for variable in graphs[0].inputs]
-        unknown = sorted(set(given) - set(names))
-        if unknown:
-            raise ArtifactError(
-                f"dims names {', '.join(unknown)}, and the inputs are "
-                f"{', '.join(name or '(unnamed)' for name in names)}"
-            )
         for number, (name, kind, value) in enumerate(zip(names, self._types, values, strict=True)):
             if isinstance(kind, DenseTensorType):
                 said = given.get(name) if name else None

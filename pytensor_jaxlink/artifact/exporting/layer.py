@@ -25,7 +25,7 @@ from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.values import DataWriter
-from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
+from pytensor_jaxlink.errors import JAXLinkWarning
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
 
@@ -244,12 +244,7 @@ class _FunctionWriter:
 
 def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[Any]]:
     """For each combination of the values asked for, a value or None for each input."""
-    unknown = sorted(set(static) - set(names))
-    if unknown:
-        raise ArtifactError(
-            f"static names {', '.join(unknown)}, and the inputs are {', '.join(names)}"
-        )
-    if not static:
+    if not set(names) & set(static):
         return []
     choices = [
         (list(static[name]) if isinstance(static[name], list | tuple | range) else [static[name]])

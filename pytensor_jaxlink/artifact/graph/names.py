@@ -110,10 +110,14 @@ class Names:
                 found = found.__dict__[part]
             if isinstance(found, staticmethod):
                 found = found.__func__
-        except (ImportError, AttributeError, KeyError, ValueError) as error:
+        except ImportError as error:
             raise ArtifactError(
-                f"there is no {path} in {module} here: the file was saved with another version, "
-                "or its package is not installed"
+                f"the file refers to {module}:{path}, and the import fails: {error}"
+            ) from error
+        except (AttributeError, KeyError, ValueError) as error:
+            raise ArtifactError(
+                f"there is no {path} in {module} here: the file was saved with another version "
+                "of it"
             ) from error
         # What a module has imported from elsewhere is not its own to give.
         if isinstance(found, type | FunctionType) and found.__module__ != module:
