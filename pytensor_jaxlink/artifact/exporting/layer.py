@@ -137,12 +137,7 @@ class _FunctionWriter:
             case Region():
                 return self._region(step, function, shapes, lowered.plan.names)
             case HostLoop() | HostBranch():
-                plans = [step.body] if isinstance(step, HostLoop) else step.inner
-                parts = [
-                    [describe_plan(plan), self.part(part, {})]
-                    for plan, part in zip(plans, function.parts, strict=True)
-                ]
-                return {"parts": parts}
+                return {"parts": [self.part(part, {}) for part in function.parts]}
             case HostStep():
                 node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
                 size = describe_size(node) if step.folded else None

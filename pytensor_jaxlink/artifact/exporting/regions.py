@@ -16,6 +16,7 @@ from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
 
 _MOST_CONSTRAINTS = 24
+_LINEAR = re.compile(r"(?:([0-9]+)\*)?([A-Za-z_][A-Za-z0-9_]*)(?: ([+-]) ([0-9]+))?")
 _COMPARED = re.compile(r"comparison '([^']*)' (<=|<|>=|>) '([^']*)' is inconclusive")
 
 
@@ -95,10 +96,12 @@ def _constraint(error: Exception, there: Sequence[str]) -> str | None:
     if found is None:
         return None
     one, relation, other = found.groups()
-    if not other.lstrip("-").isdigit():
-        return None
-    least = int(other) + (relation in ("<=", ">"))
-    added = f"{one} >= {least}"
+    linear = _LINEAR.fullmatch(one)
+    if linear is None or not other.lstrip("-").isdigit():
+        return None  # more than what is looked at when the code is called
+    factor, name, sign, offset = linear.groups()
+    least = int(other) + (relation in ("<=", ">")) - int(f"{sign or '+'}{offset or 0}")
+    added = f"{name} >= {-(-least // int(factor or 1))}"
     return None if added in there else added
 
 

@@ -97,7 +97,8 @@ def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
         )
     outputs = [
         Output(spec.variable.name, kind_of(spec.variable.type), bool(spec.borrow))
-        for spec in maker.outputs
+        # The outputs of a copied function's maker are followed by its updates.
+        for spec in maker.outputs[: len(function.output_storage) - sum(s.updated for s in inputs)]
     ]
     form = "one" if function.unpack_single else "none" if function.return_none else "list"
     mode: Any = get_mode(maker.mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -14,6 +15,13 @@ from pytensor_jaxlink.errors import ArtifactError
 _CLOSED = ("pytensor.bin", "pytensor.d3viz", "pytensor.ipython", "pytensor.link")
 # Functions of PyTensor that properties of Ops may be: those that choose types.
 _FUNCTIONS = ("pytensor.scalar.basic",)
+
+
+@dataclass(frozen=True)
+class Override:
+    """A function that gives the gradient of an Op, by its name; None for one without a name."""
+
+    name: str | None
 
 
 def name_of(kind: Any, what: str) -> str:
@@ -81,6 +89,21 @@ class Names:
         if not made_from:
             raise ArtifactError(f"{name!r} does not name a function")
         return made_from[0]
+
+    def of_override(self, name: Any) -> Any:
+        """The function that gives a gradient, or its name where that may not be imported.
+
+        Only who takes the gradient calls it, on variables.
+        """
+        if name is None:
+            return Override(None)
+        module, path = self._split(name)
+        if not self._allowed(module) and not module.startswith("pytensor.tensor."):
+            return Override(name)
+        found = self._find(module, path)
+        if not isinstance(found, FunctionType):
+            raise ArtifactError(f"{name!r} does not name a function")
+        return found
 
     @staticmethod
     def _split(name: Any) -> tuple[str, str]:

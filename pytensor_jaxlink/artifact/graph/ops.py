@@ -21,6 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
+from pytensor_jaxlink.artifact.graph.names import Override, name_of
 from pytensor_jaxlink.artifact.graph.properties import (
     build_part,
     constructor_arguments,
@@ -169,14 +170,7 @@ def _op_from_graph(op: Any) -> dict[str, Any]:
         "name": op.name,
         "destroy_map": dict(op.destroy_map),
         "connection_pattern": op._connection_pattern,
-        "overrides": {
-            name: value for name, value in given.items() if isinstance(value, OpFromGraph)
-        },
-        "lost": sorted(
-            name
-            for name, value in given.items()
-            if value is not None and not isinstance(value, OpFromGraph)
-        ),
+        "overrides": {name: _override(value) for name, value in given.items() if value is not None},
         "own": own,
     }
 
@@ -185,10 +179,11 @@ def _op_from_graph(op: Any) -> dict[str, Any]:
 def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
     graph = properties["graph"]
     op: Any = kind.__new__(kind)
-    overrides = {name: properties["overrides"].get(name) for name in _OVERRIDES}
-    for name in properties["lost"]:
-        overrides[name] = _lost(kind, name)
-    overrides = {name: value for name, value in overrides.items() if value is not None}
+    overrides = {
+        name: _overriding(value, kind, name)
+        for name, value in properties["overrides"].items()
+        if name in _OVERRIDES
+    }
     OpFromGraph.__init__(
         op,
         graph.inputs,
@@ -207,12 +202,32 @@ def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
     return op
 
 
-def _lost(kind: type, what: str) -> Any:
+def _override(value: Any) -> Any:
+    """What overrides a gradient: an Op, a function by its name, or that there was one."""
+    if isinstance(value, list):
+        return [each if each is None else _override(each) for each in value]
+    if isinstance(value, OpFromGraph):
+        return value
+    try:
+        return Override(name_of(value, "a gradient"))
+    except ArtifactError:
+        return Override(None)
+
+
+def _overriding(value: Any, kind: type, what: str) -> Any:
+    if isinstance(value, list):
+        return [each if each is None else _overriding(each, kind, what) for each in value]
+    return _lost(kind, what, value.name) if isinstance(value, Override) else value
+
+
+def _lost(kind: type, what: str, name: str | None) -> Any:
     """Stands for a gradient that was a Python function: evaluation never needs it."""
+    module = str(name).partition(":")[0]
     why = (
         f"the {what} of this {kind.__name__} was a Python function, which a saved file does not "
-        "hold. Take the gradient before you save, and save it too."
+        "hold. Take the gradient before you save, and save it too"
     )
+    why += f", or load the file with allow=({module!r},)." if name else "."
 
     def override(inputs: Any, *others: Any) -> Any:
         results = inputs if len(others) == 2 else others[0]

@@ -71,6 +71,10 @@ class GraphReader:
         """The function with a name."""
         return self._names.of_function(name)
 
+    def override(self, name: Any) -> Any:
+        """The function that gives a gradient."""
+        return self._names.of_override(name)
+
     def kind(self, name: Any, kinds: tuple[type, ...] = _CLASSES) -> Any:
         """The class with a name."""
         return self._names.of_class(name, kinds)
@@ -174,6 +178,7 @@ def _tagged(variable: Any, tags: list[Any]) -> Any:
 _TAGS: dict[str, Tag] = {
     "part": lambda reader, place: reader.part(place),
     "function": lambda reader, name: reader.function(name),
+    "override": lambda reader, name: reader.override(name),
     "class": lambda reader, name: reader.kind(name),
     "scan_info": lambda reader, of: ScanInfo(**{k: reader.value(each) for k, each in of.items()}),
 }

@@ -10,6 +10,7 @@ import numpy as np
 import pytensor
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.tensor.blockwise import Blockwise
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
@@ -43,13 +44,9 @@ def check_same(found: InnerGraph, expected: InnerGraph) -> None:
 
 
 def _check_op(found: Apply, expected: Apply) -> None:
-    one, other = found.op, expected.op
-    if type(one) is type(other):
-        if isinstance(other, OpFromGraph) and _same_parts(one, other):
-            # Their own comparison calls the functions that override gradients.
-            return check_same(InnerGraph.of(one), InnerGraph.of(other))
-        if one == other or _same_state(one, other):
-            return None
+    other = expected.op
+    if _same_op(found.op, other):
+        return
     kind = type(other)
     raise ArtifactError(
         f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from "
@@ -58,9 +55,17 @@ def _check_op(found: Apply, expected: Apply) -> None:
     )
 
 
-def _same_parts(one: Any, other: Any) -> bool:
-    names = ("is_inline", "destroy_map", *getattr(type(other), "__props__", ()))
-    return all(getattr(one, name, None) == getattr(other, name, None) for name in names)
+def _same_op(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(other, Blockwise):
+        return one.signature == other.signature and _same_op(one.core_op, other.core_op)
+    if isinstance(other, OpFromGraph):
+        # Their own comparison calls the functions that override gradients.
+        names = ("is_inline", "destroy_map", *getattr(type(other), "__props__", ()))
+        check_same(InnerGraph.of(one), InnerGraph.of(other))
+        return all(getattr(one, name, None) == getattr(other, name, None) for name in names)
+    return one == other or _same_state(one, other)
 
 
 def _same_state(one: Any, other: Any) -> bool:

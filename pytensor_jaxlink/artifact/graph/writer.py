@@ -15,7 +15,7 @@ from pytensor.scan.op import ScanInfo
 from pytensor_jaxlink.artifact import sparse
 from pytensor_jaxlink.artifact.graph import ops
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import name_of
+from pytensor_jaxlink.artifact.graph.names import Override, name_of
 from pytensor_jaxlink.artifact.graph.properties import properties_of
 from pytensor_jaxlink.artifact.values import DataWriter, Table, describe_value
 from pytensor_jaxlink.errors import ArtifactError
@@ -148,6 +148,11 @@ def _graph(value: InnerGraph, writer: GraphWriter) -> Any:
 @describe_value.register(BuiltinFunctionType)
 def _function(value: Any, writer: GraphWriter) -> Any:
     return {"function": name_of(value, "a property")}
+
+
+@describe_value.register
+def _override(value: Override, writer: GraphWriter) -> Any:
+    return {"override": value.name}
 
 
 @describe_value.register(type)

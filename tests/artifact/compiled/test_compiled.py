@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,56 @@ def test_without_pytensor(path: Path) -> None:
     assert second == "[]"
     assert "needs PyTensor, which cannot be imported" in third
     assert rest == []  # 3 // 2 is 1 again: the code is there
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_loops_and_branches_driven_from_the_host(path: Path) -> None:
+    from pytensor_jaxlink.compat import ifelse
+    from tests.helpers import black_box, sort_down
+
+    host = black_box(sort_down)
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    states = pytensor.scan(
+        lambda state: pt.exp(host(pt.sin(state))),
+        outputs_info=[x],
+        n_steps=n,
+        return_updates=False,
+    )
+    chosen = ifelse(x.sum() > 0, host(pt.exp(x)).sum(), pt.cos(x).sum())
+    f = pytensor.function([x, n], [states, chosen], mode="JAXSELECTIVE")
+    given = np.linspace(-1, 1.5, 6)
+    expected = f(given, 3), f(-given, 2)
+    save(f, path, graph=False)
+    assert "needs PyTensor for" in str(inspect(path))
+    g = load(path, allow=("tests",))
+    found = g(given, 3), g(-given, 2)
+    for one, other in zip(chain(*found), chain(*expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14)
+
+
+def test_copies(path: Path) -> None:
+    x, w, v = pt.dvector("x"), pytensor.shared(2.0, name="w"), pytensor.shared(5.0, name="v")
+    f = pytensor.function([x], (x * w).sum(), updates={w: w + 1}, mode="JAXSELECTIVE")
+    for copied in (f.copy(), f.copy(swap={w: v}), f.copy(delete_updates=True)):
+        save(copied, path)
+        for prefer in ("compiled", "graph"):
+            g = load(path, prefer=prefer)
+            before = w.get_value(), v.get_value()
+            expected = [copied(np.ones(2)), copied(np.ones(2))]
+            w.set_value(before[0])
+            v.set_value(before[1])
+            assert [g(np.ones(2)), g(np.ones(2))] == expected
+
+
+def test_conditions_on_open_dimensions(path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], [x[2], x[1:][3], x[:-1].sum()], mode="JAXSELECTIVE")
+    save(f, path, graph=False)
+    g = load(path)
+    for length in (5, 9):
+        for one, other in zip(g(np.arange(length * 1.0)), f(np.arange(length * 1.0)), strict=True):
+            assert one == other
+    with pytest.raises(NotSavedError, match=r"with .*x >= "):
+        g(np.ones(4))
+    with pytest.raises(NotSavedError):
+        g(np.ones(0))

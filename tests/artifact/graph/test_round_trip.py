@@ -18,6 +18,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort
 from pytensor.scalar.basic import ScalarInnerGraphOp, ScalarOp
+from pytensor.tensor.random.type import random_generator_type
 
 from pytensor_jaxlink import load, save
 from pytensor_jaxlink.artifact.graph import GraphReader, GraphWriter, InnerGraph, check_same
@@ -158,3 +159,62 @@ def test_nodes_keep_their_order_and_sharing() -> None:
     again = there_and_back(graph)
     assert again.outputs[0].owner.inputs[0] is again.outputs[1]
     assert len(io_toposort(again.inputs, again.outputs)) == 2
+
+
+def as_constant(generator: np.random.Generator) -> Any:
+    return random_generator_type.make_constant(generator)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ops_that_need_arguments() -> None:
+    x, y, n = pt.dmatrix("x"), pt.dvector("y"), pt.lscalar("n")
+    rng, fixed = random_generator_type("rng"), as_constant(np.random.default_rng(1))
+    square = x @ x.T + pt.eye(x.shape[0])
+    indices = pt.lvector("indices")
+    outputs = [
+        pt.linalg.solve(square, y, assume_a="pos"),
+        pt.linalg.solve_triangular(square, y, lower=True),
+        pt.linalg.cho_solve((pt.linalg.cholesky(square), True), y),
+        *pt.linalg.svd(x),
+        *pt.linalg.slogdet(square),
+        pt.linalg.pinv(x),
+        pt.linalg.kron(x, x),
+        pt.sort(y, kind="stable"),
+        pt.argsort(x, axis=1),
+        pt.argmax(x, axis=0),
+        pt.max_and_argmax(x, axis=1)[0],
+        pt.logsumexp(x, axis=1),
+        pt.special.softmax(x, axis=1),
+        pt.special.log_softmax(x),
+        pt.pad(x, 2, mode="reflect"),
+        pt.einsum("ij,kj->ik", x, x),
+        pt.choose(indices % 2, [y, y * 2]),
+        pt.diag(y),
+        pytensor.gradient.grad_clip(x, -1, 1),
+        pytensor.gradient.grad_scale(x, 2.0),
+        pt.random.choice(y, size=(2,), replace=False, rng=rng),
+        pt.random.permutation(y, rng=rng),
+        pt.random.multivariate_normal(y, square, rng=fixed),
+        pt.split(y, [2, n], n_splits=2)[0],
+        pt.set_subtensor(x[indices, 1:], 3.0),
+        pt.inc_subtensor(x[1:n, ::2], 3.0),
+        pt.betainc(y, y, y),
+        pytensor.grad(pt.gammainc(y, y).sum(), y),  # a loop over scalars
+        pt.vectorize(lambda v: v / v.sum(), signature="(n)->(n)")(x),
+        pytensor.printing.Print("x", attrs=("shape",))(x),
+        pytensor.raise_op.Assert("too small")(x, (x > 0).all()),
+        pt.repeat(x, indices, axis=0),
+        pt.specify_shape(x, (3, None)),
+        pt.linalg.solve_discrete_are(square, square, square, square),
+        pt.linalg.solve_sylvester(square, square, square),
+    ]
+    graph = InnerGraph.between([x, y, n, indices, rng], outputs)
+    check_same(there_and_back(graph), graph)
+
+
+def test_fused_graphs() -> None:
+    """What `Function.copy` holds may be fused: a Composite, batched or not."""
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.exp(x) * 2 + pt.sin(x) ** 2, mode="FAST_RUN")
+    graph = InnerGraph.between(f.maker.fgraph.inputs, f.maker.fgraph.outputs)
+    check_same(there_and_back(graph), graph)
