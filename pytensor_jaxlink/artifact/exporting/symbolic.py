@@ -25,6 +25,7 @@ from pytensor.tensor.basic import (
     TensorFromScalar,
 )
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Argmax
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
@@ -91,6 +92,8 @@ class _Evaluation:
             self._shape(instruction, node)
         elif instruction.folded:
             self._fold(instruction, node, any(opened))
+        elif isinstance(node.op, Argmax):
+            self._set_traced(instruction, _argmax(node.op, *self._inputs(instruction)))
         elif any(
             o and as_value for o, (_, as_value) in zip(opened, instruction.reads, strict=True)
         ):
@@ -275,6 +278,15 @@ def _with_open_sizes(node: Apply, inputs: Sequence[Any]) -> Any:
             place = jnp.asarray(inputs[0]).at[_index(op, inputs[2:])]
             return (place.set if op.set_instead_of_inc else place.add)(inputs[1])
     raise NotSymbolicError(f"{op} takes a size that is open")
+
+
+def _argmax(op: Any, array: Any) -> Any:
+    """As PyTensor's rule has it, whose product of lengths must be a number."""
+    axes = tuple(range(array.ndim)) if op.axis is None else tuple(op.axis)
+    kept = tuple(axis for axis in range(array.ndim) if axis not in axes)
+    moved = jnp.transpose(array, (*kept, *axes))
+    flat = jnp.reshape(moved, (*(array.shape[axis] for axis in kept), -1))
+    return jnp.argmax(flat, axis=-1).astype("int64")
 
 
 def _index(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
