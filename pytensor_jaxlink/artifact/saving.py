@@ -14,6 +14,7 @@ import jax
 from pytensor.configdefaults import config
 
 from pytensor_jaxlink.artifact.container import Member, write_container
+from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
 from pytensor_jaxlink.artifact.exporting.regions import Target
@@ -27,7 +28,6 @@ from pytensor_jaxlink.artifact.graph.functions import (
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
-from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.function import JAXFunction
 

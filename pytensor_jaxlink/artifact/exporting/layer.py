@@ -14,6 +14,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor_jaxlink.artifact.compiled.dimensions import shown
 from pytensor_jaxlink.artifact.compiled.plans import describe_plan
 from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation
+from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
 from pytensor_jaxlink.artifact.exporting.host import describe_op, describe_size
 from pytensor_jaxlink.artifact.exporting.regions import (
@@ -24,8 +25,7 @@ from pytensor_jaxlink.artifact.exporting.regions import (
 from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
-from pytensor_jaxlink.artifact.values import DataWriter
-from pytensor_jaxlink.errors import JAXLinkWarning
+from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
 
@@ -180,17 +180,24 @@ class _FunctionWriter:
         seen: Sequence[Any],
     ) -> tuple[list[Specialisation], str]:
         """The code for one combination of static values, and why there is not more."""
+        kinds = {str(arguments): arguments for values, arguments in seen if values == static}
+        code: list[Specialisation] = []
         reason = "dims=None"
         if self._wanted.dims is not None:
             try:
-                return [self._open(region, program, static, shapes)], ""
+                code.append(self._open(region, program, static, shapes))
             except NotSymbolicError as error:
                 reason = str(error)
-        kinds = {str(arguments): arguments for values, arguments in seen if values == static}
-        return [
-            export_for_shapes(program, static, arguments, self._wanted.target)
-            for arguments in kinds.values()
-        ], f"its dimensions cannot be open: {reason}"
+        for arguments in kinds.values():
+            # What open dimensions do not cover: those that are empty, or too short for the code.
+            if all(each.why_not(static, arguments) for each in code):
+                try:
+                    code.append(export_for_shapes(program, static, arguments, self._wanted.target))
+                except ArtifactError:
+                    raise
+                except Exception as error:  # the call failed too, and raised what the user saw
+                    reason = str(error)
+        return code, f"its dimensions cannot be open: {reason}"
 
     def _open(
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes

@@ -13,10 +13,11 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.blockwise import Blockwise
 from scipy.sparse import issparse
 
+from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
 from pytensor_jaxlink.artifact.graph.names import EveryName
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
-from pytensor_jaxlink.artifact.values import DataReader, DataWriter
+from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
 
 

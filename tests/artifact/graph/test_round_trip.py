@@ -21,9 +21,10 @@ from pytensor.scalar.basic import ScalarInnerGraphOp, ScalarOp
 from pytensor.tensor.random.type import random_generator_type
 
 from pytensor_jaxlink import load, save
+from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.graph import GraphReader, GraphWriter, InnerGraph, check_same
 from pytensor_jaxlink.artifact.graph.names import EveryName
-from pytensor_jaxlink.artifact.values import DataReader, DataWriter
+from pytensor_jaxlink.artifact.values import DataReader
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.differential.grammar import random_graph
 from tests.helpers import as_list
