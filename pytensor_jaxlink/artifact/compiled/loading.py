@@ -95,7 +95,7 @@ class CompiledReader:
 
     def _part(self, plan: Plan, document: Any) -> _Part:
         functions = tuple(
-            self._step(plan, step, described)
+            self._step(step, described)
             for step, described in zip(plan.steps, document["functions"], strict=True)
         )
         constants = {number: self._data.value(each) for number, each in document["constants"]}
@@ -103,12 +103,11 @@ class CompiledReader:
             raise ValueError("the constants of a plan are not those that it names")
         return _Part(functions, constants)
 
-    def _step(self, plan: Plan, step: Any, described: Any) -> Any:
+    def _step(self, step: Any, described: Any) -> Any:
         match step:
             case Region():
-                names = [plan.names[number] for number in (*step.static, *step.arguments)]
                 return SavedRegion(
-                    names,
+                    list(map(str, described["names"])),
                     [self._specialisation(each) for each in described["code"]],
                     str(described["reason"]),
                 )

@@ -48,10 +48,13 @@ class Specialisation:
     blob: bytearray
     _exported: Any = field(default=None, repr=False)
 
-    def why_not(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:
-        """Why it does not fit a call, or None."""
+    def why_not(
+        self, static: Sequence[Any], arguments: Sequence[Any], names: Sequence[str] = ()
+    ) -> str | None:
+        """What it is for, where that does not fit a call; else None."""
         if tuple(static) != self.static:
-            return f"the value {_listed(self.static)}"
+            values = zip(names, self.static, strict=False)
+            return ", ".join(f"{name} = {value}" for name, value in values) or "other values"
         forms = tuple(map(form_of, arguments))
         if forms != self.arguments:
             return f"the sparse shapes {_listed(self.arguments)}"
@@ -91,7 +94,7 @@ class SavedRegion:
         """
         reasons = []
         for specialisation in self._specialisations:
-            reason = specialisation.why_not(static, arguments)
+            reason = specialisation.why_not(static, arguments, self._names)
             if reason is None:
                 return specialisation(arguments)
             reasons.append(reason)

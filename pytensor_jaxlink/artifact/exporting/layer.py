@@ -135,7 +135,7 @@ class _FunctionWriter:
     def _step(self, lowered: Lowered, step: Any, function: Any, shapes: Shapes) -> Any:
         match step:
             case Region():
-                return self._region(step, function, shapes, lowered.plan.names)
+                return self._region(step, function, shapes)
             case HostLoop() | HostBranch():
                 return {"parts": [self.part(part, {}) for part in function.parts]}
             case HostStep():
@@ -149,9 +149,7 @@ class _FunctionWriter:
 
     # -- regions -------------------------------------------------------------------------------
 
-    def _region(
-        self, region: Region, program: Program, shapes: Shapes, names: Sequence[str]
-    ) -> Any:
+    def _region(self, region: Region, program: Program, shapes: Shapes) -> Any:
         code: list[Specialisation] = []
         reasons: list[str] = []
         seen = self._compiled.stats.signatures[region.index]
@@ -159,11 +157,16 @@ class _FunctionWriter:
             found, reason = self._code(region, program, static, shapes, seen)
             code += found
             reasons += [reason] if reason else []
+        names = [program.view.expression_of(number) for number in region.reads]
         reason = "; ".join(dict.fromkeys(reasons)) or "it was never called"
         if not code:
             self.without_code.append(f"region {region.index} ({reason})")
         self.regions.append(_summary(region, names, code, reason))
-        return {"code": [self._describe(each) for each in code], "reason": reason}
+        return {
+            "names": names,
+            "code": [self._describe(each) for each in code],
+            "reason": reason,
+        }
 
     def _statics(self, region: Region, seen: Sequence[Any]) -> list[tuple[Any, ...]]:
         if not region.static:
@@ -265,8 +268,8 @@ def _summary(
     for each in code:
         text = ", ".join(shown(shape) for shape, _ in each.leaves) or "no arrays"
         if each.static:
-            values = zip(region.static, each.static, strict=True)
-            text = f"{', '.join(f'{names[n]} = {v}' for n, v in values)}: {text}"
+            values = zip(names, each.static, strict=False)
+            text = f"{', '.join(f'{name} = {value}' for name, value in values)}: {text}"
         if each.constraints:
             text += f" where {', '.join(each.constraints)}"
         lines.append(text)
