@@ -84,8 +84,10 @@ class SavedRegion:
     ) -> None:
         self._names, self._specialisations, self._reason = names, specialisations, reason
 
-    def __call__(self, static: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
-        """Run the code that fits.
+    def __call__(
+        self, static: Sequence[Any], *arguments: Any, fences: bool = False
+    ) -> tuple[Any, Any]:
+        """Run the code that fits.  It has the fences that it was exported with.
 
         Raises
         ------
