@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint peer-suite clean
+.PHONY: demo test lint bench peer-suite clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
@@ -17,6 +17,10 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+# Ratios to hand-written JAX, taken in turns in one process; about 7 minutes.  Options: BENCH=--help.
+bench: $(VENV)/.bench
+	@$(BIN)/python -m tests.benchmarks $(BENCH)
 
 # PyTensor's own tests, from a checkout of the version that is installed; about 40 minutes a mode.
 peer-suite: $(VENV)/.test

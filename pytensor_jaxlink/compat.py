@@ -9,24 +9,34 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import pytensor
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import GraphRewriter
 
+EMPTY_SOFTMAX_RAISES = not pytensor.__version__.startswith("3.0.")
+"""In PyTensor 3.0 the softmax of an empty array is empty; from 3.1 it has no largest entry."""
+
 
 def prepared_inner_graph(
-    fgraph: AbstractFunctionGraph, rewriter: GraphRewriter
+    fgraph: AbstractFunctionGraph, rewriter: GraphRewriter, *, again: bool
 ) -> AbstractFunctionGraph:
     """The inner graph of an Op, rewritten for JAX.
 
     From PyTensor 3.1 inner graphs are frozen, and the rewriting of the outer graph rewrites them.
     Before, they were mutable and each backend rewrote its own copy when it linked.
+
+    Parameters
+    ----------
+    again
+        Whether to rewrite what has been rewritten: of the gradients that PyTensor wraps up
+        (`OpFromGraph`) one pass leaves much that another one simplifies.
     """
-    if not isinstance(fgraph, FunctionGraph):
+    if not isinstance(fgraph, FunctionGraph) and not again:
         return fgraph
-    copy = fgraph.clone()
+    copy = mutable(fgraph)
     rewriter.rewrite(copy)
     return copy
 

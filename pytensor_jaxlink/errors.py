@@ -24,6 +24,10 @@ class RecompileLimitError(JAXLinkError, RuntimeError):
     """A region would have to be compiled more often than the options allow."""
 
 
+class DoesNotFitError(Exception):
+    """Stops JAX while it traces arguments that go another way; nobody outside ever sees it."""
+
+
 class ArtifactError(JAXLinkError, ValueError):
     """A saved function cannot be written or read; the message names the file and what is wrong."""
 

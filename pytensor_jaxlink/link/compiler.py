@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
@@ -45,7 +46,11 @@ from pytensor_jaxlink.rewriting import (
     INCOMPATIBLE_REWRITES,
     REQUIRED_REWRITES,
     default_query,
+    enabled_of,
+    notes_of,
+    offsets,
     prepare,
+    rewrite_inner,
 )
 from pytensor_jaxlink.runtime import Executor, Policy, Stats
 
@@ -73,10 +78,10 @@ class CompiledGraph:
         self._questions = Questions(
             self._rules.obstacle, self._inner_graphs, self._rules.learned_sizes
         )
-        self._rewritten: dict[int, Any] = {}
+        self._rewritten: dict[Any, Any] = {}
         self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
         self._lessons: list[str] = []
-        self._rewrites: tuple[str, ...] = getattr(fgraph, "jaxlink_notes", ())
+        self._rewrites = notes_of(fgraph)
         self._python: Any = None
         self._python_lock = Lock()
         self._build()
@@ -131,21 +136,28 @@ class CompiledGraph:
         """The inner graphs of a node, rewritten and prepared as the outer graph is."""
         if node not in self._prepared:
             self._prepared[node] = tuple(
-                replace(graph, fgraph=prepare(self._rewrite(node, graph.fgraph), self._describe))
+                replace(graph, fgraph=prepare(self._rewrite(node, graph), self._describe))
                 for graph in self._rules.inner_graphs(node)
             )
         return self._prepared[node]
 
-    def _rewrite(self, node: Apply, fgraph: AbstractFunctionGraph) -> AbstractFunctionGraph:
+    def _rewrite(self, node: Apply, graph: InnerGraph) -> AbstractFunctionGraph:
         """The rewritten form of an inner graph, the same object whenever it is asked for."""
+        fgraph = graph.fgraph
         if isinstance(node.op, Branch):
             return fgraph  # cut out of a rewritten graph
-        _, rewritten = self._rewritten.get(id(fgraph), (None, None))
+        related = offsets(node)
+        _, rewritten = self._rewritten.get((id(fgraph), related), (None, None))
         if rewritten is None:
             query = default_query().including(*REQUIRED_REWRITES)
             rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))
-            rewritten = prepared_inner_graph(fgraph, rewriter)
-            self._rewritten[id(fgraph)] = fgraph, rewritten  # the graph lives as long as its id
+            wrapped = isinstance(node.op, OpFromGraph)
+            rewritten = prepared_inner_graph(fgraph, rewriter, again=wrapped)
+            changing = [k for k, outer in enumerate(graph.outer_position) if outer is None]
+            rewritten, notes = rewrite_inner(rewritten, changing, enabled_of(self.source), related)
+            self._rewrites += notes
+            # The graph lives as long as its id.
+            self._rewritten[id(fgraph), related] = fgraph, rewritten
         return rewritten
 
     def _refuse(self) -> None:

@@ -15,6 +15,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import Container
 from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.errors import DoesNotFitError
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
@@ -57,19 +58,101 @@ class JAXFunction(Function):
             container.required and spec.update is None
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
-        self._shared_cells = [
-            container.storage for container in self.input_storage[len(explicit) :]
-        ]
+        self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
         self._fitters = [_fitter(container) for container in self.input_storage[: len(explicit)]]
+        self._names: list[Any] = [spec.name for spec in explicit]
+        self._executor: Any = None  # that `_direct` belongs to
+        self._direct: Any = None
+        self._misfits = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function; see `pytensor.compile.executor.Function.__call__`.
 
-        Positional arguments that fit their type as they are, NumPy or JAX arrays, go to the device
-        without passing PyTensor's filter and its storage; a `jax.Array` never visits the host.  A
-        function without updates may so be called from many threads.  All other calls, and all
-        errors, take PyTensor's way.
+        A function that is one region goes to the function that `jax.jit` made of it: JAX tells
+        arguments of other types apart, and those of types that do not fit are found while it
+        traces.  Whatever else there is to be done (another type, a condition that is false, an
+        error) is done by going the general way from the start.
+
+        Otherwise positional arguments that fit their type as they are go to the regions without
+        passing PyTensor's filter and its storage.  A `jax.Array` never visits the host.  A function
+        without updates may be called from many threads.
         """
+        direct = self._direct
+        if direct is None or kwargs:
+            return self._first_or_named(args, kwargs)
+        moved = 0
+        for value in args:
+            if type(value) is _NUMPY_ARRAY:
+                moved += value.nbytes
+                if not value.flags.aligned:
+                    return self._general(args, {})
+        if moved:
+            self._stats.bytes_to_device += moved
+            if len(args) > 1 and (moved > _SMALL or args[0] is args[1]):
+                args = self._moved_once(args)
+        try:
+            outputs = direct(*args)
+        except Exception as error:
+            return self._general(args, {}, error)
+        self._stats.direct += 1
+        if type(outputs) is self._jax_array:
+            return outputs
+        return self._finished(outputs, args)
+
+    def _first_or_named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call before the function is known to have a direct way, or with names."""
+        if self._find_direct() is None:
+            return self._general(args, kwargs)
+        names = self._names[len(args) :]
+        if len(names) != len(kwargs) or not kwargs.keys() >= set(names):
+            return self._general(args, kwargs)
+        return self(*args, *[kwargs[name] for name in names])
+
+    def _moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments; an array that is given several times goes to the device once."""
+        once = self.vm.moved_once(args)
+        if once is not args:
+            self._stats.bytes_to_device -= sum(
+                value.nbytes
+                for k, value in enumerate(args)
+                if type(value) is _NUMPY_ARRAY and any(value is other for other in args[:k])
+            )
+        return once
+
+    def _finished(self, outputs: Any, args: tuple[Any, ...]) -> Any:
+        """What the caller gets of what the direct way gives, after conditions and updates."""
+        if type(outputs) is tuple:
+            outputs, holds = outputs
+            if not np.asarray(holds):  # faster than asking JAX for a truth value
+                self._stats.direct -= 1
+                return self._general(args, {})
+        return self._updated(outputs) if self._has_updates else outputs
+
+    def _general(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception | None = None
+    ) -> Any:
+        """The call by the general way."""
+        self._misfits += isinstance(error, DoesNotFitError)
+        if self._misfits > _MISFITS:
+            self._direct = None  # the general way is faster than failing
+        try:
+            return self._checked(*args, **kwargs)
+        finally:
+            if self.vm.compiled.executor is not self._executor:
+                self._direct = None  # it was learned from a failure
+
+    def _find_direct(self) -> Any:
+        """The function, as it is compiled now, as one that JAX can call, or None."""
+        executor = self.vm.compiled.executor
+        if executor is not self._executor:
+            self._executor, self._stats = executor, self._compiled.stats
+            self._jax_array = self.vm.jax_array
+            self._direct = None
+            if self._has_short_way and not self.profile:
+                self._direct = self.vm.direct(self._pack, self._cells)
+        return self._direct
+
+    def _checked(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or self.profile or not self._has_short_way or len(args) != len(self._fitters):
             return super().__call__(*args, **kwargs)
         values: list[Any] = list(args)
@@ -78,8 +161,19 @@ class JAXFunction(Function):
                 values[position] = fit(args[position])
                 if values[position] is None:
                     return super().__call__(*args)
-        values += [cell[0] for cell in self._shared_cells]
+        values += [cell[0] for cell in self._cells]
         outputs = self.vm.run(values)
+        return self._updated(outputs) if self._has_updates else self._pack(outputs)
+
+    def _pack(self, outputs: list[Any]) -> Any:
+        """What the caller gets; updates have to be stored first, and stay in the list."""
+        if self._has_updates:
+            return outputs
+        if self.unpack_single:
+            return outputs[0]
+        return None if self.return_none else outputs
+
+    def _updated(self, outputs: list[Any]) -> Any:
         updates: Any = self._update_input_storage
         for position, container in updates:
             container.storage[0] = outputs[position]
@@ -144,6 +238,15 @@ class JAXFunction(Function):
             _memoize(container, memo)
         rebuild, parts = self.__reduce__()
         return rebuild(*deepcopy(parts, memo))
+
+
+_NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
+
+_SMALL = 4096
+"""Bytes; moving less twice is faster than looking for arrays that are given twice."""
+
+_MISFITS = 4
+"""How often arguments of other types are tried, before they are looked at before each call."""
 
 
 def _fitter(container: Container) -> Callable[[Any], Any]:

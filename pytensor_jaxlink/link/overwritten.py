@@ -12,6 +12,8 @@ from typing import Any
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
+from pytensor_jaxlink.rewriting import enabled_of, notes_of
+
 
 def with_overwritten(fgraph: FunctionGraph) -> tuple[FunctionGraph, tuple[int, ...]]:
     """The graph with what overwrites inputs as further outputs, and the positions of these inputs.
@@ -23,7 +25,7 @@ def with_overwritten(fgraph: FunctionGraph) -> tuple[FunctionGraph, tuple[int, .
         return fgraph, ()
     copy, copies = fgraph.clone_get_equiv()
     added: list[Any] = [copies[variable] for variable in final.values()]
-    copy.jaxlink_notes = getattr(fgraph, "jaxlink_notes", ())
+    copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)
     for variable in added:
         copy.add_output(variable)
     return copy, tuple(final)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -14,6 +15,7 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.link.compiler import CompiledGraph
+from pytensor_jaxlink.runtime import Executor
 
 # The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
 JAX_ARRAY: type = type(jnp.zeros(()))
@@ -27,6 +29,7 @@ class VirtualMachine:
     """
 
     need_update_inputs = True
+    jax_array = JAX_ARRAY
 
     overwritten: tuple[int, ...]
     """The inputs into which operations in place write."""
@@ -60,6 +63,39 @@ class VirtualMachine:
         ]
         self._as_numpy = compiled.options.outputs == "numpy"
 
+    def direct(self, pack: Callable[[list[Any]], Any], cells: list[list[Any]]) -> Any:
+        """The function as one that JAX compiles, or None where it needs more than that.
+
+        It takes the values of the inputs without ``cells``, which hold those of the last ones.  See
+        `pytensor_jaxlink.runtime.Executor.direct`.
+        """
+        executor = self.compiled.executor
+        plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
+        if not plain or any(self._scalars) or not isinstance(executor, Executor):
+            return None
+        types = [variable.type for variable in self.compiled.source.inputs]
+        found = executor.direct(lambda values: all(map(_fits, values, types)), pack)
+        if found is None:
+            return None
+        function, constants = found
+        if not cells and not constants:
+            return function
+
+        def with_others(*args: Any) -> Any:
+            return function(*args, *[cell[0] for cell in cells], *constants)
+
+        return with_others
+
+    def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments; an array that is given several times goes to the device once."""
+        moved: dict[int, Any] = {}
+        if len({*map(id, args)}) == len(args):
+            return args
+        for value in args:
+            if type(value) is np.ndarray and id(value) not in moved:
+                moved[id(value)] = jax.device_put(value)
+        return tuple(moved.get(id(value), value) for value in args)
+
     def __call__(self) -> list[Any]:
         """Run the function on what its input cells hold.  Returns outputs and updates."""
         outputs = self.run([cell[0] for cell in self._input_cells])
@@ -90,6 +126,17 @@ class VirtualMachine:
             if isinstance(given, np.ndarray) and given.flags.writeable:
                 np.copyto(given, np.asarray(value))
         return outputs[:count]
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value that JAX traces is one of a type, in the types that JAX now has."""
+    return (
+        isinstance(kind, DenseTensorType)
+        and jax.config.jax_enable_x64
+        and getattr(value, "dtype", None) == kind.dtype
+        and value.ndim == kind.ndim
+        and all(one in (None, length) for one, length in zip(kind.shape, value.shape, strict=True))
+    )
 
 
 def _to_numpy(value: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import jax.numpy as jnp
@@ -51,4 +52,4 @@ def conjunction(conditions: list[Any]) -> tuple[Any, ...]:
     """The conditions as no value, where there are none, or one."""
     if not conditions:
         return ()
-    return (jnp.all(jnp.stack([jnp.asarray(condition) for condition in conditions])),)
+    return (reduce(jnp.logical_and, conditions),)

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scalar.basic import Cast, Switch
@@ -21,6 +20,7 @@ from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Argmax, Max, NonZeroDimsCAReduce
 from pytensor.tensor.special import LogSoftmax, Softmax
 
+from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.values import as_dtype, as_jax, check_broadcast
@@ -83,8 +83,8 @@ def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
     def reduce(array: Any) -> Any:
         reduced = range(np.ndim(array)) if axes is None else axes
         empty = any(np.shape(array)[axis] == 0 for axis in reduced)
-        if empty and isinstance(op, OpFromGraph):
-            return array  # a softmax of PyTensor 3.0, whose own graph does not raise
+        if empty and isinstance(op, Softmax | LogSoftmax) and not EMPTY_SOFTMAX_RAISES:
+            return array
         if empty and not getattr(op, "initial", None):
             raise ValueError(f"{op} of an array of shape {np.shape(array)}, which has no entries")
         return function(array)

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.tensor import subtensor
 from pytensor.tensor.subtensor import (
@@ -26,6 +26,7 @@ from pytensor.tensor.subtensor import (
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
+from pytensor_jaxlink.ops import Window, WindowUpdate
 
 
 def _is_mask(index: Any) -> bool:
@@ -36,14 +37,17 @@ def _check_range(index: Any, length: int) -> None:
     """Require that every entry of an integer index lies in ``[-length, length)``."""
     if np.size(index) == 0:
         return
-    if isinstance(index, np.ndarray | np.generic):
+    if isinstance(index, np.ndarray | np.generic | int):
         known: Any = index
         if np.any(known < -length) or np.any(known >= length):
             raise IndexError(f"an index is out of bounds for an axis with size {length}")
-        return
-    if not jnp.issubdtype(index.dtype, jnp.unsignedinteger):
-        require(index >= -length)
-    require(index < length)
+    elif jnp.issubdtype(index.dtype, jnp.unsignedinteger):
+        require(index < length)
+    else:
+        # One comparison: what is too small becomes large without its sign.
+        word = np.dtype(canonical_dtype("int64"))
+        shifted = jax.lax.bitcast_convert_type(index.astype(word) + length, f"u{word}")
+        require(shifted < 2 * length)
 
 
 def _indexed_axes(shape: tuple[int, ...], entries: Any, values: Any) -> Iterator[tuple[Any, int]]:
@@ -61,16 +65,24 @@ def _indexed_axes(shape: tuple[int, ...], entries: Any, values: Any) -> Iterator
         axis += 1
 
 
-def _with_integer_bounds(entries: Any, values: tuple[Any, ...]) -> list[Any]:
-    """The index values with slice bounds as Python integers, which is what JAX slices by."""
-    bounds = {
-        part
-        for entry in entries
-        if isinstance(entry, slice)
-        for part in (entry.start, entry.stop, entry.step)
-        if part is not None
-    }
-    return [int(value) if position in bounds else value for position, value in enumerate(values)]
+def _as_integers(values: Sequence[Any]) -> list[Any]:
+    """The index values with those that are known as Python integers, which JAX slices by."""
+    return [
+        int(value)
+        if isinstance(value, np.ndarray | np.generic)
+        and np.ndim(value) == 0
+        and np.issubdtype(value.dtype, np.integer)
+        else value
+        for value in values
+    ]
+
+
+def _checked_indices(node: Apply, first: int, indices: Sequence[Any]) -> list[Any]:
+    """The indices for looking at their range: literals that are passed as arrays are known."""
+    return [
+        variable.data if isinstance(variable, Constant) else index
+        for variable, index in zip(node.inputs[first:], indices, strict=True)
+    ]
 
 
 def _last_write_wins(node: Apply) -> JaxFunction:
@@ -94,9 +106,10 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
         array = as_jax(array)
         if context.checks:
-            for position, length in _indexed_axes(np.shape(array), entries, indices):
+            checked = _checked_indices(node, first_index, indices)
+            for position, length in _indexed_axes(np.shape(array), entries, checked):
                 _check_range(position, length)
-        return function(array, *data, *_with_integer_bounds(entries, indices))
+        return function(array, *data, *_as_integers(indices))
 
     return index
 
@@ -123,8 +136,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     fallback = _indexing_rule(node, context, first_index=2)
 
     def increment(array: Any, values: Any, *indices: Any) -> Any:
-        bounds = _with_integer_bounds(op.idx_list, indices)
-        index = indices_from_subtensor(bounds, op.idx_list)
+        index = indices_from_subtensor(_as_integers(indices), op.idx_list)
         block = _Block.of(np.shape(array), index)
         if block is None:
             return fallback(array, values, *indices)
@@ -134,6 +146,39 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return increment
+
+
+@jax_rule.register(Window)
+def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
+    def take(array: Any, start: Any, stop: Any, length: Any) -> Any:
+        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
+        return jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
+
+    return take
+
+
+@jax_rule.register(WindowUpdate)
+def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFunction:
+    def update(array: Any, value: Any, start: Any, stop: Any, length: Any) -> Any:
+        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
+        shape = list(np.shape(array))
+        shape[op.axis] = int(length)
+        new = jnp.broadcast_to(jnp.asarray(value).astype(array.dtype), shape)
+        if not op.set_instead_of_inc:
+            new = new + jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
+        return jax.lax.dynamic_update_slice_in_dim(as_jax(array), new, begin, op.axis)
+
+    return update
+
+
+def _begin(op: Window, whole: int, start: Any, length: int) -> Any:
+    """Where a window begins.  That it lies in the array is no check that could be dropped."""
+    start = jnp.asarray(start)
+    if not op.exact:
+        from_front = (start >= 0) & (start + length <= whole)
+        from_end = (start + length < 0) & (start + whole >= 0)
+        require(from_front | from_end if length <= whole else np.array(False))
+    return jnp.where(start < 0, start + whole, start)
 
 
 @dataclass(frozen=True)
@@ -169,17 +214,32 @@ class _Block:
         """The array with ``values`` set into the block, or added to it."""
         if 0 in self.lengths:
             return array
+        block = jnp.broadcast_to(jnp.asarray(values, dtype=array.dtype), self.selected_shape)
+        block = block.reshape(self.lengths)
+        if self.reversed_axes:
+            block = jnp.flip(block, self.reversed_axes)
+        if all(isinstance(start, int) for start in self.starts):
+            return self._update_in_place(array, block, add=add)
         dtype = canonical_dtype("int64")
         starts = [jnp.asarray(start, dtype=dtype) for start in self.starts]
-        block = jnp.broadcast_to(jnp.asarray(values, dtype=array.dtype), self.selected_shape)
-        block = jnp.flip(block.reshape(self.lengths), self.reversed_axes)
         if add:
             block = jax.lax.dynamic_slice(array, starts, self.lengths) + block
         return jax.lax.dynamic_update_slice(array, block, starts)
 
+    def _update_in_place(self, array: Any, block: Any, *, add: bool) -> Any:
+        """The same at a place that is known."""
+        if add:
+            ends = [start + length for start, length in zip(self.starts, self.lengths, strict=True)]
+            block = jax.lax.slice(array, self.starts, ends) + block
+        if self.lengths == np.shape(array):
+            return block
+        return jax.lax.dynamic_update_slice(array, block, self.starts)
+
 
 def _from_start(index: Any, length: int) -> Any:
     """A position counted from the start, where negative ones count from the end."""
+    if isinstance(index, int):
+        return index + length if index < 0 else index
     return jnp.where(jnp.asarray(index) < 0, jnp.asarray(index) + length, index)
 
 

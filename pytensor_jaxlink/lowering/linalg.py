@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
@@ -22,6 +23,8 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
+from pytensor_jaxlink.lowering.values import as_dtype
+from pytensor_jaxlink.ops import Contraction
 
 
 @jax_rule.register(Cholesky)
@@ -33,12 +36,31 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.known)
     match op:
         case Cholesky():
-            return lambda *values: _whole_or_nan(function(*values), 2)
+            return lambda *values: _factor_or_nan(function(*values))
         case SolveBase():
             return lambda *values: _whole_or_nan(function(*values), op.b_ndim)
         case MatrixInverse() if context.checks:
             return lambda *values: _require_finite(function(*values), values)
     return function
+
+
+@jax_rule.register(Contraction)
+def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
+    dimensions = (((op.left,), (op.right,)), ((), ()))
+    dtype = node.outputs[0].type.dtype
+
+    def contract(*matrices: Any) -> Any:
+        left, right = (as_dtype(matrix, dtype) for matrix in matrices)
+        return jax.lax.dot_general(left, right, dimensions)
+
+    return contract
+
+
+def _factor_or_nan(factor: Any) -> Any:
+    """A Cholesky factor, or NaN; what is not finite in it shows on its diagonal."""
+    diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
+    finite = jnp.isfinite(diagonal).all(axis=-1)[..., None, None]
+    return jnp.where(finite, factor, jnp.nan)
 
 
 def _whole_or_nan(result: Any, core_ndim: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -90,31 +91,72 @@ class _Loop:
             raise ValueError(f"Scan was asked to run for negative number of step {steps}")
         if any(sequence.shape[0] < steps for sequence in self.sequences):
             raise ValueError("a sequence of the scan is shorter than its number of steps")
+        if steps == 0 and not self.kept:
+            return self._of_no_steps()
         stacked = [
             length > window
             for length, window in zip(self.lengths, self.layout.windows, strict=True)
         ]
+        strips = [
+            _Strip.of(buffer, places, steps)
+            for buffer, places in zip(self.scattered, self.layout.scattered_places, strict=True)
+        ]
 
         def body(state: Any, entries: Any) -> Any:
-            state, states, emitted, _, conditions = self._step(state, entries)
+            registers, windows, carried = state
+            sequences, arriving = entries
+            seen = [[*known, new] for known, new in zip(registers, arriving, strict=True)]
+            read = [
+                [strip.at(values, place) for place in places]
+                for strip, values, places in zip(
+                    strips, seen, self.layout.scattered_reads, strict=True
+                )
+            ]
+            parts, states, conditions = self._evaluate(sequences, read, windows, carried)
+            for strip, values, places, new in zip(
+                strips, seen, self.layout.scattered_writes, parts.scattered, strict=True
+            ):
+                for place, value in zip(places, new, strict=True):
+                    strip.put(values, place, value)
             traces = [entry for entry, keep in zip(states, stacked, strict=True) if keep]
-            return state, (traces, emitted, conditions)
+            leaving = [values[0] for values in seen]
+            moved = [_moved(window, entry) for window, entry in zip(windows, states, strict=True)]
+            after = ([tuple(values[1:]) for values in seen], moved, parts.carried)
+            return after, (leaving, traces, list(map(jnp.asarray, parts.emitted)), conditions)
 
-        start = (self.zero, self.scattered, self.initial, self.carried)
+        start = (
+            [strip.registers for strip in strips],
+            [_split(window) for window in self.initial],
+            self.carried,
+        )
         sequences = [sequence[:steps] for sequence in self.sequences]
-        final, (traces, emitted, conditions) = jax.lax.scan(body, start, sequences, length=steps)
+        arriving = [strip.arriving for strip in strips]
+        final, trace = jax.lax.scan(body, start, (sequences, arriving), length=steps)
+        leaving, traces, emitted, conditions = trace
         for condition in conditions:
             require(condition)
-        _, scattered, windows, carried = final
+        registers, windows, carried = final
+        scattered = [
+            strip.whole(left, kept)
+            for strip, left, kept in zip(strips, leaving, registers, strict=True)
+        ]
         remaining = iter(traces)
         states = [
-            _last(jnp.concatenate([initial, next(remaining)]) if keep else window, length)
+            _last(jnp.concatenate([initial, next(remaining)]) if keep else _joined(window), length)
             for initial, window, length, keep in zip(
                 self.initial, windows, self.lengths, stacked, strict=True
             )
         ]
         free = [_last(trace, kept) for trace, kept in zip(emitted, self.kept, strict=True)]
         return [*scattered, *states, *free, *carried]
+
+    def _of_no_steps(self) -> list[Any]:
+        """What a loop gives that makes no step, and whose outputs all have a type without one."""
+        states = [
+            _last(initial, length)
+            for initial, length in zip(self.initial, self.lengths, strict=True)
+        ]
+        return [*self.scattered, *states, *self.carried]
 
     # -- as many steps as it takes --------------------------------------------------------------
 
@@ -163,7 +205,7 @@ class _Loop:
                 holds = holds & condition
             return state, rings, free, jnp.asarray(stop) != 0, holds
 
-        start = (self.zero, self.scattered, self.initial, self.carried)
+        start = (self.zero, self.scattered, list(map(_split, self.initial)), self.carried)
         false, true = jnp.asarray(False), jnp.asarray(True)
         state, rings, free, _, holds = jax.lax.while_loop(
             goes_on, body, (start, rings, free, false, true)
@@ -173,9 +215,9 @@ class _Loop:
         states, lengths = [], []
         for ring, window, length in zip(rings, windows, self.lengths, strict=True):
             if ring is None:
-                states.append(_last(window, length))
+                states.append(_last(_joined(window), length))
             else:
-                filled = made + window.shape[0]
+                filled = made + len(window)
                 states.append(_unrolled(ring, filled))
                 lengths.append(jnp.minimum(filled, length))
         position = first + len(states)
@@ -194,32 +236,96 @@ class _Loop:
     # -- one step ---------------------------------------------------------------------------------
 
     def _step(self, state: Any, entries: Any) -> tuple[Any, list[Any], list[Any], Any, Any]:
-        """The state after one step, its entries in the traces, whether it is the last, checks."""
+        """The state after one step, its entries in the traces, whether it is the last, checks.
+
+        Buffers are written where they are: the number of steps is not known.
+        """
         counter, scattered, windows, carried = state
-        arguments = list(entries)
-        for buffer, places in zip(scattered, self.layout.scattered_reads, strict=True):
-            arguments += [buffer[counter + place] for place in places]
-        arguments += self.layout.seen(windows)
-        with collecting() as conditions:
-            outputs = list(self.step(*arguments, *carried, *self.constants))
-        parts = self.layout.sort_outputs(outputs)
+        read = [
+            [buffer[counter + place] for place in places]
+            for buffer, places in zip(scattered, self.layout.scattered_reads, strict=True)
+        ]
+        parts, states, conditions = self._evaluate(entries, read, windows, carried)
         written = [
             _write(buffer, counter, places, values)
             for buffer, places, values in zip(
                 scattered, self.layout.scattered_writes, parts.scattered, strict=True
             )
         ]
+        moved = [_moved(window, entry) for window, entry in zip(windows, states, strict=True)]
+        emitted = list(map(jnp.asarray, parts.emitted))
+        return (counter + 1, written, moved, parts.carried), states, emitted, parts.stop, conditions
+
+    def _evaluate(
+        self, entries: Any, read: Sequence[Sequence[Any]], windows: Any, carried: Any
+    ) -> tuple[Any, list[Any], tuple[Any, ...]]:
+        """What one step computes by part, the new entries of the states, and its condition."""
+        arguments = [*entries, *(value for values in read for value in values)]
+        arguments += self.layout.seen(windows)
+        with collecting() as conditions:
+            outputs = list(self.step(*arguments, *carried, *self.constants))
+        parts = self.layout.sort_outputs(outputs)
         states = [
-            jnp.asarray(entry, dtype=window.dtype)
+            jnp.asarray(entry, dtype=window[0].dtype)
             for entry, window in zip(parts.states, windows, strict=True)
         ]
-        moved = [
-            jnp.concatenate([window[1:], entry[None]])
-            for window, entry in zip(windows, states, strict=True)
-        ]
-        emitted = list(map(jnp.asarray, parts.emitted))
-        after = (counter + 1, written, moved, parts.carried)
-        return after, states, emitted, parts.stop, conjunction(conditions)
+        return parts, states, conjunction(conditions)
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """The part of a buffer that a step reads and writes, which moves by one entry a step.
+
+    It is carried in registers, as people write such loops: what enters at one end is a sequence of
+    the loop, and what leaves at the other a trace.  Nothing is scattered.
+    """
+
+    buffer: Any
+    first: int
+    registers: tuple[Any, ...]
+    arriving: Any
+
+    @classmethod
+    def of(cls, buffer: Any, places: Sequence[int], steps: int) -> _Strip:
+        """The strip of a buffer, of which a step touches the places, at distances from it."""
+        first, last = min(places), max(places)
+        if buffer.shape[0] < steps + last:
+            raise ValueError("a buffer of the scan is shorter than its number of steps")
+        registers = tuple(buffer[place] for place in range(first, last))
+        return cls(buffer, first, registers, buffer[last : last + steps])
+
+    def at(self, values: Sequence[Any], place: int) -> Any:
+        """What a step reads at a place."""
+        return values[place - self.first]
+
+    def put(self, values: list[Any], place: int, value: Any) -> None:
+        """What a step writes at a place."""
+        values[place - self.first] = jnp.asarray(value, self.buffer.dtype)
+
+    def whole(self, left: Any, kept: Sequence[Any]) -> Any:
+        """The buffer after the loop."""
+        end = self.first + left.shape[0] + len(kept)
+        parts = [self.buffer[: self.first], left, *(value[None] for value in kept)]
+        return jnp.concatenate([*parts, self.buffer[end:]])
+
+
+_FEW = 16  # entries of a state that are carried each by itself
+
+
+def _split(window: Any) -> Any:
+    """The entries that a step sees of a state, as they are carried."""
+    return tuple(window) if window.shape[0] <= _FEW else window
+
+
+def _moved(window: Any, entry: Any) -> Any:
+    """The entries after one step: the oldest goes."""
+    if isinstance(window, tuple):
+        return (*window[1:], entry)
+    return jnp.concatenate([window[1:], entry[None]])
+
+
+def _joined(window: Any) -> Any:
+    return jnp.stack(window) if isinstance(window, tuple) else window
 
 
 def _last(array: Any, length: int) -> Any:

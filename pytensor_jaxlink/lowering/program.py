@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
+from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.subtensor import Subtensor
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
@@ -23,11 +27,23 @@ from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
+from pytensor_jaxlink.lowering.fences import fenced
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
 from pytensor_jaxlink.partition import RegionDraft
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
+
+_ARITHMETIC = (
+    CAReduce,
+    DimShuffle,
+    Elemwise,
+    MakeVector,
+    ScalarFromTensor,
+    Subtensor,
+    TensorFromScalar,
+)
+_SMALL = 16  # entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +86,18 @@ class Program:
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             return tuple(self._make_instructions())
 
-    def __call__(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:
-        """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,)."""
+    @cached_property
+    def fences(self) -> frozenset[int]:
+        """The values that XLA must not compute twice."""
+        return fenced(self.view, (i.node for i in self.instructions if not i.folded))
+
+    def __call__(
+        self, static: Sequence[Any], *arguments: Any, fences: bool = False
+    ) -> tuple[tuple[Any, ...], Any]:
+        """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,).
+
+        Fences are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
+        """
         variables = self.view.variables
         known = {
             number: as_known(value, variables[number].type)
@@ -82,7 +108,7 @@ class Program:
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
-            self.evaluate(known, traced)
+            self.evaluate(known, traced, self.fences if fences else frozenset())
             return tuple(self._result(number, known, traced) for number in self.results), (
                 conjunction(conditions)
             )
@@ -103,9 +129,7 @@ class Program:
         for instruction in self.instructions:
             if instruction.writes[0] in values:
                 continue  # folded before
-            if instruction.node not in self._on_host:
-                self._on_host[instruction.node] = host_function(self.view.nodes[instruction.node])
-            function = self._on_host[instruction.node]
+            function = self._host_function(instruction.node)
             outputs = function(*(value_of(number) for number, _ in instruction.reads))
             values.update(zip(instruction.writes, outputs, strict=True))
         return tuple(map(value_of, self.results)), ()
@@ -116,7 +140,27 @@ class Program:
             return generator_of_key(value)
         return to_scipy(value)
 
-    def evaluate(self, known: dict[int, Any], traced: dict[int, Any]) -> None:
+    def _host_function(self, node: int) -> HostFunction:
+        if node not in self._on_host:
+            self._on_host[node] = host_function(self.view.nodes[node])
+        return self._on_host[node]
+
+    def _is_small_and_known(self, node: int, inputs: Sequence[Any]) -> bool:
+        """Whether NumPy had better compute a node: nothing of it depends on what is traced.
+
+        Arithmetic on lengths is so, and the conditions on them, which are then looked at here and
+        not in each call.
+        """
+        return isinstance(self.view.nodes[node].op, _ARITHMETIC) and all(
+            isinstance(value, np.ndarray | np.generic) and value.size <= _SMALL for value in inputs
+        )
+
+    def evaluate(
+        self,
+        known: dict[int, Any],
+        traced: dict[int, Any],
+        fences: Collection[int] = frozenset(),
+    ) -> None:
         """Run all instructions, adding to the two environments."""
         for instruction in self.instructions:
             try:
@@ -124,13 +168,20 @@ class Program:
             except Exception as error:
                 self._locate(error, instruction.node)
                 raise
+            if fences and instruction.writes[0] in fences:
+                for number in instruction.writes:
+                    traced[number] = jax.lax.optimization_barrier(traced[number])
 
     def _run(self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]) -> None:
         inputs = [
             self._known(number, known) if as_value else self._traced(number, known, traced)
             for number, as_value in instruction.reads
         ]
-        outputs = instruction.function(*inputs)
+        if not instruction.folded and self._is_small_and_known(instruction.node, inputs):
+            function = self._host_function(instruction.node)
+        else:
+            function = instruction.function
+        outputs = function(*inputs)
         variables = self.view.variables
         if instruction.folded:
             for number, output in zip(instruction.writes, outputs, strict=True):

@@ -6,12 +6,13 @@ They are functions of arrays: an `Elemwise` applies them to its broadcast inputs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy import special
 from pytensor.graph.basic import Apply, Constant
 from pytensor.link.jax.dispatch.basic import jax_funcify
@@ -38,6 +39,37 @@ def _cast(op: basic.Cast, node: Apply) -> ScalarFunction | None:
     if given.kind == "b" and wanted.kind != "b":
         return lambda value: as_dtype(value, wanted)
     return None
+
+
+@scalar_function.register(basic.Add)
+def _add(op: Any, node: Apply) -> ScalarFunction:
+    return partial(_chained, lax.add, jnp.add)
+
+
+@scalar_function.register(basic.Mul)
+def _multiply(op: Any, node: Apply) -> ScalarFunction:
+    return partial(_chained, lax.mul, jnp.multiply)
+
+
+def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: Any) -> Any:
+    """An operation of two numbers on any number of arrays; the plain one is traced faster."""
+    result = values[0]
+    for value in values[1:]:
+        same = np.shape(result) == np.shape(value) and _plain_dtype(result) == _plain_dtype(value)
+        result = plain(result, value) if same else broadcasting(result, value)
+    return result
+
+
+@scalar_function.register(math.Softplus)
+def _softplus(op: Any, node: Apply) -> ScalarFunction:
+    """With one exponential; PyTensor's, by cases, computes three, and XLA all cases."""
+    return lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+def _plain_dtype(value: Any) -> Any:
+    """The dtype; nothing is equal to that of a boolean, whose sum is no sum."""
+    dtype = getattr(value, "dtype", None)
+    return object() if dtype in (None, np.dtype("bool")) else dtype
 
 
 def _integer_of(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -1,5 +1,6 @@
 """The questions the linker asks about an Op, one open table each.  Needs PyTensor, never JAX."""
 
+from pytensor_jaxlink.ops.contraction import Contraction as Contraction
 from pytensor_jaxlink.ops.control_flow import Branch as Branch
 from pytensor_jaxlink.ops.control_flow import WhileLoop as WhileLoop
 from pytensor_jaxlink.ops.control_flow import measured_outputs as measured_outputs
@@ -9,3 +10,5 @@ from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.shape_inputs import shape_inputs as shape_inputs
 from pytensor_jaxlink.ops.static_inputs import can_be_static as can_be_static
 from pytensor_jaxlink.ops.static_inputs import static_inputs as static_inputs
+from pytensor_jaxlink.ops.windows import Window as Window
+from pytensor_jaxlink.ops.windows import WindowUpdate as WindowUpdate

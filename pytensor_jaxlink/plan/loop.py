@@ -70,6 +70,12 @@ class LoopLayout:
         """How many entries of each state a step can see."""
         return tuple(-min(taps) for taps in self.taps)
 
+    @property
+    def scattered_places(self) -> tuple[Taps, ...]:
+        """For each buffer that a step reads and writes in several places, all of them."""
+        pairs = zip(self.scattered_reads, self.scattered_writes, strict=True)
+        return tuple(reads + writes for reads, writes in pairs)
+
     def sort_inputs(self, values: Sequence[Any]) -> LoopInputs:
         """The inputs of the loop by their part."""
         steps, *rest = values

@@ -1,7 +1,16 @@
 """Which rewrites a graph goes through, PyTensor's and our own.  Never needs JAX."""
 
-from pytensor_jaxlink.rewriting.masks import register as register
+from pytensor_jaxlink.rewriting import gathers as _gathers
+from pytensor_jaxlink.rewriting import orderings as _orderings
+from pytensor_jaxlink.rewriting.database import register as register
+from pytensor_jaxlink.rewriting.inner import offsets as offsets
+from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
+from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
+from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES
 from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_REWRITES
 from pytensor_jaxlink.rewriting.selection import default_query as default_query
+
+# Importing these modules registers their rules of `follow`.
+RULES = (_gathers, _orderings)

@@ -21,33 +21,36 @@ What is not selected is computed and thrown away.  It never reaches a result: it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
 from pytensor.scalar import basic as scalar
-from pytensor.tensor.basic import Alloc, Nonzero, ScalarFromTensor
+from pytensor.tensor.basic import Alloc, Nonzero
 from pytensor.tensor.elemwise import CAReduce
+from pytensor.tensor.extra_ops import Unique
 from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.sort import sort
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
     Subtensor,
     indices_from_subtensor,
 )
+from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
+from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.compat import inlined
-from pytensor_jaxlink.graph import GraphView, user_location
-from pytensor_jaxlink.rewriting.selections import Selection, follow
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.rewriting.bounds import length_of, normalised, one_slice, tensor_behind
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs
+from pytensor_jaxlink.rewriting.selections import Selection, follow, is_literal
 
 NAME = "jaxlink_masks"
-TAG = "jaxlink"
 
 
 class MaskRewriter(GraphRewriter):
@@ -58,29 +61,32 @@ class MaskRewriter(GraphRewriter):
 
     def apply(self, fgraph: FunctionGraph) -> None:
         """Rewrite in place, and note on the graph which breaks are gone."""
-        if not any(_may_select(node) for node in fgraph.apply_nodes):
-            return
-        refused: set[Any] = set()
-        while True:  # each round refuses a mask, inlines a graph, or is the last
-            view = GraphView.of(fgraph)
-            attempt = _Attempt(fgraph, view, refused)
-            escaped = attempt.run()
-            if attempt.inner is not None:
-                outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
-                fgraph.replace_all(outputs, import_missing=True, reason=NAME)
-            elif escaped <= refused:
-                break
-            refused |= escaped
-        if escaped or not attempt.values:
-            return
-        notes = [
-            f"{NAME}: {node.op} at {user_location(view, view.nodes.index(node))}"
-            for node in attempt.sources
-        ]
-        fgraph.jaxlink_notes = [*getattr(fgraph, "jaxlink_notes", ()), *notes]
-        for old, new in attempt.values.items():
-            copy_stack_trace(old, new)
-        fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
+        enable(fgraph, NAME)
+        rewrite_masks(fgraph, ())
+
+
+def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int]) -> None:
+    """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
+    if not any(_may_select(node) for node in fgraph.apply_nodes):
+        return
+    refused: set[Any] = set()
+    while True:  # each round refuses a mask, inlines a graph, or is the last
+        view = GraphView.of(fgraph)
+        attempt = _Attempt(fgraph, view, changing, refused)
+        escaped = attempt.run()
+        if attempt.inner is not None:
+            outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
+            fgraph.replace_all(outputs, import_missing=True, reason=NAME)
+        elif escaped <= refused:
+            break
+        refused |= escaped
+    if escaped or not attempt.values:
+        return
+    for node in attempt.sources:
+        note(fgraph, view, node, NAME)
+    for old, new in attempt.values.items():
+        copy_stack_trace(old, new)
+    fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
 
 
 def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[Variable]:
@@ -94,29 +100,11 @@ def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[V
 
 
 def _may_select(node: Apply) -> bool:
-    if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero):
+    if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero | Unique):
         return True
-    if not isinstance(node.op, Subtensor) or (found := _bounds(node, 1)) is None:
+    if not isinstance(node.op, Subtensor) or (found := one_slice(node, 1)) is None:
         return False
     return any(isinstance(bound, Variable) and bound.owner is not None for bound in found[1:])
-
-
-def _bounds(node: Apply, first: int) -> tuple[int, Any, Any] | None:
-    """The one dimension that a node slices with a stride of 1, and the bounds, or None."""
-    found = None
-    for axis, index in enumerate(indices_from_subtensor(node.inputs[first:], node.op.idx_list)):
-        if not isinstance(index, slice):
-            return None
-        if index == slice(None):
-            continue
-        if found is not None or not _is_one(index.step):
-            return None
-        found = axis, index.start, index.stop
-    return found
-
-
-def _is_one(step: Any) -> bool:
-    return step is None or getattr(step, "data", step) == 1
 
 
 class _Attempt:
@@ -126,10 +114,11 @@ class _Attempt:
         self,
         fgraph: FunctionGraph,
         view: GraphView,
+        changing: Collection[int],
         refused: set[Variable],
     ) -> None:
         self.fgraph, self.nodes, self.refused = fgraph, view.nodes, refused
-        times = input_binding_times(view)
+        times = times_of_inputs(view, changing)
         self.late_bounds = _computed_late(view, times)
         # A mask may be made of sizes, but a vector of integers is data to it.
         self.late_masks = _computed_late(
@@ -145,6 +134,8 @@ class _Attempt:
         self.inner: Apply | None = None  # an inner graph that a selection goes into
         self._origin: dict[Any, Any] = {}  # of a mask that we made: what refuses it
         self._slices: list[tuple[Any, Any, Any, int, Any]] = []
+        self._derived: dict[Any, Any] = {}
+        self._complements: dict[Any, Any] = {}
 
     def run(self) -> set[Any]:
         """Fill `values`.  Returns what has to be refused: masks that end where we cannot go."""
@@ -163,14 +154,9 @@ class _Attempt:
 
     def _visit(self, node: Apply) -> list[Variable]:
         """Decide on one node.  Returns the selections that it needs as they are."""
-        if isinstance(node.op, Shape_i) and self._counts_places(node):
-            mask: Any = node.inputs[0].owner.inputs[0]
-            self.values[node.outputs[0]] = pt.neq(self.new(mask), 0).sum(dtype="int64")
-            self.sources.append(node)
-            return []
-        chosen = self._source(node)
-        if chosen is not None:
-            self.selections[node.outputs[0]] = chosen
+        found = self._source(node)
+        if found:
+            self.selections.update(zip(node.outputs, found, strict=True))
             self.sources.append(node)
             return []
         touched = [v for v in node.inputs if v in self.selections]
@@ -190,13 +176,6 @@ class _Attempt:
                 self.values[output] = result
         return []
 
-    def _counts_places(self, node: Apply) -> bool:
-        """Whether a node takes the length of what `nonzero` gives."""
-        owner: Any = node.inputs[0].owner
-        return isinstance(getattr(owner, "op", None), Nonzero) and (
-            owner.inputs[0] in self.late_masks
-        )
-
     def _fills(self, node: Apply) -> bool:
         """Whether a node writes to the places of a mask that is computed late."""
         if not isinstance(node.op, AdvancedIncSubtensor):
@@ -215,21 +194,73 @@ class _Attempt:
 
     # -- where selections begin ------------------------------------------------------------------
 
-    def _source(self, node: Apply) -> Selection | None:
-        if isinstance(node.op, AdvancedSubtensor):
-            return self._selected(node)
-        if isinstance(node.op, Subtensor) and node.inputs[0] not in self.selections:
-            return self._sliced(node)
-        return None
+    def _source(self, node: Apply) -> list[Selection]:
+        """The selections that the outputs of a node are, where they begin here."""
+        match node.op:
+            case AdvancedSubtensor():
+                found = self._selected(node)
+            case Subtensor() if node.inputs[0] not in self.selections:
+                found = self._sliced(node)
+            case Unique():
+                found = self._distinct(node)
+            case Nonzero():
+                return self._places(node)
+            case _:
+                return []
+        return [] if found is None else [found]
+
+    def _places(self, node: Apply) -> list[Selection]:
+        """``nonzero(mask)`` selects from the numbers of the rows, columns, ..., by the mask."""
+        given = node.inputs[0]
+        if given not in self.late_masks or given in self.refused or given in self.selections:
+            return []
+        mask = self.new(given)
+        if mask.type.dtype != "bool":
+            mask = self.derived("true", (mask,), lambda: pt.neq(self.new(given), 0))
+        self._origin[mask] = given
+        numbers = []
+        for axis in range(mask.type.ndim):
+            order: list[Any] = ["x"] * mask.type.ndim
+            order[axis] = 0
+            counter = pt.arange(mask.shape[axis]).dimshuffle(order)
+            numbers.append(Selection(pt.switch(mask, counter, 0), mask, 0))
+        return numbers
+
+    def _distinct(self, node: Apply) -> Selection | None:
+        """``unique(x)`` selects from the sorted values those that differ from the one before."""
+        array, op = node.inputs[0], node.op
+        extra = op.return_index or op.return_inverse or op.return_counts
+        if (
+            extra
+            or op.axis is not None
+            or array.type.dtype not in (*float_dtypes, *discrete_dtypes)
+        ):
+            return None
+        if array not in self.late_masks or array in self.refused or array in self.selections:
+            return None
+        ordered: Any = sort(self.new(array).flatten())
+        repeated: Any = pt.eq(ordered[1:], ordered[:-1])
+        if array.type.dtype in float_dtypes:
+            missing: Any = pt.isnan(ordered)
+            repeated = repeated | (missing[1:] & missing[:-1])
+        first: Any = pt.ones(ordered.shape, dtype="bool")
+        mask = pt.set_subtensor(first[1:], ~repeated)
+        self._origin[mask] = array
+        return Selection(ordered, mask, 0)
 
     def _selected(self, node: Apply) -> Selection | None:
         found = self._mask_of(node, 1)
         if found is None:
             return None
-        axis, mask = found
+        axis, mask, beside = found
         array = node.inputs[0]
+        if beside is not None:
+            if array in self.selections or mask in self.selections or not self._is_late(mask):
+                return None
+            self._origin[self.new(mask)] = mask
+            return Selection(self.new(array)[beside], self.new(mask), axis)
         outer, inner = self.selections.get(array), self.selections.get(mask)
-        if outer is None and inner is None and mask in self.late_masks and mask not in self.refused:
+        if outer is None and inner is None and self._is_late(mask):
             self._origin[self.new(mask)] = mask
             return Selection(self.new(array), self.new(mask), axis)
         if outer is None or inner is None or outer.mask is not inner.mask:
@@ -240,33 +271,58 @@ class _Attempt:
         self._origin[both] = self._origin.get(outer.mask, outer.mask)
         return Selection(outer.full, both, 0)
 
-    def _mask_of(self, node: Apply, first: int) -> tuple[int, Any] | None:
-        """The dimension at which a node indexes with one boolean array, and the array."""
-        indices = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
+    def _is_late(self, mask: Any) -> bool:
+        return mask in self.late_masks and mask not in self.refused
+
+    def _mask_of(self, node: Apply, first: int) -> tuple[int, Any, Any] | None:
+        """Where a node indexes with one boolean array, the array, and what is beside it.
+
+        What is beside it, literals for other dimensions and scalars next to it, can be applied
+        first, and is None where there is nothing.  The dimension is the one after that.
+        """
+        indices: Any = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
         if (mask := _all_of_nonzero(indices)) is not None:
-            return 0, mask
-        axes = [axis for axis, index in enumerate(indices) if not isinstance(index, slice)]
-        if len(axes) != 1 or any(i != slice(None) for i in indices if isinstance(i, slice)):
+            return 0, mask, None
+        masks = [k for k, i in enumerate(indices) if _dtype_of(i) == "bool"]
+        if len(masks) != 1:
             return None
-        mask = indices[axes[0]]
-        return (axes[0], mask) if getattr(mask.type, "dtype", None) == "bool" else None
+        [place] = masks
+        mask, beside = indices[place], [*indices]
+        beside[place : place + 1] = [slice(None)] * mask.type.ndim
+        scalars = [k for k, i in enumerate(indices) if not isinstance(i, slice) and k != place]
+        if any(indices[k].type.ndim for k in scalars):
+            return None
+        together = sorted([*scalars, place])
+        if together != list(range(together[0], together[-1] + 1)):
+            return None  # NumPy puts the selection first then
+        if not all(is_literal(i) for i in indices if isinstance(i, slice)):
+            return None
+        axis = place - sum(k < place for k in scalars)
+        if all(index == slice(None) for index in beside):
+            return axis, mask, None
+        return axis, mask, tuple(i if isinstance(i, slice) else self.new(i) for i in beside)
 
     def _sliced(self, node: Apply) -> Selection | None:
         mask = self._mask_of_slice(node, 1, node.inputs[0])
-        found = _bounds(node, 1)
+        found = one_slice(node, 1)
         if mask is None or found is None:
             return None
         return Selection(self.new(node.inputs[0]), mask, found[0])
 
     def _mask_of_slice(self, node: Apply, first: int, array: Any) -> Any:
         """The mask of what a slice takes, the same for the same bounds on the same length."""
-        found = _bounds(node, first)
+        found = one_slice(node, first)
         if found is None:
             return None
         axis, start, stop = found
-        computed = [b for b in (start, stop) if b is not None and _origin_of(b) in self.late_bounds]
+        computed = [
+            b for b in (start, stop) if b is not None and tensor_behind(b) in self.late_bounds
+        ]
         if not computed or computed[0] in self.refused:
             return None
+        return self._mask_of_range(start, stop, array, axis, computed[0])
+
+    def _mask_of_range(self, start: Any, stop: Any, array: Any, axis: int, origin: Any) -> Any:
         for known_start, known_stop, other, place, mask in self._slices:
             if (known_start is start and known_stop is stop) and (
                 self._same_length(array, axis, other, place)
@@ -274,23 +330,39 @@ class _Attempt:
                 return mask
         length = self._length(array, axis)
         counter = pt.arange(length)
-        low = 0 if start is None else self._bound(start, length)
-        high = length if stop is None else self._bound(stop, length)
-        mask = (counter >= low) & (counter < high)
+        if start is not None and stop is None:
+            # What follows a bound is what does not come before it: `Join` looks for such pairs.
+            before = self._mask_of_range(None, start, array, axis, origin)
+            mask = ~before
+            self._complements[before] = mask
+        elif start is None:
+            mask = counter < self._bound(stop, length)
+        else:
+            mask = (counter >= self._bound(start, length)) & (counter < self._bound(stop, length))
         self._slices.append((start, stop, array, axis, mask))
-        self._origin[mask] = computed[0]
+        self._origin[mask] = origin
         return mask
 
+    def derived(self, how: str, of: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """A mask that follows from others: the same object for the same ones."""
+        key = how, *of
+        if key not in self._derived:
+            self._derived[key] = mask = make()
+            self._origin[mask] = next((self._origin[m] for m in of if m in self._origin), mask)
+            if how == "backward":
+                self._derived[how, mask] = of[0]
+        return self._derived[key]
+
+    def complement(self, mask: Any) -> Any:
+        """The mask of what follows a prefix, where that has been asked for, or None."""
+        return self._complements.get(mask)
+
     def _bound(self, bound: Any, length: Any) -> Any:
-        """A bound as Python's slices take it: from the end where negative, and clipped."""
-        value = self.new(_origin_of(bound))
-        value = pt.as_tensor(value)
-        return pt.clip(pt.switch(value < 0, value + length, value), 0, length)
+        return normalised(self.new(tensor_behind(bound)), length)
 
     def _length(self, array: Any, axis: int) -> Any:
-        feature = getattr(self.fgraph, "shape_feature", None)
-        if feature is not None and array in self.fgraph.variables:
-            return self.new(feature.get_shape(array, axis))
+        if array in self.fgraph.variables:
+            return self.new(length_of(self.fgraph, array, axis))
         return Shape_i(axis)(self.new(array))
 
     def _same_length(self, array: Any, axis: int, other: Any, place: int) -> bool:
@@ -304,13 +376,13 @@ class _Attempt:
 
     # -- what the rules ask ------------------------------------------------------------------------
 
-    def target(self, node: Apply) -> tuple[int, Any] | None:
-        """The dimension and the mask of what a node writes to, or None."""
+    def target(self, node: Apply) -> tuple[int, Any, Any] | None:
+        """The dimension and the mask of what a node writes to, and other indices, or None."""
         if isinstance(node.op, AdvancedIncSubtensor):
             return self._mask_of(node, 2)
-        found = _bounds(node, 2)
+        found = one_slice(node, 2)
         mask = self._mask_of_slice(node, 2, node.inputs[0])
-        return None if found is None or mask is None else (found[0], mask)
+        return None if found is None or mask is None else (found[0], mask, None)
 
     def mask_counted_by(self, length: Any) -> Any:
         """The mask whose true entries a variable counts, if it is the mask of a selection."""
@@ -339,17 +411,5 @@ def _all_of_nonzero(indices: Sequence[Any]) -> Any:
     return mask if mask.type.dtype == "bool" else None
 
 
-def _origin_of(bound: Any) -> Any:
-    """The tensor behind a bound of a slice."""
-    owner = getattr(bound, "owner", None)
-    if owner is not None and isinstance(owner.op, ScalarFromTensor):
-        return owner.inputs[0]
-    return bound
-
-
-def register() -> None:
-    """Put the rewrite into PyTensor's database, under our tag alone.
-
-    It comes when the forms of reductions are settled, and before anything in place.
-    """
-    optdb.register(NAME, MaskRewriter(), TAG, position=3.1)
+def _dtype_of(index: Any) -> str | None:
+    return getattr(getattr(index, "type", None), "dtype", None)

@@ -5,6 +5,8 @@ These changes are made after PyTensor's rewrites, and no graph of the user ever 
 
 from __future__ import annotations
 
+from typing import Any
+
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply
@@ -12,10 +14,13 @@ from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSMProperties
 from pytensor.tensor.basic import stack
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.compat import IfElse, mutable
+from pytensor_jaxlink.ops import Contraction
 from pytensor_jaxlink.rewriting.control_flow import (
     Describe,
     core,
@@ -23,11 +28,14 @@ from pytensor_jaxlink.rewriting.control_flow import (
     open_loops,
     separate_branches,
 )
+from pytensor_jaxlink.rewriting.windows import bounded_axes, rewrite_windows
 
 
 def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFunctionGraph:
     """The graph with the forms that JAX can run; itself where there is nothing to change.
 
+    - Slices of one length at places that are known on the host are compiled once for all places.
+    - A product of matrices takes over that one of them is transposed.
     - Copies of generators and other values that are no arrays go: they would be graph breaks.
     - The shape of a sparse matrix is read from its type, not computed with its arrays.
     - The work that only one side of an `IfElse` needs moves into a `Branch`.
@@ -46,6 +54,8 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     graph = mutable(fgraph)
     _drop_copies(graph)
     _read_shapes(graph)
+    rewrite_windows(graph, (), exact=True)
+    _absorb_transpositions(graph)
     separate_branches(graph, fgraph)
     while inline_broken(graph, describe):
         separate_branches(graph, fgraph)
@@ -56,13 +66,33 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
 def _concerns(node: Apply) -> bool:
     return (
         isinstance(node.op, IfElse | Scan | CSMProperties)
+        or bool(bounded_axes(node))
         or isinstance(core(node), OpFromGraph)
         or _copies_no_array(node)
+        or _takes_transposed(node)
     )
 
 
 def _copies_no_array(node: Apply) -> bool:
     return isinstance(node.op, DeepCopyOp) and not isinstance(node.outputs[0].type, DenseTensorType)
+
+
+def _takes_transposed(node: Apply) -> bool:
+    return isinstance(node.op, Dot) and any(_is_transposed(variable) for variable in node.inputs)
+
+
+def _is_transposed(variable: Any) -> bool:
+    op = getattr(variable.owner, "op", None)
+    return isinstance(op, DimShuffle) and tuple(op.new_order) == (1, 0)
+
+
+def _absorb_transpositions(graph: FunctionGraph) -> None:
+    for node in graph.toposort():
+        if _takes_transposed(node) and all(v.type.ndim == 2 for v in node.inputs):
+            matrices = [v.owner.inputs[0] if _is_transposed(v) else v for v in node.inputs]
+            left, right = (int(_is_transposed(v)) for v in node.inputs)
+            product: Any = Contraction(1 - left, right)(*matrices)
+            graph.replace_all([(node.outputs[0], product)], import_missing=True)
 
 
 def _drop_copies(graph: FunctionGraph) -> None:

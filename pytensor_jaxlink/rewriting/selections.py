@@ -6,14 +6,14 @@ A rule says what the outputs of a node become whose inputs are selections: selec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
@@ -21,7 +21,7 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Max, Min
 from pytensor.tensor.shape import Shape, Shape_i
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
+from pytensor.tensor.subtensor import IncSubtensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +72,20 @@ class Known(Protocol):
         """What stands for a variable now."""
         ...
 
-    def target(self, node: Apply) -> tuple[int, Any] | None:
-        """The dimension and the mask of what a node writes to, or None."""
+    def target(self, node: Apply) -> tuple[int, Any, Any] | None:
+        """The dimension and the mask of what a node writes to, and other indices, or None."""
         ...
 
     def mask_counted_by(self, length: Any) -> Any:
         """The mask of a selection whose length a variable is, or None."""
+        ...
+
+    def derived(self, how: str, of: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """A mask that follows from others: the same object for the same ones."""
+        ...
+
+    def complement(self, mask: Any) -> Any:
+        """The mask of what follows a prefix, where that has been asked for, or None."""
         ...
 
 
@@ -213,27 +221,33 @@ def _follow_product(op: Dot, node: Apply, known: Known) -> Results:
     return None
 
 
-@follow.register(AdvancedIncSubtensor)
 @follow.register(IncSubtensor)
-def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
+def _follow_update(op: Any, node: Apply, known: Known) -> Results:
+    return follow_scatter(node, known)
+
+
+def follow_scatter(node: Apply, known: Known) -> Results:
     """Back into an array of full size: a selection by the same mask, or one value for all."""
+    op: Any = node.op
     found = known.target(node)
     base, value = node.inputs[:2]
     if found is None or base in known.selections:
         return None
-    axis, mask = found
+    axis, mask, beside = found
+    whole = known.new(base)
+    old = whole if beside is None else whole[beside]
     chosen = known.selections.get(value)
     if chosen is None:
-        chosen = _filler(base, known.new(value), known.new(mask), axis)
+        chosen = _filler(old, known.new(value), known.new(mask), axis)
     elif known.new(mask) is not chosen.mask or axis != chosen.axis:
         return None
-    if chosen is None or chosen.full.type.ndim != base.type.ndim:
+    if chosen is None or chosen.full.type.ndim != old.type.ndim:
         return None
-    old = known.new(base)
     new = chosen.full if op.set_instead_of_inc else old + chosen.full
-    order: list[Any] = ["x"] * base.type.ndim
+    order: list[Any] = ["x"] * old.type.ndim
     order[axis : axis + chosen.width] = range(chosen.width)
-    return [pt.switch(chosen.mask.dimshuffle(order), new.astype(base.type.dtype), old)]
+    written = pt.switch(chosen.mask.dimshuffle(order), new.astype(base.type.dtype), old)
+    return [written if beside is None else pt.set_subtensor(old, written)]
 
 
 def _filler(base: Any, value: Any, mask: Any, axis: int) -> Selection | None:
@@ -245,6 +259,12 @@ def _filler(base: Any, value: Any, mask: Any, axis: int) -> Selection | None:
     if not same_rank or not value.type.broadcastable[axis]:
         return None
     return Selection(widened(value, like), mask, axis)
+
+
+def is_literal(index: Any) -> bool:
+    """Whether an index is known: what it takes has the same length whatever the data."""
+    parts = (index.start, index.stop, index.step) if isinstance(index, slice) else (index,)
+    return all(part is None or isinstance(part, Constant) for part in parts)
 
 
 def _neutral(op: Any, dtype: str) -> Any:

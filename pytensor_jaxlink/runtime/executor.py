@@ -9,9 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE, NotJittableError
+from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.runtime.constants import on_device
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
@@ -81,8 +82,10 @@ class Executor:
             for step, function in zip(plan.steps, functions, strict=True)
         ]
         self._run_call = self._run
+        self._one_region: CompiledRegion | None = None
         match plan.steps:
             case [Region(static=()) as region] if _only_arrays(plan):
+                self._one_region = functions[0] if jit else None
                 self._run_call = self._call_of_one_region(region, functions[0])
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -93,7 +96,7 @@ class Executor:
             return self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
-        self.stats.calls += 1
+        self.stats.general_calls += 1
         try:
             outputs, conditions = self._run_call(inputs)
         except Exception as error:
@@ -104,16 +107,54 @@ class Executor:
             return list(self._rescue(inputs, None))
         return outputs
 
+    def direct(
+        self, fits: Callable[[Sequence[Any]], bool], pack: Callable[[Any], Any]
+    ) -> tuple[Any, tuple[Any, ...]] | None:
+        """The whole plan as one function compiled by JAX, where it is one region of arrays.
+
+        Returns the function, and the constants that it takes after the inputs.  It counts nothing,
+        and does not look at conditions: see `CompiledRegion.direct`.
+
+        Parameters
+        ----------
+        fits
+            Whether the inputs, as JAX traces them, are what the plan takes.
+        pack
+            Gives what the function returns for the outputs of the plan.
+        """
+        if self._one_region is None:
+            return None
+        self._move_constants()
+        plan, [region] = self.plan, self.plan.regions
+        constants = [number for number in region.arguments if number not in plan.inputs]
+        places = {number: k for k, number in enumerate((*plan.inputs, *constants))}
+        taken = [places[number] for number in region.arguments]
+        given = [region.results.index(number) for number in plan.outputs]
+
+        def prepare(values: Sequence[Any]) -> list[Any]:
+            if len(values) != len(places) or not fits(values[: len(plan.inputs)]):
+                raise DoesNotFitError
+            return [values[place] for place in taken]
+
+        function = self._one_region.direct(prepare, lambda values: pack([values[k] for k in given]))
+        return function, tuple(self._template[number] for number in constants)
+
     def _call_of_one_region(self, region: Region, function: Any) -> Callable[[Sequence[Any]], Any]:
         """The same as `_run`, without what one region that takes only arrays does not need."""
-        stats, places = self.stats, {number: k for k, number in enumerate(self.plan.inputs)}
+        inputs = self.plan.inputs
+        constants = [number for number in region.arguments if number not in inputs]
+        stats, places = self.stats, {n: k for k, n in enumerate((*inputs, *constants))}
         results = {number: k for k, number in enumerate(region.results)}
         taken = [places[number] for number in region.arguments]
         given = [results[number] for number in self.plan.outputs]
         ordered = given == list(range(len(results)))
 
         def run(inputs: Sequence[Any]) -> tuple[list[Any], Any]:
-            stats.region_calls[0] += 1
+            stats.general_region_calls[0] += 1
+            if constants:
+                if not self._constants_on_device:
+                    self._move_constants()
+                inputs = [*inputs, *[self._template[number] for number in constants]]
             arguments = [inputs[place] for place in taken]
             for argument in arguments:
                 if type(argument) is np.ndarray:
@@ -158,9 +199,11 @@ class Executor:
     def _move_constants(self) -> None:
         """Put the constants that regions take as arguments on the device, once."""
         for number in {n for region in self.plan.regions for n in region.arguments}:
-            value = from_scipy(self._template[number])
-            if number in self.plan.sparse or isinstance(value, np.ndarray):
-                self._template[number] = jax.device_put(value)
+            value = self._template[number]
+            if number in self.plan.sparse:
+                self._template[number] = jax.device_put(from_scipy(value))
+            elif isinstance(value, np.ndarray):
+                self._template[number] = on_device(value)
         self._constants_on_device = True
 
     # -- steps ---------------------------------------------------------------------------------
@@ -272,7 +315,7 @@ class Executor:
             for number in sparse:
                 arrays[number] = from_scipy(arrays[number])
             arguments = [arrays[number] for number in numbers]
-            stats.region_calls[index] += 1
+            stats.general_region_calls[index] += 1
             for argument in arguments:
                 if type(argument) is np.ndarray:
                     stats.bytes_to_device += argument.nbytes
@@ -334,11 +377,11 @@ def _read_on_host(step: Step) -> tuple[int, ...]:
 
 
 def _only_arrays(plan: Plan) -> bool:
-    """Whether the one region of a plan takes inputs of the function and gives all its outputs."""
+    """Whether the one region of a plan takes inputs and constants, and gives all outputs."""
     [region] = plan.regions
     passed = {*region.arguments, *region.results}
     return (
-        set(region.arguments) <= set(plan.inputs)
+        set(region.arguments) <= {*plan.inputs, *plan.constants}
         and set(plan.outputs) <= set(region.results)
         and not passed & (plan.generators | plan.sparse)
     )
@@ -347,7 +390,7 @@ def _only_arrays(plan: Plan) -> bool:
 def _all_hold(conditions: Sequence[Any]) -> bool:
     """Whether no condition is false, by one copy from the device."""
     [first, *rest] = conditions
-    return bool(jax.numpy.stack(conditions).all() if rest else first)
+    return bool(np.asarray(jax.numpy.stack(conditions).all() if rest else first))
 
 
 def _is_generator(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import JAXLinkWarning, RecompileLimitError
+from pytensor_jaxlink.errors import DoesNotFitError, JAXLinkWarning, RecompileLimitError
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.runtime.stats import Stats
 
@@ -36,8 +36,8 @@ class Policy:
     beyond: Literal["host", "compile", "error"] = "host"
 
 
-class _LimitReachedError(Exception):
-    """Raised while JAX traces, to stop it."""
+class _LimitReachedError(DoesNotFitError):
+    """They would be compiled once too often."""
 
 
 class CompiledRegion:
@@ -50,7 +50,7 @@ class CompiledRegion:
     def __init__(self, plan: Plan, region: Region, program: Any, policy: Policy, stats: Stats):
         self._plan, self._region, self._program = plan, region, program
         self._policy, self._stats = policy, stats
-        self._seen: list[tuple[Any, ...]] = []
+        self._seen: dict[tuple[Any, ...], None] = {}  # in order
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
@@ -58,18 +58,42 @@ class CompiledRegion:
 
     def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The results of the region, and its conditions."""
+        if self._said and _signature(static, arguments) not in self._seen:
+            return self._beyond(static, arguments)
         try:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
 
+    def direct(self, prepare: Callable[[Sequence[Any]], Any], pack: Callable[[Any], Any]) -> Any:
+        """The region, which has no static values, as one function compiled by `jax.jit`.
+
+        JAX tells arguments of other types apart anyway, so they are looked at only while it traces.
+
+        Parameters
+        ----------
+        prepare
+            Gives the arguments of the region for those of the function, or raises
+            `DoesNotFitError`.
+        pack
+            Gives what the function returns for the results of the region; where there are
+            conditions, it returns a tuple of that and one boolean.
+        """
+
+        def traced(*values: Any) -> Any:
+            results, conditions = self._traced((), *prepare(values))
+            return (pack(results), *conditions) if conditions else pack(results)
+
+        return jax.jit(traced)
+
     def _traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        if len(self._seen) >= self._policy.limit:
+        signature = _signature(static, arguments)
+        if len(self._seen) >= self._policy.limit and signature not in self._seen:
             raise _LimitReachedError
-        self._seen.append(_signature(static, arguments))
+        self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
-        return self._program(static, *arguments)
+        return self._program(static, *arguments, fences=True)
 
     def _note(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
         """Keep what the region is traced for, so that it can be saved for that."""
@@ -94,7 +118,7 @@ class CompiledRegion:
                 program = self._program
 
                 def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
-                    return program(static, *arguments)
+                    return program(static, *arguments, fences=True)
 
                 found = jax.jit(traced, static_argnums=0)
             self._kept[signature] = found

@@ -26,12 +26,16 @@ class Stats:
         For each region, the static values and arguments that it was traced for.
     rescues
         Calls that PyTensor's own implementation had to finish, because a region failed.
+    direct
+        Calls that went straight to the function that JAX compiled of the one region.  The others
+        are ``general_calls``, so that each call counts once: counting takes time.
 
     Counters are not locked: under many threads they are approximate.
     """
 
-    calls: int = 0
-    region_calls: list[int] = field(default_factory=list)
+    general_calls: int = 0
+    general_region_calls: list[int] = field(default_factory=list)
+    direct: int = 0
     compilations: list[int] = field(default_factory=list)
     host_steps: int = 0
     host_regions: int = 0
@@ -42,9 +46,20 @@ class Stats:
 
     def with_regions(self, count: int) -> None:
         """Start counting for a plan with ``count`` regions."""
-        self.region_calls = [0] * count
+        self.general_calls, self.direct = self.calls, 0
+        self.general_region_calls = [0] * count
         self.compilations = [0] * count
         self.signatures = [[] for _ in range(count)]
+
+    @property
+    def calls(self) -> int:
+        """Calls of the function."""
+        return self.general_calls + self.direct
+
+    @property
+    def region_calls(self) -> list[int]:
+        """How often each region ran."""
+        return [count + self.direct for count in self.general_region_calls]
 
     @property
     def cache_hits(self) -> list[int]:

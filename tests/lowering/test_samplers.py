@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -156,7 +157,7 @@ def test_constant_parameters_cost_no_condition() -> None:
         [scale], pt.random.normal(0, scale, size=(3,), rng=rng), mode="JAXSELECTIVE"
     )
     key = np.zeros(2, "uint32")
-    for function, arguments, count in ((f, (key,), 0), (g, (np.float64(1), key), 1)):
+    for function, arguments, count in ((f, (key,), 0), (g, (jnp.asarray(1.0), key), 1)):
         [region] = function.vm.compiled._lowered.functions
         _, conditions = region((), *arguments)
         assert len(conditions) == count

@@ -18,7 +18,8 @@ from tests.helpers import PYTHON, as_list
 
 X, Y, B = pt.dvectors("x", "y", "b")
 M, MASK, SQUARE = pt.dmatrix("m"), pt.vector("mask", dtype="bool"), pt.matrix("sq", dtype="bool")
-INPUTS = [X, Y, B, M, MASK, SQUARE]
+G = pt.lvector("g")
+INPUTS = [X, Y, B, M, MASK, SQUARE, G]
 
 
 def grad(cost: Any, wrt: Any) -> Any:
@@ -64,6 +65,32 @@ WHOLE = {
     "from_the_end": lambda: X[B.argmin() - 2 :].sum(),
     "window": lambda: X[B.argmin() : B.argmax()].sum(),
     "change_point": lambda: (X[: B.argmax()] * 2).sum() + (X[B.argmax() :] ** 2).sum(),
+    "beside_an_integer": lambda: M[MASK, 1].sum() + M[0, MASK].sum(),
+    "beside_a_slice": lambda: (M[MASK, 1:] ** 2).sum(axis=0),
+    "beside_selected_columns": lambda: M[MASK, G[MASK]].sum(),
+    "gradient_beside_an_integer": lambda: grad((M[MASK, 1] ** 2).sum(), M),
+    "gradient_beside_selected_columns": lambda: grad((M[MASK, G[MASK]] ** 2).sum(), M),
+    "effects_of_selected_groups": lambda: (B[G[MASK]] - X[MASK]).sum(),
+    "gradient_of_effects": lambda: grad(((B[G[MASK]] - X[MASK]) ** 2).sum(), B),
+    "first": lambda: X[MASK][0],
+    "last": lambda: X[MASK][-1],
+    "row_by_rank": lambda: M[MASK][MASK.sum() - 1].sum(),
+    "column_of_rows": lambda: M[MASK][:, 1].sum(),
+    "median": lambda: pt.sort(X[MASK])[MASK.sum() // 2],
+    "backward": lambda: pt.cumsum(X[MASK][::-1])[::-1].sum(),
+    "argmax": lambda: X[MASK].argmax(),
+    "argmin": lambda: X[MASK].argmin(),
+    "argmax_of_columns": lambda: M[MASK].argmax(axis=0),
+    "running_product": lambda: pt.cumprod(Y[MASK]).sum(),
+    "softmax": lambda: (pt.special.softmax(X[MASK]) * Y[MASK]).sum(),
+    "gradient_of_softmax": lambda: grad((pt.special.log_softmax(X[MASK]) * Y[MASK]).sum(), X),
+    "flat": lambda: M[MASK].flatten().mean() + (M[:, MASK].ravel() ** 2).sum(),
+    "joined": lambda: (pt.concatenate([X[MASK], Y[~MASK], B]) ** 2).sum(),
+    "joined_rows": lambda: pt.concatenate([M[MASK], M[MASK] * 2], axis=1).sum(axis=0),
+    "numbers": lambda: pt.nonzero(MASK)[0].sum() + X[pt.nonzero(MASK)[0]].prod(),
+    "numbers_of_a_matrix": lambda: M[pt.nonzero(SQUARE)].sum() + pt.nonzero(SQUARE)[1].sum(),
+    "distinct": lambda: pt.unique(G).shape[0] + pt.unique(X).sum(),
+    "two_levels": lambda: pt.concatenate([X[: B.argmax()] * 2, X[B.argmax() :]]) - B,
     "gradient_of_a_prefix": lambda: grad((X[: B.argmax()] ** 2).sum(), X),
 }
 
@@ -80,14 +107,15 @@ def values(trial: int) -> list[Any]:
     elif trial >= 3:  # what is not selected must not leak
         x[~mask], m[~square] = np.nan, np.inf
         m[~mask], m[:, ~mask] = np.nan, -np.inf
-    return [x, y, b, m, mask, square]
+    group = rng.integers(0, 4, size=4)
+    return [x, y, b, m, mask, square, group]
 
 
 def outcome(function: Any, arguments: list[Any]) -> Any:
     try:
         return [np.asarray(value) for value in as_list(function(*arguments))]
-    except ValueError as error:
-        return str(error).splitlines()[0]
+    except (ValueError, IndexError) as error:
+        return type(error), str(error).splitlines()[0]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -106,8 +134,11 @@ def test_no_break_and_the_same_values(name: str) -> None:
     old = pytensor.__version__.startswith("3.0") and name == "gradient_of_logsumexp"
     for trial in (0, 2, 3, 4) if old else range(5):
         found, expected = (outcome(g, values(trial)) for g in (f, reference))
-        if isinstance(expected, str):
-            assert found == expected
+        if isinstance(expected, tuple) and "Runtime broadcasting" in expected[1]:
+            continue  # PyTensor 3.0 takes a selection of one entry for one that was declared so
+        if isinstance(expected, tuple):
+            assert found[0] is expected[0]
+            assert found[1] == expected[1] or expected[0] is IndexError
             continue
         for one, other in zip(found, expected, strict=True):
             assert one.dtype == other.dtype
@@ -117,6 +148,9 @@ def test_no_break_and_the_same_values(name: str) -> None:
 KEPT = {
     "returned": lambda: X[MASK] * 2,
     "sorted": lambda: pt.sort(X[MASK]).cumsum(),
+    "differences": lambda: pt.diff(X[MASK]).sum(),
+    "set_by_selected_indices": lambda: pt.set_subtensor(X[G[MASK]], Y[MASK]),
+    "by_a_vector_of_ranks": lambda: X[MASK][G],
     "another_mask": lambda: pt.dot(X[MASK], Y[~MASK]),
     "one_reader_needs_it": lambda: X[MASK].sum() + X[MASK].cumsum(),
     "other_lengths": lambda: (X[: B.argmax()] * Y[: B.argmax()]).cumsum(),

@@ -40,7 +40,11 @@ def export_for_shapes(
     program: Program, static: tuple[Any, ...], arguments: Sequence[Any], target: Target
 ) -> Specialisation:
     """The code for arguments of given shapes (sparse matrices included)."""
-    return _export(lambda *values: program(static, *values), static, arguments, (), target)[0]
+
+    def call(*values: Any) -> Any:
+        return program(static, *values, fences=True)
+
+    return _export(call, static, arguments, (), target)[0]
 
 
 def export_for_dimensions(

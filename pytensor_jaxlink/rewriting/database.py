@@ -1,0 +1,28 @@
+"""Our rewrites in PyTensor's database, and the rule of when they are worth it.
+
+Each can be turned off by its name: ``mode.excluding("jaxlink_masks")``.
+"""
+
+from __future__ import annotations
+
+from pytensor.compile.mode import optdb
+
+from pytensor_jaxlink.rewriting import masks, sizes, windows
+
+TAG = "jaxlink"
+
+_ORDER = (
+    (sizes.NAME, sizes.SizeRewriter),
+    (windows.NAME, windows.WindowRewriter),
+    (masks.NAME, masks.MaskRewriter),
+)
+
+
+def register() -> None:
+    """Put the rewrites into PyTensor's database, under our tag alone.
+
+    They come when the forms of reductions are settled, and before anything in place; first those
+    that do less work in the end.
+    """
+    for place, (name, rewriter) in enumerate(_ORDER):
+        optdb.register(name, rewriter(), TAG, position=3.1 + 0.01 * place)

@@ -1,0 +1,42 @@
+"""What our rewrites have in common: what they start from, and what they leave on a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from pytensor.graph.basic import Apply
+from pytensor.graph.fg import FunctionGraph
+
+from pytensor_jaxlink.analysis import BindingTime, input_binding_times
+from pytensor_jaxlink.graph import GraphView, user_location
+
+
+def note(fgraph: FunctionGraph, view: GraphView, node: Apply, rewrite: str) -> None:
+    """Record that a rewrite has removed the break at a node of a view of the graph."""
+    graph: Any = fgraph
+    where = user_location(view, view.nodes.index(node))
+    graph.jaxlink_notes = [*notes_of(fgraph), f"{rewrite}: {node.op} at {where}"]
+
+
+def notes_of(fgraph: Any) -> tuple[str, ...]:
+    """What has been recorded on a graph."""
+    return tuple(getattr(fgraph, "jaxlink_notes", ()))
+
+
+def times_of_inputs(view: GraphView, changing: Collection[int]) -> list[BindingTime]:
+    """The binding times of the inputs of a graph, some of which change from run to run."""
+    times = list(input_binding_times(view))
+    for position in changing:
+        times[position] = BindingTime.DEVICE
+    return times
+
+
+def enable(fgraph: Any, rewrite: str) -> None:
+    """Record that a mode includes a rewrite, for the inner graphs that are rewritten later."""
+    fgraph.jaxlink_enabled = enabled_of(fgraph) | {rewrite}
+
+
+def enabled_of(fgraph: Any) -> frozenset[str]:
+    """The rewrites that the mode of a graph includes."""
+    return getattr(fgraph, "jaxlink_enabled", frozenset())

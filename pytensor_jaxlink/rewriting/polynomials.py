@@ -1,0 +1,132 @@
+"""Integer expressions as polynomials, to see that a difference does not depend on what varies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Constant, Variable
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import DimShuffle
+
+Polynomial = Counter[tuple[int, ...]]
+"""The coefficient of each product of atoms; atoms are numbered as they are met."""
+
+_DEPTH = 30  # of an expression; deeper ones are atoms
+
+
+class Polynomials:
+    """Reads expressions; equal atoms in different expressions have one number."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Variable] = []
+
+    def of(self, variable: Any, depth: int = _DEPTH) -> Polynomial:
+        """The polynomial of an integer; what is no sum, difference or product is an atom.
+
+        Arrays are read entry by entry: of vectors of one length the differences are right.
+        """
+        if isinstance(variable, Constant):
+            return self._literal(variable)
+        owner = variable.owner
+        if owner is None or depth == 0:
+            return self._atom(variable)
+        if isinstance(owner.op, ScalarFromTensor | TensorFromScalar) or _repeats(owner.op):
+            return self.of(owner.inputs[0], depth - 1)
+        combine = _COMBINED.get(type(getattr(owner.op, "scalar_op", None)))
+        if combine is None or not _is_wide(variable):
+            return self._atom(variable)
+        return combine([self.of(v, depth - 1) for v in owner.inputs])
+
+    def sum(self, parts: list[Polynomial]) -> Polynomial:
+        """The sum of polynomials."""
+        return _sum(parts)
+
+    def atoms_of(self, polynomial: Polynomial) -> set[Variable]:
+        """What a polynomial depends on."""
+        return {self.atoms[number] for product in polynomial for number in product}
+
+    def expression(self, polynomial: Polynomial) -> Any:
+        """The polynomial as a 64-bit integer of PyTensor."""
+        total: Any = pt.constant(polynomial.get((), 0), dtype="int64")
+        for product, coefficient in polynomial.items():
+            if product:
+                term: Any = pt.constant(coefficient, dtype="int64")
+                for number in product:
+                    term = term * pt.as_tensor(self.atoms[number]).astype("int64")
+                total = total + term
+        return total
+
+    def _literal(self, variable: Constant) -> Polynomial:
+        """A number; or a vector as its least entry and the rest, an atom with others like it."""
+        data = np.asarray(variable.data)
+        if not data.size:
+            return self._atom(variable)
+        least, rest = int(data.min()), data - data.min()
+        if not rest.any():
+            return Polynomial({(): least} if least else {})
+        for known in self.atoms:
+            if isinstance(known, Constant) and np.array_equal(known.data - known.data.min(), rest):
+                return self._atom(known, least - int(known.data.min()))
+        return self._atom(variable)
+
+    def _atom(self, variable: Variable, more: int = 0) -> Polynomial:
+        if variable not in self.atoms:
+            self.atoms.append(variable)
+        return _cleaned(Polynomial({(self.atoms.index(variable),): 1, (): more}))
+
+
+def difference(left: Polynomial, right: Polynomial) -> Polynomial:
+    """One polynomial less another."""
+    result = Polynomial(left)
+    result.subtract(right)
+    return _cleaned(result)
+
+
+def constant_value(polynomial: Polynomial) -> int | None:
+    """The value of a polynomial that does not depend on anything."""
+    return polynomial.get((), 0) if not any(polynomial) else None
+
+
+def _sum(parts: list[Polynomial]) -> Polynomial:
+    total = Polynomial()
+    for part in parts:
+        total.update(part)
+    return _cleaned(total)
+
+
+def _product(parts: list[Polynomial]) -> Polynomial:
+    total = Polynomial({(): 1})
+    for part in parts:
+        new = Polynomial()
+        for left, factor in total.items():
+            for right, other in part.items():
+                new[tuple(sorted((*left, *right)))] += factor * other
+        total = new
+    return _cleaned(total)
+
+
+def _cleaned(polynomial: Polynomial) -> Polynomial:
+    return Polynomial({product: factor for product, factor in polynomial.items() if factor})
+
+
+_COMBINED = {
+    scalar.Add: _sum,
+    scalar.Sub: lambda parts: difference(*parts),
+    scalar.Neg: lambda parts: difference(Polynomial(), *parts),
+    scalar.Mul: _product,
+    scalar.Cast: _sum,
+}
+
+
+def _repeats(op: Any) -> bool:
+    """Whether an Op only adds or drops dimensions of length 1."""
+    return isinstance(op, DimShuffle) and all(axis == "x" for axis in op.new_order)
+
+
+def _is_wide(variable: Any) -> bool:
+    """Whether sums and products of sizes, computed in this type, do not overflow it."""
+    return variable.type.dtype in ("int64", "int32")

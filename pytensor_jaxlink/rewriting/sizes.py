@@ -1,0 +1,329 @@
+"""Sizes computed from data that are not needed as sizes.
+
+Pattern and replacement::
+
+    arange(k).sum()                               k * (k - 1) // 2
+    arange(k)[i]                                  i, checked
+    alloc(v, k).sum(), eye(k).sum()               v * k, k
+    eye(k)[i], eye(k)[i, j]                       eq(arange(k), i), eq(i, j), checked
+    join(0, alloc(v, k), alloc(w, n - k))         where(arange(n) < k, v, w), checked
+    (reshape(x, (k, -1)) * 2).sum()               (x * 2).sum(), checked
+
+They fire only where the size is known no earlier than data, except for a row of a unit matrix,
+which saves the matrix whatever its size.  *Checked* means that what raises in PyTensor raises here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import Alloc, ARange, Eye, Join
+from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.math import Max, Min
+from pytensor.tensor.shape import Reshape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.type import integer_dtypes
+
+from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.rewriting.gathers import axis_and_parts, indices_of
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs
+from pytensor_jaxlink.rewriting.polynomials import Polynomials
+
+NAME = "jaxlink_sizes"
+
+_CONCERNED = (Alloc, ARange, Eye, Join, Reshape)
+
+
+class SizeRewriter(GraphRewriter):
+    """Applies the rewrite to a whole graph, once."""
+
+    def add_requirements(self, fgraph: FunctionGraph) -> None:
+        """Nothing: replacements are not undone."""
+
+    def apply(self, fgraph: FunctionGraph) -> None:
+        """Rewrite in place, and note on the graph which breaks are gone."""
+        enable(fgraph, NAME)
+        if not any(isinstance(node.op, _CONCERNED) for node in fgraph.apply_nodes):
+            return
+        view = GraphView.of(fgraph)
+        times = binding_times(view, times_of_inputs(view, ()))
+        known = _Known(fgraph, dict(zip(view.variables, times, strict=True)))
+        for node in view.nodes:
+            if node not in fgraph.apply_nodes:
+                continue
+            found = _closed_form(node, known)
+            if found is None:
+                continue
+            copy_stack_trace(node.outputs[0], found.value)
+            if found.source is not None:
+                note(fgraph, view, found.source, NAME)
+            fgraph.replace_all([(node.outputs[0], found.value)], import_missing=True, reason=NAME)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What stands for a node's output, and the node whose break it removes, or None."""
+
+    value: Any
+    source: Apply | None
+
+
+@dataclass(frozen=True)
+class _Known:
+    fgraph: FunctionGraph
+    times: dict[Any, BindingTime]
+
+    def late(self, variable: Any) -> bool:
+        """Whether a value is known only when a region has run."""
+        return self.times.get(variable) is BindingTime.DEVICE
+
+
+def _closed_form(node: Apply, known: _Known) -> _Found | None:
+    match node.op:
+        case CAReduce():
+            return _reduced(node, known)
+        case Subtensor() | AdvancedSubtensor():
+            return _indexed(node, known)
+        case _ if type(node.op).__name__ == "AdvancedSubtensor1":
+            return _indexed(node, known)
+        case Join():
+            return _joined(node, known)
+        case Reshape():
+            return _reshaped(node, known)
+        case _:
+            return None
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+
+def _reduced(node: Apply, known: _Known) -> _Found | None:
+    """A reduction over all dimensions of a range, a unit matrix, or something reshaped."""
+    if node.op.axis is not None and len(node.op.axis) != node.inputs[0].type.ndim:
+        return None
+    source = node.inputs[0].owner
+    if source is None:
+        return None
+    if isinstance(source.op, ARange) and any(map(known.late, source.inputs)):
+        value = _reduced_range(node, source)
+    elif isinstance(source.op, Eye) and any(map(known.late, source.inputs)):
+        value = _trace(source) if isinstance(node.op.scalar_op, scalar.Add) else None
+    elif isinstance(source.op, Alloc) and any(map(known.late, source.inputs[1:])):
+        value = _sum_of_equal(source) if isinstance(node.op.scalar_op, scalar.Add) else None
+    else:
+        flat = _unshaped(node.inputs[0], known)
+        if flat is None:
+            return None
+        value, source = node.op.clone(axis=None)(flat.value), flat.source
+    if value is None:
+        return None
+    return _Found(value.astype(node.outputs[0].type.dtype), source)
+
+
+def _reduced_range(node: Apply, source: Apply) -> Any:
+    if not _counts(source):
+        return None
+    start, step, count = _range(source)
+    last = start + (count - 1) * step
+    if isinstance(node.op.scalar_op, scalar.Add):
+        return count * start + step * (count * (count - 1) // 2)
+    name = {Max: "maximum", Min: "minimum"}.get(type(node.op))
+    if name is None:
+        return None
+    value = pt.maximum(start, last) if name == "maximum" else pt.minimum(start, last)
+    message = f"zero-size array to reduction operation {name} which has no identity"
+    return CheckAndRaise(ValueError, message)(value, pt.gt(count, 0))
+
+
+def _counts(source: Apply) -> bool:
+    """Whether a range is one of integers, with a step that is a literal."""
+    step = source.inputs[2]
+    return (
+        isinstance(step, Constant)
+        and int(step.data) != 0
+        and all(v.type.dtype in integer_dtypes for v in (*source.inputs, *source.outputs))
+    )
+
+
+def _range(source: Apply) -> tuple[Any, Any, Any]:
+    """Start, step and number of entries of a range of integers."""
+    start, stop, step = _integers(source)
+    count: Any = pt.maximum(-((start - stop) // step), 0)  # rounded up
+    return start, step, count
+
+
+def _trace(source: Apply) -> Any:
+    rows, columns, diagonal = _integers(source)
+    first: Any = pt.maximum(-diagonal, 0)
+    ones: Any = pt.maximum(pt.minimum(rows, columns - diagonal) - first, 0)
+    return _as_size(ones, rows, columns)
+
+
+def _sum_of_equal(source: Apply) -> Any:
+    value, *sizes = source.inputs
+    if not all(value.type.broadcastable):
+        return None
+    count: Any = pt.prod(pt.stack(sizes))
+    return _as_size(_scalar(value) * count, *sizes)
+
+
+def _as_size(value: Any, *sizes: Any) -> Any:
+    """A value, if some sizes, or the value itself, are not negative."""
+    holds = [pt.ge(size, 0) for size in sizes or (value,)]
+    return CheckAndRaise(ValueError, "negative dimensions are not allowed")(value, *holds)
+
+
+def _integers(source: Apply) -> list[Any]:
+    return [pt.as_tensor(v).astype("int64") for v in source.inputs]
+
+
+# -- indexing --------------------------------------------------------------------------------------
+
+
+def _indexed(node: Apply, known: _Known) -> _Found | None:
+    """Entries of a range, rows or entries of a unit matrix."""
+    source = node.inputs[0].owner
+    indices = indices_of(node, 1)
+    if source is None or any(isinstance(index, slice) for index in indices):
+        return None
+    indices = [pt.as_tensor(index) for index in indices]
+    if any(index.type.dtype not in integer_dtypes for index in indices):
+        return None
+    kind = node.outputs[0].type.dtype
+    late = any(map(known.late, source.inputs))
+    if isinstance(source.op, ARange) and late and _counts(source):
+        start, step, count = _range(source)
+        place = _in_range(indices[0], count)
+        return _Found((start + place * step).astype(kind), source)
+    if isinstance(source.op, Eye):
+        rows, columns, diagonal = _integers(source)
+        rows, columns = _as_size(rows), _as_size(columns)
+        place = _in_range(indices[0], rows) + diagonal
+        other = pt.arange(columns) if len(indices) == 1 else _in_range(indices[1], columns)
+        if len(indices) == 1:
+            place = place.dimshuffle([*range(place.type.ndim), "x"])
+        return _Found(
+            pt.eq(place, other).astype(kind), source if len(indices) > 1 and late else None
+        )
+    return None
+
+
+def _in_range(index: Any, count: Any) -> Any:
+    """An index counted from the start; `IndexError` where there is no such entry."""
+    index = index.astype("int64")
+    holds = pt.all((index >= -count) & (index < count))
+    index = CheckAndRaise(IndexError, "index out of bounds")(index, holds)
+    return pt.switch(index < 0, index + count, index)
+
+
+# -- joining ---------------------------------------------------------------------------------------
+
+
+def _joined(node: Apply, known: _Known) -> _Found | None:
+    """Constant stretches laid end to end, of lengths whose sum is known earlier."""
+    axis, parts = axis_and_parts(node)
+    owners = [part.owner for part in parts]
+    if axis is None or node.outputs[0].type.ndim != 1:
+        return None
+    if not all(owner is not None and isinstance(owner.op, Alloc) for owner in owners):
+        return None
+    lengths = [owner.inputs[1] for owner in owners]
+    values = [owner.inputs[0] for owner in owners]
+    if not all(all(value.type.broadcastable) for value in values):
+        return None
+    terms = Polynomials()
+    total = terms.sum([terms.of(length) for length in lengths])
+    early = not any(map(known.late, terms.atoms_of(total)))
+    if not early or not any(map(known.late, lengths)):
+        return None
+    place: Any = pt.arange(terms.expression(total))
+    end: Any = pt.constant(0, dtype="int64")
+    result: Any = _scalar(values[-1])
+    ends = []
+    for length in lengths[:-1]:
+        end = end + length
+        ends.append(end)
+    for value, stop in reversed(list(zip(values[:-1], ends, strict=True))):
+        result = pt.switch(place < stop, _scalar(value), result)
+    result = _as_size(result, *lengths)
+    source = next(o for o, length in zip(owners, lengths, strict=True) if known.late(length))
+    return _Found(result.astype(node.outputs[0].type.dtype), source)
+
+
+def _scalar(value: Any) -> Any:
+    return value.dimshuffle([])
+
+
+# -- reshaping -------------------------------------------------------------------------------------
+
+
+def _reshaped(node: Apply, known: _Known) -> _Found | None:
+    """Reshaped to a shape that is known, after having had one that is not."""
+    if known.late(node.inputs[1]):
+        return None
+    flat = _unshaped(node.inputs[0], known)
+    if flat is None:
+        return None
+    return _Found(node.op(flat.value, node.inputs[1]), flat.source)
+
+
+def _unshaped(variable: Any, known: _Known) -> _Found | None:
+    """The entries of an array in one dimension, if it has its shape from a late `Reshape` only.
+
+    This is the lifting of the reshape through elementwise operations, toward an end that does not
+    depend on it.
+    """
+    source = _late_reshape(variable, known)
+    if source is None:
+        return None
+    array, shape = source.inputs
+    flat = _lifted(variable, source)
+    shape = shape.astype("int64")
+    product: Any = pt.prod(shape)
+    size: Any = array.size
+    unknown: Any = pt.lt(shape, 0).sum()
+    divides = pt.and_(pt.neq(product, 0), pt.eq(size % pt.maximum(-product, 1), 0))
+    equal = pt.and_(pt.eq(unknown, 0), pt.eq(product, size))
+    fits = pt.switch(pt.eq(unknown, 1), divides, equal)
+    message = "cannot reshape array: its size does not fit the shape"
+    return _Found(CheckAndRaise(ValueError, message)(flat, fits), source)
+
+
+def _late_reshape(variable: Any, known: _Known) -> Apply | None:
+    """The one late `Reshape` from which an array has its shape, through elementwise operations.
+
+    All arrays on the way must have the same shape variable, or be of one entry.
+    """
+    owner = variable.owner
+    if owner is None:
+        return None
+    if isinstance(owner.op, Reshape):
+        return owner if known.late(owner.inputs[1]) else None
+    if not isinstance(owner.op, Elemwise) or len(owner.outputs) > 1:
+        return None
+    arrays = [v for v in owner.inputs if not all(v.type.broadcastable)]
+    sources = [_late_reshape(v, known) for v in arrays]
+    found = [source for source in sources if source is not None]
+    if not found or len(found) < len(sources):
+        return None
+    if any(source.inputs[1] is not found[0].inputs[1] for source in found):
+        return None
+    return found[0]
+
+
+def _lifted(variable: Any, source: Apply) -> Any:
+    """An array under a `Reshape`, computed in one dimension."""
+    owner = variable.owner
+    if isinstance(getattr(owner, "op", None), Reshape):
+        return owner.inputs[0].flatten()
+    if all(variable.type.broadcastable):
+        return variable.dimshuffle(["x"])
+    return owner.op(*(_lifted(v, source) for v in owner.inputs))

@@ -1,0 +1,195 @@
+"""Slices of a length that does not depend on where they begin.
+
+Pattern::
+
+    x[k : k + 3]        x[i * size : (i + 1) * size]        x[k : k + 3] = y
+
+Replacement::
+
+    Window(x, k, k + 3, length=3)                           WindowUpdate(x, y, k, k + 3, length=3)
+
+The new operations are `jax.lax.dynamic_slice` and `dynamic_update_slice`, compiled once for all
+beginnings.  Where the bounds are computed from data, the region checks that they lie in the array:
+NumPy's slice is shorter where they do not, and PyTensor's own implementation finishes such a call.
+Where the bounds are known on the host, they are clipped there, and the length that is
+left selects the specialisation: the last, shorter batch has its own.
+
+It must not fire where both bounds are literals, nor where the length depends on all that the bounds
+depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+
+from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.ops import Window, WindowUpdate
+from pytensor_jaxlink.rewriting.bounds import is_one, length_of, normalised, tensor_behind
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs
+from pytensor_jaxlink.rewriting.polynomials import Polynomials, constant_value, difference
+
+NAME = "jaxlink_windows"
+
+
+class WindowRewriter(GraphRewriter):
+    """Applies the rewrite to a whole graph, once."""
+
+    def add_requirements(self, fgraph: FunctionGraph) -> None:
+        """Nothing: replacements are not undone."""
+
+    def apply(self, fgraph: FunctionGraph) -> None:
+        """Rewrite in place, where the bounds are computed from data."""
+        enable(fgraph, NAME)
+        rewrite_windows(fgraph, (), exact=False)
+
+
+def rewrite_windows(fgraph: FunctionGraph, changing: Collection[int], *, exact: bool) -> None:
+    """Rewrite in place, and note on the graph which breaks are gone.
+
+    Parameters
+    ----------
+    changing
+        The positions of inputs that are computed from data whatever their type.
+    exact
+        Whether to rewrite slices whose bounds are known on the host, or those whose are not.
+    """
+    if not any(bounded_axes(node) for node in fgraph.apply_nodes):
+        return
+    view = GraphView.of(fgraph)
+    times = binding_times(view, times_of_inputs(view, changing))
+    finder = _Finder(fgraph, dict(zip(view.variables, times, strict=True)))
+    for node in view.nodes:
+        windows = [finder.window(node, axis) for axis in bounded_axes(node)]
+        found = [window for window in windows if window is not None]
+        if not found or len(found) < len(windows) or node not in fgraph.apply_nodes:
+            continue
+        if all(window.exact for window in found) is not exact:
+            continue
+        if isinstance(node.op, Subtensor):
+            new = _taken(node, found)
+        elif len(found) == 1:
+            new = _written(node, found[0])
+        else:
+            continue
+        if not exact:
+            note(fgraph, view, node, NAME)
+        _replace(fgraph, node, new, found)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A dimension, the bounds, and a length that is known before them."""
+
+    axis: int
+    bounds: tuple[Any, Any, Any]
+    exact: bool
+
+
+def _first_index(node: Apply) -> int:
+    return 1 if isinstance(node.op, Subtensor) else 2
+
+
+def _indices(node: Apply) -> list[Any]:
+    return list(indices_from_subtensor(node.inputs[_first_index(node) :], node.op.idx_list))
+
+
+def bounded_axes(node: Apply) -> list[int]:
+    """The dimensions that a node slices from one bound to another, not both literals."""
+    if not isinstance(node.op, Subtensor | IncSubtensor):
+        return []
+    return [
+        axis
+        for axis, index in enumerate(_indices(node))
+        if isinstance(index, slice)
+        and index.start is not None
+        and index.stop is not None
+        and is_one(index.step)
+        and not (isinstance(index.start, Constant) and isinstance(index.stop, Constant))
+    ]
+
+
+class _Finder:
+    """Finds the windows of a graph whose values are known at given times."""
+
+    def __init__(self, fgraph: FunctionGraph, times: dict[Any, BindingTime]) -> None:
+        self.fgraph, self.times, self.terms = fgraph, times, Polynomials()
+
+    def window(self, node: Apply, axis: int) -> _Found | None:
+        """The window that a node slices in a dimension, or None where it is no window."""
+        index = _indices(node)[axis]
+        start, stop = tensor_behind(index.start), tensor_behind(index.stop)
+        low, high = self.terms.of(start), self.terms.of(stop)
+        length = difference(high, low)
+        needed = self.terms.atoms_of(length)
+        varying = {
+            atom
+            for atom in self.terms.atoms_of(low) | self.terms.atoms_of(high)
+            if self.times[atom] >= BindingTime.HOST
+        }
+        size = constant_value(length)
+        if varying <= needed or (size is not None and size < 1):
+            return None
+        if any(self.times[atom] is BindingTime.DEVICE for atom in needed):
+            return None
+        if any(self.times[atom] is BindingTime.DEVICE for atom in varying):
+            return self._found(axis, start, stop, self.terms.expression(length), exact=False)
+        whole = length_of(self.fgraph, node.inputs[0], axis)
+        start, stop = normalised(start, whole), normalised(stop, whole)
+        extent: Any = pt.maximum(stop - start, 0)
+        return self._found(axis, start, start + extent, extent, exact=True)
+
+    def _found(self, axis: int, *bounds: Any, exact: bool) -> _Found:
+        start, stop, length = (pt.as_tensor(bound).astype("int64") for bound in bounds)
+        return _Found(axis, (start, stop, length), exact)
+
+
+def _taken(node: Apply, windows: list[_Found]) -> Any:
+    """What a node takes: by its windows first, and by what else it indexes with."""
+    array: Any = node.inputs[0]
+    rest = _indices(node)
+    for window in windows:
+        array = Window(window.axis, exact=window.exact)(array, *window.bounds)
+        rest[window.axis] = slice(None)
+    return array[(*rest,)] if any(index != slice(None) for index in rest) else array
+
+
+def _written(node: Apply, window: _Found) -> Any:
+    """The array with what a node writes into its window."""
+    [array, value, *_], rest, op = node.inputs, _indices(node), node.op
+    rest[window.axis] = slice(None)
+    replaces = op.set_instead_of_inc
+    if any(index != slice(None) for index in rest):
+        block: Any = Window(window.axis, exact=window.exact)(array, *window.bounds)
+        write = pt.set_subtensor if replaces else pt.inc_subtensor
+        value, replaces = write(block[tuple(rest)], value), True
+    update = WindowUpdate(window.axis, exact=window.exact, set_instead_of_inc=replaces)
+    return update(array, value, *window.bounds)
+
+
+def _replace(fgraph: FunctionGraph, node: Apply, new: Any, windows: list[_Found]) -> None:
+    """Put the window in, and let its length be read from its shape where it is asked for.
+
+    PyTensor computes the length of a slice from its bounds, which would be known too late.
+    """
+    [old] = node.outputs
+    copy_stack_trace(old, new)
+    pairs = [(old, new)]
+    shapes: Any = getattr(fgraph, "shape_feature", None)
+    late = [window.axis for window in windows if not window.exact]
+    if isinstance(new.owner.op, Window) and old in getattr(shapes, "shape_of", ()):
+        for axis in late:
+            length = shapes.shape_of[old][axis]
+            if length in fgraph.variables and length not in ancestors([new]):
+                pairs.append((length, Shape_i(axis)(new).astype(length.type.dtype)))
+    fgraph.replace_all(pairs, import_missing=True, reason=NAME)

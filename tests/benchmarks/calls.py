@@ -1,0 +1,111 @@
+"""What a call costs beyond the computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from tests.benchmarks.measure import Effort, Timing, interleave
+from tests.benchmarks.report import Table, duration, times
+from tests.helpers import black_box, sort_down
+
+LENGTH = 10
+REFERENCE = "jax.jit"
+
+
+def adders(inputs: int) -> dict[str, Callable[..., Any]]:
+    """The sum of some vectors, doubled: by a bare jitted function, and in both modes."""
+    vectors = [pt.dvector() for _ in range(inputs)]
+    total = reduce(add, vectors) * 2.0
+    return {
+        REFERENCE: jax.jit(lambda *values: reduce(add, values) * 2.0),
+        "ours": pytensor.function(vectors, total, mode="JAXSELECTIVE"),
+        '"JAX"': pytensor.function(vectors, total, mode="JAX"),
+    }
+
+
+def time_calls(
+    functions: dict[str, Callable[..., Any]], arguments: Sequence[Any], effort: Effort
+) -> Timing:
+    """The functions on the same arguments."""
+    return interleave({n: lambda f=f: f(*arguments) for n, f in functions.items()}, effort)
+
+
+def call_overhead(effort: Effort, inputs: Sequence[int] = range(1, 9)) -> Table:
+    """A call with 1 to 8 inputs of 10 elements."""
+    rows = []
+    for count in inputs:
+        functions = adders(count)
+        arrays = [np.arange(LENGTH) + float(k) for k in range(count)]
+        row = [str(count)]
+        for arguments in (arrays, [jax.device_put(array) for array in arrays]):
+            timing = time_calls(functions, arguments, effort)
+            row.append(duration(timing.median(REFERENCE)))
+            row += [times(timing.ratio(name, REFERENCE)) for name in ("ours", '"JAX"')]
+        rows.append(tuple(row))
+    kinds = [f"{kind}: {name}" for kind in ("NumPy", "jax.Array") for name in functions]
+    return Table(
+        "Call overhead",
+        f"The sum of 1 to 8 vectors of {LENGTH} elements. The bare jitted function's time, and "
+        "ratios to it.",
+        ("inputs", *kinds),
+        tuple(rows),
+    )
+
+
+def host_steps(size: int) -> tuple[dict[str, Callable[..., Any]], np.ndarray]:
+    """A sort by NumPy between two computations, three ways, and an argument."""
+
+    def before(x: jax.Array) -> jax.Array:
+        return jnp.exp(-(x**2)) * jnp.tanh(x)
+
+    def after(values: jax.Array) -> jax.Array:
+        return jnp.cumsum(values * jnp.cos(values))
+
+    def with_callback(x: jax.Array) -> jax.Array:
+        values = before(x)
+        kind = jax.ShapeDtypeStruct(values.shape, values.dtype)
+        return after(jax.pure_callback(lambda v: sort_down(np.asarray(v)), kind, values))
+
+    x = pt.dvector("x")
+    values = black_box(sort_down)(pt.exp(-(x**2)) * pt.tanh(x))
+    outputs = (values * pt.cos(values)).cumsum()
+    first, second = jax.jit(before), jax.jit(after)
+    functions = {
+        "split by hand": lambda x: second(sort_down(np.asarray(first(x)))),
+        "ours": pytensor.function([x], outputs, mode="JAXSELECTIVE"),
+        "pure_callback": jax.jit(with_callback),
+    }
+    return functions, np.random.default_rng(0).normal(size=size)
+
+
+def one_host_step(effort: Effort, sizes: Sequence[int] = (10, 1_000, 10_000)) -> Table:
+    """A graph with one break."""
+    rows = []
+    for size in sizes:
+        functions, argument = host_steps(size)
+        timing = time_calls(functions, [jax.device_put(argument)], effort)
+        rows.append(
+            (
+                f"{size:,}",
+                duration(timing.median("split by hand")),
+                times(timing.ratio("ours", "split by hand")),
+                times(timing.ratio("pure_callback", "split by hand")),
+                times(timing.ratio("pure_callback", "ours")),
+            )
+        )
+    return Table(
+        "One host step",
+        "NumPy sorts between two computations: a program split by hand (jit, NumPy, jit), the "
+        "graph under this mode, and one jit with a `jax.pure_callback`.",
+        ("elements", "split by hand", "ours / by hand", "callback / by hand", "callback / ours"),
+        tuple(rows),
+    )

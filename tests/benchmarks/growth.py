@@ -1,0 +1,158 @@
+"""What adds up over many calls: compilations, and copies of a state."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from pytensor_jaxlink import JAXLinker
+from tests.benchmarks.fresh import forget_peak, fresh, resident
+from tests.benchmarks.measure import Effort, interleave, seconds
+from tests.benchmarks.report import Table, duration, times
+
+STATE = 2_000_000  # float64: 16 MB
+UPDATES = 200
+PAUSE = 0.002
+DONATED, COPIED = "by hand, donated", "by hand, not donated"
+Stepper = tuple[Callable[[], Any], Callable[[], None]]
+
+
+def many_lengths(calls: int = 1_000) -> Table:
+    """Vectors of as many lengths as there are calls."""
+    x = pt.dvector("x")
+    logp = (-0.5 * (x - x.mean()) ** 2 - pt.exp(-x)).sum()
+    build = {"ours": "JAXSELECTIVE", "NUMBA": "NUMBA"}
+    functions: dict[str, Any] = {}
+    building = {}
+    # NUMBA would find on disk what it compiled yesterday.
+    with pytensor.config.change_flags(numba__cache=False):
+        for name, mode in build.items():
+            start = time.perf_counter()
+            functions[name] = pytensor.function([x], [logp, pt.grad(logp, x)], mode=mode)
+            building[name] = time.perf_counter() - start
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=length) for length in rng.permutation(calls) + 1]
+    total: Counter[str] = Counter()
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        for array in arrays:
+            for name, function in functions.items():
+                total[name] += seconds(lambda f=function, a=array: jax.block_until_ready(f(a)))
+    ours = functions["ours"].stats
+    warned = sum(warning.category.__name__ == "JAXLinkWarning" for warning in raised)
+    counts = {"ours": (str(ours.compilations), str(warned)), "NUMBA": ("[1]", "0")}
+    rows = [
+        (
+            name,
+            duration(building[name]),
+            duration(total[name]),
+            times(total[name] / total["NUMBA"]),
+            *counts[name],
+        )
+        for name in functions
+    ]
+    return Table(
+        "Many lengths",
+        f"{calls:,} calls with {calls:,} lengths of one vector: log density and gradient. "
+        "Compiling counts as part of the call that causes it.",
+        ("", "build", "all calls", "/ NUMBA", "compilations of each region", "warnings"),
+        tuple(rows),
+    )
+
+
+def steppers() -> dict[str, Callable[[], Stepper]]:
+    """Ways to update a state; each gives a step and how to let go of the state."""
+    choices = {"ours": {}}
+    # Donation came later than this benchmark's first version; without it there is one of ours.
+    if "donate" in inspect.signature(JAXLinker).parameters:
+        choices = {f'ours, donate="{choice}"': {"donate": choice} for choice in ("updates", "none")}
+    found: dict[str, Callable[[], Stepper]] = {
+        DONATED: lambda: _by_hand((0,)),
+        COPIED: lambda: _by_hand(()),
+    }
+    for name, options in choices.items():
+        found[name] = lambda options=options: _shared(options)
+    return found
+
+
+def _by_hand(donated: tuple[int, ...]) -> Stepper:
+    step = jax.jit(lambda state, x: state * 0.999 + x, donate_argnums=donated)
+    held = [jax.device_put(np.zeros(STATE))]
+    x = np.array(0.1)
+
+    def run() -> Any:
+        held[0] = step(held[0], x)
+        return held[0]
+
+    return run, held.clear
+
+
+def _shared(options: dict[str, Any]) -> Stepper:
+    state, x = pytensor.shared(np.zeros(STATE)), pt.dscalar("x")
+    linker: Any = JAXLinker(**options)
+    held = [pytensor.function([x], [], updates={state: state * 0.999 + x}, mode=linker)]
+    value = np.array(0.1)
+
+    def run() -> Any:
+        held[0](value)
+        return state.get_value(borrow=True, return_internal_type=True)
+
+    def free() -> None:
+        held.clear()
+        state.set_value(np.zeros(1), borrow=True)
+
+    return run, free
+
+
+def peak_of_updates(name: str) -> dict[str, float]:
+    """How many copies of the state the process held at most, while the state was updated.
+
+    What the process holds without the state is measured afterwards.  XLA frees on threads of its
+    own: without a pause there would be as many copies as these are behind.
+    """
+    run, free = steppers()[name]()
+    for _ in range(3):
+        jax.block_until_ready(run())
+    forget_peak()
+    for _ in range(UPDATES):
+        jax.block_until_ready(run())
+        time.sleep(PAUSE)
+    peak = resident("VmHWM")
+    free()
+    del run, free
+    gc.collect()
+    return {"copies": (peak - resident()) / (8 * STATE)}
+
+
+def large_state() -> Table:
+    """A shared variable of 16 MB, updated again and again."""
+    found = steppers()
+    runs = {name: make()[0] for name, make in found.items()}
+    # Each round is one update of each.
+    timing = interleave(runs, Effort(rounds=UPDATES, seconds=0))
+    rows = [
+        (
+            name,
+            duration(timing.median(name)),
+            times(timing.ratio(name, DONATED)),
+            f"{fresh('state', name)['copies']:.1f}",
+        )
+        for name in found
+    ]
+    return Table(
+        "A large state",
+        f"{UPDATES} updates of 16 MB of shared state, and the most copies of it that were in "
+        "memory at a time (in a process for each).",
+        ("", "an update", "/ donated", "copies"),
+        tuple(rows),
+    )

@@ -1,0 +1,104 @@
+"""The cost of a call when everything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+
+from tests.benchmarks.measure import Effort, Timing, interleave
+from tests.benchmarks.report import Table, duration, geometric_mean, times
+from tests.benchmarks.small_models import MODELS, small_model
+from tests.benchmarks.workload import Workload
+from tests.benchmarks.workloads import WORKLOADS
+
+BY_HAND, OURS, UPSTREAM, NUMBA = "by hand", "ours", '"JAX"', "NUMBA"
+MODES = {OURS: "JAXSELECTIVE", UPSTREAM: "JAX", NUMBA: "NUMBA"}
+SMALL = (OURS, UPSTREAM, BY_HAND)
+NOT_RUN = "-"
+SETTLE = 0.03
+
+
+def functions_of(workload: Workload, *, trust_input: bool) -> dict[str, Callable[..., Any]]:
+    """The hand-written function and the graph in each mode that runs it."""
+    functions: dict[str, Callable[..., Any]] = {BY_HAND: jax.jit(workload.by_hand)}
+    for name, mode in MODES.items():
+        try:
+            function = pytensor.function(workload.inputs, workload.outputs, mode=mode)
+            function.trust_input = trust_input
+            function(*workload.arguments)
+        except (NotImplementedError, TypeError):
+            # What mode "JAX" says of sizes that it cannot trace.  Ours has to run everything.
+            if name == OURS:
+                raise
+            continue
+        functions[name] = function
+    return functions
+
+
+def actions_of(
+    workload: Workload, *, on_device: bool = False, trust_input: bool = False
+) -> dict[str, Callable[[], Any]]:
+    """A call of each candidate; NUMBA gets NumPy arrays in any case."""
+    host = workload.arguments
+    device = [jax.device_put(array) for array in host] if on_device else host
+    functions = functions_of(workload, trust_input=trust_input)
+    return {
+        name: lambda f=function, a=host if name == NUMBA else device: f(*a)
+        for name, function in functions.items()
+    }
+
+
+def _ratio(timing: Timing, name: str, reference: str) -> float:
+    return timing.ratio(name, reference) if name in timing.rounds else np.nan
+
+
+def _cells(ratios: Iterable[float]) -> list[str]:
+    return [NOT_RUN if np.isnan(ratio) else times(ratio) for ratio in ratios]
+
+
+def ten_workloads(effort: Effort, names: Sequence[str] = tuple(WORKLOADS)) -> Table:
+    """Value and gradient, inputs on the device."""
+    rows, found = [], []
+    for name in names:
+        actions = actions_of(WORKLOADS[name](), on_device=True)
+        # Apart, because of its threads.
+        pair = {BY_HAND: actions[BY_HAND], NUMBA: actions.pop(NUMBA)}
+        timing = interleave(actions, effort)
+        numba = interleave(pair, replace(effort, settle=SETTLE)).ratio(NUMBA, BY_HAND)
+        found.append([*(_ratio(timing, c, BY_HAND) for c in (OURS, UPSTREAM)), numba])
+        rows.append((name, duration(timing.median(BY_HAND)), *_cells(found[-1])))
+    means = [geometric_mean(column) for column in zip(*found, strict=True)]
+    rows.append(("geometric mean", "", *_cells(means)))
+    return Table(
+        "Steady state",
+        "Ten workloads, value and gradient, with inputs on the device: hand-written `jax.jit`, and "
+        f"ratios to it. {NOT_RUN}: does not run in this mode; its mean is over the others.",
+        ("workload", BY_HAND, *MODES),
+        tuple(rows),
+    )
+
+
+def small_densities(effort: Effort, models: Sequence[tuple[int, int, str]] = MODELS) -> Table:
+    """Log densities of PyMC's size, called as PyMC calls them."""
+    workloads = [small_model(*model) for model in models]
+    timings = [interleave(actions_of(w, trust_input=True), effort) for w in workloads]
+    found = [[_ratio(timing, name, NUMBA) for name in SMALL] for timing in timings]
+    rows = [
+        (workload.name, duration(timing.median(NUMBA)), *_cells(ratios))
+        for workload, timing, ratios in zip(workloads, timings, found, strict=True)
+    ]
+    rows.append(("median", "", *_cells(np.nanmedian(found, axis=0))))
+    return Table(
+        "Small log densities",
+        "Value and gradient of models as PyMC makes them: one NumPy vector in, data as constants, "
+        "`trust_input`. NUMBA's time, and ratios to it; by hand is a bare `jax.jit`. XLA hands "
+        "parts of such a graph to its threads, and waking one takes longer than computing: with "
+        "more than one core, by hand too, these times jump between multiples of that.",
+        ("model", NUMBA, *SMALL),
+        tuple(rows),
+    )

@@ -1,0 +1,115 @@
+"""Sizes computed from data that nobody needs as sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import get_mode
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.utils import rewrite_graph
+
+from pytensor_jaxlink.rewriting.sizes import SizeRewriter
+from tests.helpers import compile_both
+
+X, AT = pt.dvector("x"), pt.lscalar("i")
+K = pt.cast(X[0], "int64")  # known only when the data are
+THETA = X[1:3]
+
+
+WHOLE = {
+    "sum of a range": lambda: pt.arange(K).sum(),
+    "sum of a range by steps": lambda: pt.arange(2, K, 3).sum(),
+    "largest of a range": lambda: pt.arange(1, K, 2).max(),
+    "least of a range down": lambda: pt.arange(K, -3, -2).min(),
+    "entry of a range": lambda: pt.arange(K)[AT],
+    "entries of a range": lambda: pt.arange(3, K)[pt.stack([AT, AT])],
+    "ones": lambda: pt.alloc(X[1], K).sum(),
+    "sum of a unit matrix": lambda: pt.eye(K).sum() + pt.eye(K, 5, 1).sum(),
+    "entry of a unit matrix": lambda: pt.eye(K)[AT, 1],
+    "two levels": lambda: (
+        pt.concatenate([pt.full(K, THETA[0]), pt.full(X.shape[0] - K, THETA[1])]) * X
+    ),
+    "sum of a table": lambda: (pt.exp(X.reshape((K, -1))) * 2).sum(),
+    "product of tables": lambda: (X.reshape((K, -1)) * pt.sin(X).reshape((K, -1))).max(),
+    "flattened again": lambda: (X.reshape((-1, K)) + 1).ravel(),
+    "another table": lambda: (X.reshape((K, -1)) * 3).reshape((2, -1)).sum(axis=1),
+}
+
+
+def outcome(function: Any, *arguments: Any) -> Any:
+    try:
+        return np.asarray(function(*arguments))
+    except (ValueError, IndexError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_break_and_the_same_values(name: str) -> None:
+    f, reference = compile_both([X, AT], WHOLE[name]())
+    assert f.explain().graph_break_count == 0
+    if name != "ones":  # PyTensor's own
+        assert any("jaxlink_sizes" in note for note in f.explain().rewritten)
+    for size in range(-2, 8):
+        for index in (-3, 0, 2):
+            x = np.array([size, 0.5, 1.5, -2, 3, 1])
+            found, expected = outcome(f, x, index), outcome(reference, x, index)
+            if isinstance(expected, type):
+                assert found is expected, (size, index)
+            else:
+                assert found.dtype == expected.dtype
+                np.testing.assert_allclose(found, expected, err_msg=str((size, index)))
+
+
+KEPT = {
+    "the range itself": lambda: pt.arange(K) * 2,
+    "rows of a table": lambda: X.reshape((K, -1)).sum(axis=1),
+    "tables of two shapes": lambda: (X.reshape((K, -1)) * X.reshape((-1, K))).sum(),
+    "a row of a unit matrix": lambda: pt.eye(K)[AT],
+    "a range of numbers": lambda: pt.arange(X[0]).sum(),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_where_it_must_not_fire(name: str) -> None:
+    f = pytensor.function([X, AT], KEPT[name](), mode="JAXSELECTIVE", on_unused_input="ignore")
+    assert f.explain().graph_break_count == 1
+    assert f.explain().rewritten == ()
+
+
+def test_sizes_that_are_known_are_left_alone() -> None:
+    n = pt.lscalar("n")
+    f = pytensor.function([X, n], pt.arange(n).sum() + X.sum(), mode="JAXSELECTIVE")
+    assert f.explain().rewritten == ()
+    assert f.explain().static_inputs == ("n",)
+
+
+def test_a_row_of_a_unit_matrix_needs_no_matrix() -> None:
+    n = pt.lscalar("n")
+    f, reference = compile_both([n, AT], pt.eye(n)[AT])
+    assert not any(
+        "Eye" in operation for region in f.plan.regions for operation in region.operations
+    )
+    np.testing.assert_array_equal(f(4, 2), reference(4, 2))
+    with pytest.raises(IndexError):
+        f(4, 4)
+
+
+def test_it_can_be_turned_off() -> None:
+    mode = get_mode("JAXSELECTIVE").excluding("jaxlink_sizes")
+    f = pytensor.function([X], pt.arange(K).sum(), mode=mode)
+    assert f.explain().graph_break_count == 1
+
+
+def test_once_is_enough() -> None:
+    fgraph = FunctionGraph(
+        [X, AT], [rewrite_graph(pt.arange(K)[AT] + pt.arange(K).sum())], clone=False
+    )
+    SizeRewriter().rewrite(fgraph)
+    once = [str(node.op) for node in fgraph.toposort()]
+    assert not any("ARange" in op for op in once)
+    SizeRewriter().rewrite(fgraph)
+    assert [str(node.op) for node in fgraph.toposort()] == once

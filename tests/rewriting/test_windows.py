@@ -1,0 +1,158 @@
+"""Slices of a length that does not depend on where they begin."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import get_mode
+from pytensor.graph.fg import FunctionGraph
+
+from pytensor_jaxlink.rewriting.polynomials import Polynomials, constant_value, difference
+from pytensor_jaxlink.rewriting.windows import WindowRewriter
+from tests.helpers import compile_both
+
+X, Y, M = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m")
+AT, SIZE = pt.lscalar("at"), pt.lscalar("size")
+K = pt.cast(X[0], "int64")  # known only when the data are
+INPUTS = [X, Y, M, AT, SIZE]
+
+
+def scan(step: Any, **options: Any) -> Any:
+    return pytensor.scan(step, return_updates=False, **options)
+
+
+BY_DATA = {
+    "taken": lambda: X[K : K + 3],
+    "before": lambda: X[K - 1 : K + 2] * 2,
+    "columns": lambda: M[:, K : K + 2].sum(axis=0),
+    "of a row": lambda: M[AT, K : K + 2],
+    "set": lambda: pt.set_subtensor(X[K : K + 2], 1.0),
+    "increased": lambda: pt.inc_subtensor(X[K : K + 2], Y[:2]),
+    "increased in a row": lambda: pt.inc_subtensor(M[AT, K : K + 2], [1.0, 2.0]),
+    "two": lambda: X[K : K + 2] - Y[K : K + 2],
+    "gradient": lambda: pytensor.grad((X[K : K + 3] ** 2).sum(), X),
+    "gradient of a row": lambda: pytensor.grad((M[AT, K : K + 2] ** 2).sum(), M),
+    "scaled": lambda: X[2 * (K + 1) - 3 : K + K + 1],
+}
+BY_INPUT = {
+    "batch": lambda: X[AT * SIZE : (AT + 1) * SIZE],
+    "next": lambda: X[AT : AT + 3] * 2,
+    "batch gradient": lambda: pytensor.grad((X[AT : AT + 3] ** 2).sum(), X),
+    "block": lambda: M[AT : AT + 2, AT : AT + 3],
+    "batch set": lambda: pt.set_subtensor(X[AT : AT + 2], 0.0),
+}
+
+
+def outcome(function: Any, *arguments: Any) -> Any:
+    try:
+        return np.asarray(function(*arguments))
+    except (ValueError, IndexError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("name", [*BY_DATA, *BY_INPUT])
+def test_the_same_values(name: str) -> None:
+    f, reference = compile_both(INPUTS, (BY_DATA | BY_INPUT)[name]())
+    assert f.explain().graph_break_count == 0
+    assert bool(f.explain().rewritten) is (name in BY_DATA)
+    rng = np.random.default_rng(0)
+    for start in range(-8, 9):
+        x, y, m = rng.normal(size=6), rng.normal(size=6), rng.normal(size=(3, 6))
+        x[0] = start
+        arguments = x, y, m, start // 2, abs(start) % 4
+        found, expected = outcome(f, *arguments), outcome(reference, *arguments)
+        if isinstance(expected, type):
+            assert found is expected
+        else:
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected)
+
+
+def test_one_compilation_for_all_beginnings() -> None:
+    f, reference = compile_both([X], pytensor.grad((X[K : K + 3] ** 2).sum(), X))
+    for start in range(4):
+        x = np.array([start, 1.0, 2, 3, 4, 5, 6])
+        np.testing.assert_allclose(f(x), reference(x))
+    assert f.stats.compilations == [1]
+    assert f.stats.rescues == 0
+
+
+def test_batches_are_compiled_for_their_lengths() -> None:
+    f, reference = compile_both([X, AT], (X[AT * 4 : (AT + 1) * 4] ** 2).sum())
+    x = np.arange(18.0)
+    for batch in range(5):
+        np.testing.assert_allclose(f(x, batch), reference(x, batch))
+    assert f.stats.compilations == [2]  # of 4, and the last of 2
+    assert f.explain().static_inputs == ("at",)
+
+
+LOOPS = {
+    "lags": lambda t, x: x[t : t + 3].sum(),
+    "batches": lambda t, x: x[t * 2 : (t + 1) * 2],
+    "prefixes": lambda t, x: x[: t + 1].sum(),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("steps", ["literal", "input"])
+def test_in_loops(name: str, steps: str) -> None:
+    times = pt.arange(3) if steps == "literal" else pt.arange(AT)
+    f, reference = compile_both([X, AT], scan(LOOPS[name], sequences=[times], non_sequences=[X]))
+    x = np.arange(1.0, 8.0)
+    np.testing.assert_allclose(f(x, 3), reference(x, 3))
+    assert f.explain().graph_break_count == 0
+    assert f.stats.rescues == 0
+
+
+KEPT = {
+    "two ends": lambda: X[K : K + pt.cast(X[1], "int64")].cumsum()[:, None] * Y,
+    "a prefix that is returned": lambda: X[:K] * 2,
+    "by steps": lambda: X[K : K + 4 : 2],
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_where_it_must_not_fire(name: str) -> None:
+    f = pytensor.function(INPUTS, KEPT[name](), mode="JAXSELECTIVE", on_unused_input="ignore")
+    assert f.explain().graph_break_count > 0
+    assert f.explain().rewritten == ()
+
+
+def test_literal_bounds_are_left_alone() -> None:
+    f = pytensor.function([X], X[1:4] * 2, mode="JAXSELECTIVE")
+    assert not any("Window" in operation for operation in f.plan.regions[0].operations)
+
+
+def test_it_can_be_turned_off() -> None:
+    mode = get_mode("JAXSELECTIVE").excluding("jaxlink_windows", "jaxlink_masks")
+    f = pytensor.function([X], X[K : K + 3].sum(), mode=mode)
+    assert f.explain().graph_break_count == 1
+    loop = scan(LOOPS["lags"], sequences=[pt.arange(3)], non_sequences=[X])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert pytensor.function([X], loop, mode=mode).explain().graph_break_count == 1
+
+
+def test_the_graph_before_and_after() -> None:
+    fgraph = FunctionGraph([X], [X[K : K + 3] * 2], clone=True)
+    WindowRewriter().rewrite(fgraph)
+    once = [str(node.op) for node in fgraph.toposort()]
+    assert "Window{axis=0, exact=False}" in once
+    assert not any(op.startswith("Subtensor{start") for op in once)
+    WindowRewriter().rewrite(fgraph)
+    assert [str(node.op) for node in fgraph.toposort()] == once
+
+
+def test_polynomials() -> None:
+    terms = Polynomials()
+    [left, right] = (terms.of(v) for v in ((AT + 1) * SIZE, SIZE * AT))
+    assert terms.atoms_of(difference(left, right)) == {SIZE}
+    assert constant_value(difference(terms.of(2 * (AT - 3)), terms.of(AT + AT))) == -6
+    assert constant_value(difference(terms.of(AT), terms.of(SIZE))) is None
+    expression = terms.expression(terms.of((AT - 2) * (SIZE + 1)))
+    assert expression.eval({AT: 5, SIZE: 3}) == 12
