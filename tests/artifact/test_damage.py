@@ -30,6 +30,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     following, noise = pt.random.normal(size=(3,), rng=rng).owner.outputs
     outputs = [x @ weights, pt.unique(x).sum() + noise.sum()]
     f = pytensor.function([x], outputs, updates={rng: following}, mode="JAXSELECTIVE")
+    f(np.ones((2, 40)))
     path = tmp_path_factory.mktemp("damage") / "whole.jaxlink"
     save(f, path)
     return path.read_bytes()
