@@ -1,21 +1,62 @@
 """Run every PyTensor graph on JAX: maximal JIT regions, explained graph breaks.
 
-Importing the package registers the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"``.
+With this package imported PyTensor has the mode ``"JAXSELECTIVE"`` and the linker
+``"jaxselective"``.  Names are imported when they are first used, so that `load` needs neither
+PyTensor nor the compiler.
 """
 
+import typing as _typing
+from importlib import import_module as _import_module
+
+from pytensor_jaxlink.errors import ArtifactError as ArtifactError
 from pytensor_jaxlink.errors import DonatedArgumentError as DonatedArgumentError
 from pytensor_jaxlink.errors import JAXLinkError as JAXLinkError
 from pytensor_jaxlink.errors import JAXLinkWarning as JAXLinkWarning
 from pytensor_jaxlink.errors import NotJittableError as NotJittableError
 from pytensor_jaxlink.errors import RecompileLimitError as RecompileLimitError
 from pytensor_jaxlink.errors import UntranspilableOpError as UntranspilableOpError
-from pytensor_jaxlink.link import Explanation as Explanation
-from pytensor_jaxlink.link import JAXFunction as JAXFunction
-from pytensor_jaxlink.link import JAXLinker as JAXLinker
-from pytensor_jaxlink.link import explain as explain
-from pytensor_jaxlink.link import register as _register
-from pytensor_jaxlink.ops import static_inputs as static_inputs
+from pytensor_jaxlink.registration import when_imported as _when_imported
+
+if _typing.TYPE_CHECKING:
+    from pytensor_jaxlink.artifact import inspect as inspect
+    from pytensor_jaxlink.artifact import load as load
+    from pytensor_jaxlink.artifact import save as save
+    from pytensor_jaxlink.link import Explanation as Explanation
+    from pytensor_jaxlink.link import JAXFunction as JAXFunction
+    from pytensor_jaxlink.link import JAXLinker as JAXLinker
+    from pytensor_jaxlink.link import explain as explain
+    from pytensor_jaxlink.ops import static_inputs as static_inputs
 
 __version__ = "0.1.0"
 
-_register()
+_LATER = {
+    "Explanation": "link",
+    "JAXFunction": "link",
+    "JAXLinker": "link",
+    "explain": "link",
+    "inspect": "artifact",
+    "load": "artifact",
+    "save": "artifact",
+    "static_inputs": "ops",
+}
+
+
+def __getattr__(name: str) -> _typing.Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
+def _register() -> None:
+    from pytensor_jaxlink.link import register
+
+    register()
+
+
+_when_imported("pytensor", _register, own=__name__)

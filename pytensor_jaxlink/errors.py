@@ -32,5 +32,13 @@ class DoesNotFitError(Exception):
     """Stops JAX while it traces arguments that go another way; nobody outside ever sees it."""
 
 
+class ArtifactError(JAXLinkError, ValueError):
+    """A saved function cannot be written or read; the message names the file and what is wrong."""
+
+
+class CheckFailedError(JAXLinkError, AssertionError, ValueError, IndexError):
+    """A check of a loaded function is false, and PyTensor, which knows which, is not there."""
+
+
 class JAXLinkWarning(UserWarning):
     """Base of the warnings that pytensor_jaxlink issues."""

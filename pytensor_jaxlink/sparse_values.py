@@ -6,13 +6,13 @@ traces.  A region is compiled anew for another number of stored entries, as for 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,9 @@ jax.tree_util.register_dataclass(SparseValue, ["data", "indices", "indptr"], ["s
 
 def from_scipy(matrix: Any) -> Any:
     """A matrix of SciPy as a `SparseValue`; all else is returned as it is."""
-    if not sparse.issparse(matrix) or matrix.format not in ("csr", "csc"):
+    # Who has a sparse matrix has imported SciPy's package for them; it costs a tenth of JAX.
+    sparse = sys.modules.get("scipy.sparse")
+    if sparse is None or not sparse.issparse(matrix) or matrix.format not in ("csr", "csc"):
         return matrix
     shape = int(matrix.shape[0]), int(matrix.shape[1])
     return SparseValue(matrix.data, matrix.indices, matrix.indptr, shape, matrix.format)
@@ -83,6 +85,8 @@ def to_scipy(value: Any) -> Any:
     """A `SparseValue` as a matrix of SciPy; all else is returned as it is."""
     if not isinstance(value, SparseValue):
         return value
+    from scipy import sparse  # see `from_scipy`
+
     kind = sparse.csr_matrix if value.format == "csr" else sparse.csc_matrix
     arrays = (np.array(part) for part in (value.data, value.indices, value.indptr))
     return kind(tuple(arrays), shape=value.shape)

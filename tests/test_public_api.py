@@ -12,6 +12,7 @@ import pytensor_jaxlink
 
 NAMES = {
     "DonatedArgumentError",
+    "ArtifactError",
     "Explanation",
     "JAXFunction",
     "JAXLinkError",
@@ -21,6 +22,9 @@ NAMES = {
     "RecompileLimitError",
     "UntranspilableOpError",
     "explain",
+    "inspect",
+    "load",
+    "save",
     "static_inputs",
 }
 
@@ -28,8 +32,8 @@ NAMES = {
 def public_names() -> set[str]:
     return {
         name
-        for name, value in vars(pytensor_jaxlink).items()
-        if not name.startswith("_") and not inspect.ismodule(value)
+        for name in dir(pytensor_jaxlink)
+        if not name.startswith("_") and not inspect.ismodule(getattr(pytensor_jaxlink, name))
     }
 
 
@@ -50,6 +54,40 @@ def test_every_name_is_documented(name: str) -> None:
 def run(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
+
+
+REGISTERED = """
+import sys
+{imports}
+assert "JAXSELECTIVE" in pytensor.compile.mode.predefined_modes
+assert sum("_Watch" in str(type(finder)) for finder in sys.meta_path) == 0
+import importlib.resources
+assert importlib.resources.files("pytensor").joinpath("py.typed").is_file()
+"""
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import pytensor_jaxlink, pytensor",
+        "import pytensor, pytensor_jaxlink",
+        "import pytensor_jaxlink\nfrom importlib.util import find_spec\nfind_spec('pytensor')\n"
+        "import pytensor",
+        "from pytensor_jaxlink import JAXLinker\nimport pytensor",
+        "import pytensor_jaxlink.lowering\nimport pytensor",
+        "import pytensor_jaxlink.graph.view\nimport pytensor",
+        "import pytensor_jaxlink.plan\nimport pytensor",
+        "from pytensor_jaxlink.artifact.graph import properties_of\nimport pytensor",
+        "import pytensor_jaxlink\nfrom pytensor.tensor import exp\nimport pytensor",
+    ],
+)
+def test_the_mode_is_there_when_pytensor_is(imports: str) -> None:
+    run(REGISTERED.format(imports=imports))
+
+
+def test_importing_imports_no_pytensor() -> None:
+    code = "from pytensor_jaxlink import load; import sys; print('pytensor' in sys.modules)"
+    assert run(code) == "False\n"
 
 
 def test_importing_imports_no_jax() -> None:

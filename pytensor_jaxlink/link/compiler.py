@@ -38,7 +38,7 @@ from pytensor_jaxlink.link.explanation import (
     list_blockers,
 )
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.lowering import Rules, lower
+from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower
 from pytensor_jaxlink.ops import Branch, InnerGraph
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
@@ -209,6 +209,16 @@ class CompiledGraph:
     def plan(self) -> Plan:
         """The plan that is run."""
         return self._lowered.plan
+
+    @property
+    def lowered(self) -> Lowered:
+        """The plan with the functions of its steps and its constants."""
+        return self._lowered
+
+    def rules_of(self, view: GraphView) -> ProgramBuilder:
+        """The JAX functions of the nodes of this graph, or of one inside it."""
+        checks = self.options.checks == "raise"
+        return ProgramBuilder(view, self._describe(view), self._rules, checks=checks)
 
     def trace(self, *values: Any) -> list[Any]:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""

@@ -11,6 +11,7 @@ from pytensor.compile.executor import Function
 from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import Container
 from pytensor.tensor.type import DenseTensorType
 
@@ -360,3 +361,16 @@ class JAXFunctionMaker(FunctionMaker):
         elif isinstance(mode, Mode):
             mode = with_inplace(mode)
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
+
+    # PyTensor has it as a static method, and calls it as a method.
+    def prepare_fgraph(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, inputs: Any, outputs: Any, additional_outputs: Any, fgraph: FunctionGraph, *rest: Any
+    ) -> Any:
+        """Rewrite the graph; a copy of it as the user gave it is kept, for `save`."""
+        self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
+        return super().prepare_fgraph(inputs, outputs, additional_outputs, fgraph, *rest)
+
+    @property
+    def given(self) -> FunctionGraph:
+        """The graph before it was rewritten; of a copied function, the rewritten graph."""
+        return getattr(self, "_given", self.fgraph)

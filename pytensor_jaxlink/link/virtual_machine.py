@@ -32,6 +32,11 @@ class VirtualMachine:
     jax_array = JAX_ARRAY
     refuse_donated = staticmethod(refuse_donated)
 
+    overwritten: tuple[int, ...]
+    """The inputs into which operations in place write."""
+    copied: list[int]
+    """The outputs that are no arrays and that nobody computes: the caller gets a copy."""
+
     def __init__(
         self,
         compiled: CompiledGraph,
@@ -50,9 +55,8 @@ class VirtualMachine:
             isinstance(v.type, DenseTensorType | ScalarType) for v in compiled.source.outputs
         ]
         self._scalars = [isinstance(v.type, ScalarType) for v in compiled.source.outputs]
-        self._overwritten = overwritten
-        # Outputs that are no arrays and that nobody computes: the caller gets a copy.
-        self._copied = [
+        self.overwritten = overwritten
+        self.copied = [
             position
             for position, variable in enumerate(compiled.source.outputs)
             if not self._arrays[position]
@@ -72,7 +76,7 @@ class VirtualMachine:
         gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
         """
         executor = self.compiled.executor
-        plain = all(self._arrays) and not (self._overwritten or self._copied or self._as_numpy)
+        plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
             return None
         types = [variable.type for variable in self.compiled.source.inputs]
@@ -126,9 +130,9 @@ class VirtualMachine:
     def run(self, values: list[Any]) -> list[Any]:
         """Run the function on the values of its inputs, without touching any cell."""
         outputs = self.compiled.executor(values)
-        if self._overwritten:
+        if self.overwritten:
             outputs = self._overwrite(values, outputs)
-        for position in self._copied:
+        for position in self.copied:
             outputs[position] = deepcopy(outputs[position])
         # A hot loop: almost always every output is a JAX array already.
         for position, value in enumerate(outputs):
@@ -140,8 +144,8 @@ class VirtualMachine:
 
     def _overwrite(self, values: list[Any], outputs: list[Any]) -> list[Any]:
         """Leave in the user's arrays what operations in place leave there."""
-        count = len(outputs) - len(self._overwritten)
-        for position, value in zip(self._overwritten, outputs[count:], strict=True):
+        count = len(outputs) - len(self.overwritten)
+        for position, value in zip(self.overwritten, outputs[count:], strict=True):
             given = values[position]
             if isinstance(given, np.ndarray) and given.flags.writeable:
                 np.copyto(given, np.asarray(value))

@@ -12,6 +12,7 @@ from pytensor_jaxlink.lowering import sparse as _sparse
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
 from pytensor_jaxlink.lowering.program import Program as Program
+from pytensor_jaxlink.lowering.program import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules as Rules
 
 # Importing these modules registers their rules.

@@ -41,8 +41,12 @@ INLINE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Lowered:
-    """A plan with the function of each step (None for a fetch) and the data of its constants."""
+    """A plan with the function of each step (None for a fetch) and the data of its constants.
 
+    The numbers of the plan are those of ``view``.
+    """
+
+    view: GraphView
     plan: Plan
     functions: tuple[Program | Driven | Callable[..., tuple[Any, ...]] | None, ...]
     constants: Mapping[int, Any]
@@ -109,7 +113,7 @@ class _Lowering:
                 if isinstance(variable.type, SparseTensorType)
             ),
         )
-        return Lowered(plan, tuple(functions), constants)
+        return Lowered(view, plan, tuple(functions), constants)
 
     def _host_steps(
         self, view: GraphView, facts: Sequence[NodeFacts], slot: SlotDraft

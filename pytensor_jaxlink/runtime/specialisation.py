@@ -106,7 +106,15 @@ class CompiledRegion:
             raise _LimitReachedError
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
+        self._note(static, arguments)
         return self._program(static, *arguments, fences=True)
+
+    def _note(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
+        """Keep what the region is traced for, so that it can be saved for that."""
+        kinds = jax.tree_util.tree_map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), list(arguments)
+        )
+        self._stats.signatures[self._region.index].append((static, kinds))
 
     def _beyond(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
         self._warn(_signature(static, arguments))

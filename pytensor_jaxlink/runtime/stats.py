@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -23,6 +24,8 @@ class Stats:
         Bytes copied for fetches and host steps, and of NumPy arrays given to regions.
     donated_bytes
         Bytes of arguments whose memory was reused.
+    signatures
+        For each region, the static values and arguments that it was traced for.
     rescues
         Calls that PyTensor's own implementation had to finish, because a region failed.
     direct
@@ -42,12 +45,14 @@ class Stats:
     bytes_to_device: int = 0
     donated_bytes: int = 0
     rescues: int = 0
+    signatures: list[list[Any]] = field(default_factory=list, repr=False)
 
     def with_regions(self, count: int) -> None:
         """Start counting for a plan with ``count`` regions."""
         self.general_calls, self.direct = self.calls, 0
         self.general_region_calls = [0] * count
         self.compilations = [0] * count
+        self.signatures = [[] for _ in range(count)]
 
     @property
     def calls(self) -> int:

@@ -1,0 +1,150 @@
+"""Functions from the compiled layer of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytensor_jaxlink.artifact.compiled.function import (
+    Ending,
+    LoadedFunction,
+    SavedState,
+    fits_of,
+)
+from pytensor_jaxlink.artifact.compiled.plans import plan_of
+from pytensor_jaxlink.artifact.compiled.regions import SavedRegion, Specialisation
+from pytensor_jaxlink.artifact.compiled.sizes import size_function
+from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.signature import Signature
+from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.errors import CheckFailedError
+from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
+from pytensor_jaxlink.runtime import Executor, Policy, Stats
+
+_MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
+
+HostOps = Callable[[Any], Callable[..., tuple[Any, ...]]]
+"""Makes the function of a host step that only PyTensor has."""
+
+
+@dataclass(frozen=True)
+class _Driven:
+    """A loop or a branch driven from the host, as the executor takes it."""
+
+    node: Any
+    parts: tuple[_Part, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    functions: tuple[Any, ...]
+    constants: Mapping[int, Any]
+
+
+class CompiledReader:
+    """Makes functions from their compiled layer.
+
+    Parameters
+    ----------
+    container
+        The file.
+    data
+        The reader of its data.
+    host_ops
+        Makes functions of the host steps that need PyTensor.
+    """
+
+    def __init__(self, container: Container, data: DataReader, host_ops: HostOps) -> None:
+        self._container, self._data, self._host_ops = container, data, host_ops
+
+    def function(
+        self,
+        document: Any,
+        signature: Signature,
+        cells: Sequence[SavedState],
+        float_type: str,
+    ) -> LoadedFunction:
+        """One function of the file."""
+        plan = plan_of(document["plan"])
+        part = self._part(plan, document)
+        stats = Stats()
+        stats.with_regions(len(plan.regions))
+        runner = Executor(
+            plan,
+            part.functions,
+            part.constants,
+            stats,
+            jit=True,
+            rescue=_check_failed,
+            policy=Policy(_MOST_KEPT, "compile"),
+        )
+        tracer = Executor(
+            plan, part.functions, part.constants, _counters(plan), jit=False, rescue=None
+        )
+        ending = document["ending"]
+        value = self._data.value
+        return LoadedFunction(
+            signature,
+            cells,
+            [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
+            (runner, tracer),
+            Ending(tuple(ending["overwritten"]), tuple(ending["copied"]), ending["as_numpy"]),
+            fits_of(signature.inputs, float_type),
+        )
+
+    def _part(self, plan: Plan, document: Any) -> _Part:
+        functions = tuple(
+            self._step(step, described)
+            for step, described in zip(plan.steps, document["functions"], strict=True)
+        )
+        constants = {number: self._data.value(each) for number, each in document["constants"]}
+        if set(constants) != set(plan.constants):
+            raise ValueError("the constants of a plan are not those that it names")
+        return _Part(functions, constants)
+
+    def _step(self, step: Any, described: Any) -> Any:
+        match step:
+            case Region():
+                return SavedRegion(
+                    list(map(str, described["names"])),
+                    [self._specialisation(each) for each in described["code"]],
+                    str(described["reason"]),
+                )
+            case HostLoop() | HostBranch():
+                inner = [step.body] if isinstance(step, HostLoop) else step.inner
+                parts = zip(inner, described["parts"], strict=True)
+                return _Driven(step.operation, tuple(self._part(*each) for each in parts))
+        if described is None:
+            return None
+        if "size" in described:
+            return size_function(described["size"])
+        return self._host_ops(described["op"])
+
+    def _specialisation(self, described: Any) -> Specialisation:
+        value = self._data.value
+        return Specialisation(
+            value(described["static"]),
+            value(described["arguments"]),
+            value(described["results"]),
+            value(described["leaves"]),
+            tuple(map(str, described["constraints"])),
+            bytearray(self._container.read(described["blob"])),
+        )
+
+
+def _counters(plan: Plan) -> Stats:
+    stats = Stats()
+    stats.with_regions(len(plan.regions))
+    return stats
+
+
+def _check_failed(inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+    """What stands in the place of PyTensor's own implementation, which is not there."""
+    if error is not None:
+        raise error
+    raise CheckFailedError(
+        "a check of the saved function is false for these arguments: an assertion, a specified "
+        "shape, or an index out of range. load(path, prefer='graph') runs it with PyTensor, which "
+        "says which."
+    )

@@ -1,0 +1,301 @@
+"""The file: a zip of uncompressed members, a manifest with their checksums, a checksum of it all.
+
+Reading trusts nothing.  The checksum of the whole file is looked at before anything is parsed, so
+damage of any kind is found first; what follows is for files that somebody made with intent: sizes
+are compared with the size of the file before memory is asked for, and nothing is ever compressed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import secrets
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from pytensor_jaxlink.artifact.documents import dump_document, parse_document
+from pytensor_jaxlink.errors import ArtifactError
+
+FORMAT, VERSION = "pytensor_jaxlink", 1
+MANIFEST = "manifest.json"
+
+Buffer = bytes | memoryview
+Member = Sequence[Buffer]
+"""The bytes of a member, in parts, so that large arrays are not copied."""
+
+_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+_END = struct.Struct("<4s4H2IH")
+_TRAILER = re.compile(rb"pytensor_jaxlink ([0-9]{4}) sha256 ([0-9a-f]{64})")
+_TRAILER_BYTES = len(FORMAT) + len(" 0001 sha256 ") + 64
+_NAME = re.compile(r"[a-z0-9_]{1,64}(/[a-z0-9_]{1,64}){0,3}\.(json|npy|stablehlo)")
+_MOST_MEMBERS, _LARGEST_DIRECTORY = 60_000, 8 << 20
+_BLOCK = 1 << 20
+
+
+def write_container(path: str | os.PathLike[str], manifest: Any, members: Mapping[str, Member]):
+    """Write a file in one step: until it is complete, what was there before stays.
+
+    Parameters
+    ----------
+    path
+        Where.  The file is written beside it under another name, flushed to the disk and renamed.
+    manifest
+        What describes the file, as a dictionary for JSON.  The checksums of the members are added.
+    members
+        The contents by name.
+    """
+    path = Path(path)
+    if len(members) > _MOST_MEMBERS:
+        raise ArtifactError(
+            f"{path}: {len(members)} members to save, and a file holds at most {_MOST_MEMBERS}"
+        )
+    described = {
+        name: {"sha256": _digest(parts).hexdigest(), "bytes": sum(map(len, parts))}
+        for name, parts in members.items()
+    }
+    head = {"format": FORMAT, "version": VERSION, **manifest, "members": described}
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("x+b") as file:
+            _write_zip(file, {MANIFEST: [dump_document(head)], **members})
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _flush_directory(path.parent)
+
+
+def _write_zip(file: Any, members: Mapping[str, Member]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, parts in members.items():
+            # A fixed date: the same function gives the same file.
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.file_size = sum(map(len, parts))
+            with archive.open(info, "w") as member:
+                for part in parts:
+                    member.write(part)
+        archive.comment = bytes(_TRAILER_BYTES)
+    end = file.seek(-_TRAILER_BYTES, os.SEEK_END)
+    digest = _digest_of_file(file, end)
+    file.seek(end)
+    file.write(f"{FORMAT} {VERSION:04} sha256 {digest}".encode())
+
+
+def _flush_directory(folder: Path) -> None:
+    """Make the new name durable, where the system can."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Container:
+    """An open file whose checksums hold.  Use it in a ``with`` block.
+
+    Attributes
+    ----------
+    path
+        Of the file, for messages.
+    manifest
+        What describes it.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is damaged, of another kind, or of a version that this library cannot read.
+    """
+
+    manifest: dict[str, Any]
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file: BinaryIO = self.path.open("rb")
+        try:
+            self._open()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Container:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def error(self, problem: str) -> ArtifactError:
+        """The error that names this file."""
+        return ArtifactError(f"{self.path}: {problem}")
+
+    def _open(self) -> None:
+        size = self._file.seek(0, os.SEEK_END)
+        version, digest = self._trailer(size)
+        self._check_version(version)
+        self._check_end(size)
+        if _digest_of_file(self._file, size - _TRAILER_BYTES) != digest:
+            raise self.error(
+                "its content does not have the checksum that was saved with it: the file was "
+                f"damaged or changed{self._where()}. Save the function again, or copy the file "
+                "again from where it is whole."
+            )
+        self._members = self._list_members(size)
+        self.manifest = self._read_manifest()
+
+    def _trailer(self, size: int) -> tuple[int, str]:
+        self._file.seek(0)
+        if self._file.read(4) != b"PK\3\4":
+            raise self.error("it is not a saved function: it does not start as one")
+        self._file.seek(max(size - _TRAILER_BYTES, 0))
+        found = _TRAILER.fullmatch(self._file.read(_TRAILER_BYTES))
+        if found is None:
+            raise self.error(
+                "it does not end as a saved function does: it was truncated, or is a zip file of "
+                "another kind"
+            )
+        return int(found[1]), found[2].decode()
+
+    def _check_version(self, version: Any) -> None:
+        if type(version) is not int or version != VERSION:
+            raise self.error(
+                f"it has format version {version!r}, and this version of pytensor_jaxlink reads "
+                f"version {VERSION}. Load it with a newer version."
+            )
+
+    def _check_end(self, size: int) -> None:
+        """Look at what the zip says of itself before anything is parsed by it."""
+        place = size - _TRAILER_BYTES - _END.size
+        if place < 0:
+            raise self.error("it is too short for a saved function")
+        self._file.seek(place)
+        mark, disk, first, here, entries, directory, start, comment = _END.unpack(
+            self._file.read(_END.size)
+        )
+        sane = (
+            (
+                (mark, disk, first) == (b"PK\5\6", 0, 0)
+                and here == entries <= _MOST_MEMBERS + 1
+                and directory <= min(_LARGEST_DIRECTORY, place)
+                and (start + directory <= place)
+            )
+            or start == 0xFFFFFFFF  # larger than 4 GiB: `zipfile` looks at the longer form
+        )
+        if not sane or comment != _TRAILER_BYTES:
+            raise self.error("the directory at its end is damaged")
+
+    def _list_members(self, size: int) -> dict[str, zipfile.ZipInfo]:
+        try:
+            with zipfile.ZipFile(self._file) as archive:
+                infos = archive.infolist()
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, UnicodeError, OSError) as err:
+            raise self.error(f"it is not a zip file that can be read: {err}") from err
+        members: dict[str, zipfile.ZipInfo] = {}
+        for info in infos:
+            if not _NAME.fullmatch(info.filename):
+                raise self.error(f"it has a member with the name {info.filename[:80]!r}")
+            if info.filename in members:
+                raise self.error(f"it has two members with the name {info.filename!r}")
+            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+                raise self.error(f"its member {info.filename!r} is compressed or encrypted")
+            if info.compress_size != info.file_size or info.file_size > size:
+                raise self.error(f"its member {info.filename!r} claims {info.file_size} bytes")
+            members[info.filename] = info
+        if sum(info.file_size for info in members.values()) > size:
+            raise self.error("its members claim more bytes than the file has")
+        return members
+
+    def _read_manifest(self) -> dict[str, Any]:
+        if MANIFEST not in self._members:
+            raise self.error(f"it has no {MANIFEST}: it is a zip file of another kind")
+        manifest = parse_document(bytes(self._raw(MANIFEST)), f"{self.path}: {MANIFEST}")
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise self.error(f"its {MANIFEST} is not that of a saved function")
+        self._check_version(manifest.get("version"))
+        listed = manifest.get("members")
+        if not isinstance(listed, dict) or {*listed, MANIFEST} != set(self._members):
+            raise self.error(f"its members are not those that its {MANIFEST} lists")
+        return manifest
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def read(self, name: str) -> memoryview:
+        """The bytes of a member, checked against the manifest, in memory that may be written."""
+        if name not in self._members or name == MANIFEST:
+            raise self.error(f"it has no member {name[:80]!r}")
+        content = self._raw(name)
+        if not _fits(self.manifest["members"][name], content):
+            raise self.error(f"its member {name!r} is damaged: it does not have its checksum")
+        return content
+
+    def document(self, name: str) -> Any:
+        """A member that holds JSON, parsed."""
+        return parse_document(bytes(self.read(name)), f"{self.path}: {name}")
+
+    def _raw(self, name: str) -> memoryview:
+        info = self._members[name]
+        self._file.seek(info.header_offset)
+        header = self._file.read(_LOCAL_HEADER.size)
+        if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\3\4":
+            raise self.error(f"its member {name!r} is not where the directory says")
+        *_, length, extra = _LOCAL_HEADER.unpack(header)
+        if self._file.read(length) != name.encode():
+            raise self.error(f"its member {name!r} has another name in its own header")
+        self._file.seek(extra, os.SEEK_CUR)
+        content = memoryview(bytearray(info.file_size))
+        if self._file.readinto(content) != info.file_size:
+            raise self.error(f"its member {name!r} is cut off")
+        return content
+
+    def _where(self) -> str:
+        """Which member of a damaged file is damaged, if that can still be told."""
+        try:
+            self._members = self._list_members(self._file.seek(0, os.SEEK_END))
+            self.manifest = self._read_manifest()
+            damaged = [
+                name
+                for name, expected in self.manifest["members"].items()
+                if not _fits(expected, self._raw(name))
+            ]
+        except Exception:  # whatever else is wrong with it: it has been found to be damaged
+            return ""
+        return f" (in {', '.join(damaged[:3])})" if damaged else ""
+
+
+def _fits(expected: Any, content: memoryview) -> bool:
+    return expected == {
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }
+
+
+def _digest(parts: Member) -> Any:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest
+
+
+def _digest_of_file(file: io.BufferedIOBase | BinaryIO, end: int) -> str:
+    digest = hashlib.sha256()
+    file.seek(0)
+    while end > 0:
+        block = file.read(min(end, _BLOCK))
+        if not block:
+            break
+        digest.update(block)
+        end -= len(block)
+    return digest.hexdigest()

@@ -1,0 +1,51 @@
+"""JSON, strictly: what the writer can write and nothing else, within bounds on size and depth."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pytensor_jaxlink.errors import ArtifactError
+
+_LARGEST = 32 << 20  # bytes
+_MOST_PARTS = 1_000_000  # arrays and objects; each costs up to 25 times the bytes that spell it
+
+
+def dump_document(document: Any) -> bytes:
+    """A document as bytes, the same for the same document."""
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.encode()
+
+
+def parse_document(content: bytes, where: str) -> Any:
+    """The document in some bytes.
+
+    Parameters
+    ----------
+    content
+        The bytes.
+    where
+        The file and member, for messages.
+    """
+    if len(content) > _LARGEST or content.count(b"[") + content.count(b"{") > _MOST_PARTS:
+        raise ArtifactError(
+            f"{where}: a document of {len(content)} bytes, which is more than this version of "
+            "pytensor_jaxlink reads"
+        )
+    try:
+        return json.loads(content, parse_constant=_no_constant, object_pairs_hook=_unique)
+    except RecursionError as error:
+        raise ArtifactError(f"{where}: the document is nested too deeply") from error
+    except ValueError as error:
+        raise ArtifactError(f"{where}: not a document: {error}") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found

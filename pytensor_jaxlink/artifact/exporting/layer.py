@@ -1,0 +1,276 @@
+"""The compiled layer of functions: plans, code of regions, host steps, constants."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.random.type import RandomType
+
+from pytensor_jaxlink.artifact.compiled.dimensions import shown
+from pytensor_jaxlink.artifact.compiled.plans import describe_plan
+from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation
+from pytensor_jaxlink.artifact.describing import DataWriter
+from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
+from pytensor_jaxlink.artifact.exporting.host import describe_op, describe_size
+from pytensor_jaxlink.artifact.exporting.regions import (
+    Target,
+    export_for_dimensions,
+    export_for_shapes,
+)
+from pytensor_jaxlink.artifact.exporting.static import static_values
+from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError
+from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
+from pytensor_jaxlink.lowering import Lowered, Program
+from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
+
+Shapes = dict[int, tuple[int | str, ...]]
+"""The lengths of the values of a plan that are known, as numbers, names and expressions."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user wants of the compiled layer; see `pytensor_jaxlink.save`."""
+
+    dims: Mapping[str, Any] | None
+    static: Mapping[str, Any]
+    target: Target
+
+
+class LayerWriter:
+    """Writes the compiled layer of several functions.
+
+    Attributes
+    ----------
+    members
+        The code of the regions.
+    summary
+        What the manifest says, by function.
+    """
+
+    def __init__(self, data: DataWriter, host: GraphWriter, wanted: Wanted) -> None:
+        self._data, self._host, self._wanted = data, host, wanted
+        self.members: dict[str, Any] = {}
+        self.summary: dict[str, Any] = {}
+
+    def function(self, name: str, function: Any) -> Any:
+        """The document of one function."""
+        machine = function.vm
+        writer = _FunctionWriter(self, function)
+        document = writer.part(machine.compiled.lowered, writer.shapes_of_inputs())
+        document["plan"] = describe_plan(machine.compiled.plan)
+        document["ending"] = {
+            "overwritten": list(machine.overwritten),
+            "copied": list(machine.copied),
+            "as_numpy": machine.compiled.options.outputs == "numpy",
+        }
+        self.summary[name] = {"regions": writer.regions, "host_ops": sorted(set(writer.host_ops))}
+        if writer.without_code:
+            warnings.warn(
+                f"{name or 'the function'}: no code is saved for "
+                f"{'; '.join(writer.without_code)}. Call the function with the sizes that you "
+                "want before you save it, or name them: static={...}, dims={...}.",
+                JAXLinkWarning,
+                stacklevel=4,
+            )
+        return document
+
+    def add(self, blob: bytearray) -> str:
+        """Add the code of a region; returns the name of its member."""
+        name = f"regions/{len(self.members)}.stablehlo"
+        self.members[name] = [bytes(blob)]
+        return name
+
+
+class _FunctionWriter:
+    """Writes the compiled layer of one function."""
+
+    def __init__(self, layer: LayerWriter, function: Any) -> None:
+        self._layer, self._function = layer, function
+        self._compiled = function.vm.compiled
+        self._wanted = layer._wanted
+        self._constraints: list[str] = []
+        self.regions: list[str] = []
+        self.host_ops: list[str] = []
+        self.without_code: list[str] = []
+        plan = self._compiled.plan
+        names = [plan.names[number] for number in plan.inputs]
+        self._asked = [
+            static_values(self._compiled.lowered, dict(zip(plan.inputs, values, strict=True)))
+            for values in _assignments(names, self._wanted.static)
+        ]
+
+    def shapes_of_inputs(self) -> Shapes:
+        """The shapes of the function's inputs, open where the user allows it."""
+        if self._wanted.dims is None:
+            return {}
+        maker, plan = self._function.maker, self._compiled.plan
+        values = [
+            container.storage[0] if spec.implicit else None
+            for spec, container in zip(maker.inputs, self._function.input_storage, strict=True)
+        ]
+        names = [spec.name for spec in maker.inputs]
+        dimensions = Dimensions((maker.given, maker.fgraph), names, self._wanted.dims, values)
+        return {number: dimensions.of(place) for place, number in enumerate(plan.inputs)}
+
+    def part(self, lowered: Lowered, shapes: Shapes) -> Any:
+        """The functions and constants of a plan."""
+        for number, value in lowered.constants.items():
+            if hasattr(value, "shape"):
+                shapes[number] = tuple(value.shape)
+        functions = [
+            self._step(lowered, step, function, shapes)
+            for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
+        ]
+        constants = [
+            [number, self._layer._data.value(value)] for number, value in lowered.constants.items()
+        ]
+        return {"functions": functions, "constants": constants}
+
+    def _step(self, lowered: Lowered, step: Any, function: Any, shapes: Shapes) -> Any:
+        match step:
+            case Region():
+                return self._region(step, function, shapes)
+            case HostLoop() | HostBranch():
+                return {"parts": [self.part(part, {}) for part in function.parts]}
+            case HostStep():
+                node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
+                size = describe_size(node) if step.folded else None
+                if size is not None:
+                    return {"size": size}
+                self.host_ops.append(step.operation)
+                return {"op": describe_op(node, self._layer._host)}
+        return None
+
+    # -- regions -------------------------------------------------------------------------------
+
+    def _region(self, region: Region, program: Program, shapes: Shapes) -> Any:
+        code: list[Specialisation] = []
+        reasons: list[str] = []
+        seen = self._compiled.stats.signatures[region.index]
+        for static in self._statics(region, seen):
+            found, reason = self._code(region, program, static, shapes, seen)
+            code += found
+            reasons += [reason] if reason else []
+        names = [program.view.expression_of(number) for number in region.reads]
+        reason = "; ".join(dict.fromkeys(reasons)) or "it was never called"
+        if not code:
+            self.without_code.append(f"region {region.index} ({reason})")
+        self.regions.append(_summary(region, names, code, reason))
+        return {
+            "names": names,
+            "code": [self._describe(each) for each in code],
+            "reason": reason,
+        }
+
+    def _statics(self, region: Region, seen: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if not region.static:
+            return [()]
+        asked = [values[region.index] for values in self._asked if region.index in values]
+        return list(dict.fromkeys([*asked, *(static for static, _ in seen)]))
+
+    def _code(
+        self,
+        region: Region,
+        program: Program,
+        static: tuple[Any, ...],
+        shapes: Shapes,
+        seen: Sequence[Any],
+    ) -> tuple[list[Specialisation], str]:
+        """The code for one combination of static values, and why there is not more."""
+        kinds = {str(arguments): arguments for values, arguments in seen if values == static}
+        code: list[Specialisation] = []
+        reason = "dims=None"
+        if self._wanted.dims is not None:
+            try:
+                code.append(self._open(region, program, static, shapes))
+            except NotSymbolicError as error:
+                reason = str(error)
+        for arguments in kinds.values():
+            # What open dimensions do not cover: those that are empty, or too short for the code.
+            if all(each.why_not(static, arguments) for each in code):
+                try:
+                    code.append(export_for_shapes(program, static, arguments, self._wanted.target))
+                except ArtifactError:
+                    raise
+                except Exception as error:  # the call failed too, and raised what the user saw
+                    reason = str(error)
+        return code, f"its dimensions cannot be open: {reason}"
+
+    def _open(
+        self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
+    ) -> Specialisation:
+        leaves = [self._leaf(program, number, shapes) for number in region.arguments]
+        builder = self._compiled.rules_of(program.view)
+        code, results = export_for_dimensions(
+            program, builder.rule, static, leaves, self._constraints_of(leaves), self._wanted.target
+        )
+        for constraint in code.constraints:
+            if constraint not in self._constraints:
+                self._constraints.append(constraint)
+        if not region.static:
+            shapes.update(zip(region.results, results, strict=True))
+        return code
+
+    def _constraints_of(self, leaves: Sequence[Leaf]) -> list[str]:
+        names = {part for shape, _ in leaves for part in shape if isinstance(part, str)}
+        return [each for each in self._constraints if each.split(" ")[0] in names]
+
+    @staticmethod
+    def _leaf(program: Program, number: int, shapes: Shapes) -> Leaf:
+        kind: Any = program.view.variables[number].type
+        if isinstance(kind, RandomType):
+            return (2,), "uint32"
+        if isinstance(kind, SparseTensorType):
+            raise NotSymbolicError("a sparse matrix has a number of entries for each shape")
+        if number not in shapes:
+            lengths = enumerate(getattr(kind, "shape", ()))
+            shapes[number] = tuple(
+                f"v{number}_{axis}" if length is None else length for axis, length in lengths
+            )
+        return shapes[number], kind.dtype
+
+    def _describe(self, code: Specialisation) -> Any:
+        value = self._layer._data.value
+        return {
+            "static": value(code.static),
+            "arguments": value(code.arguments),
+            "results": value(code.results),
+            "leaves": value(code.leaves),
+            "constraints": list(code.constraints),
+            "blob": self._layer.add(code.blob),
+        }
+
+
+def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[Any]]:
+    """For each combination of the values asked for, a value or None for each input."""
+    if not set(names) & set(static):
+        return []
+    choices = [
+        (list(static[name]) if isinstance(static[name], list | tuple | range) else [static[name]])
+        if name in static
+        else [None]
+        for name in names
+    ]
+    return [list(values) for values in product(*choices)]
+
+
+def _summary(
+    region: Region, names: Sequence[str], code: Sequence[Specialisation], reason: str
+) -> str:
+    """A line of the manifest."""
+    lines = []
+    for each in code:
+        text = ", ".join(shown(shape) for shape, _ in each.leaves) or "no arrays"
+        if each.static:
+            values = zip(names, each.static, strict=False)
+            text = f"{', '.join(f'{name} = {value}' for name, value in values)}: {text}"
+        if each.constraints:
+            text += f" where {', '.join(each.constraints)}"
+        lines.append(text)
+    return f"region {region.index}: {'; '.join(lines) or f'no code: {reason}'}"

@@ -1,0 +1,151 @@
+"""One region as StableHLO, for open dimensions or for given shapes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax import export
+
+from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation, form_of
+from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, RuleOf, evaluate
+from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.lowering.program import Program
+
+_MOST_CONSTRAINTS = 24
+_LINEAR = re.compile(r"(?:([0-9]+)\*)?([A-Za-z_][A-Za-z0-9_]*)(?: ([+-]) ([0-9]+))?")
+_COMPARED = re.compile(r"comparison '([^']*)' (<=|<|>=|>) '([^']*)' is inconclusive")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is made for.
+
+    Attributes
+    ----------
+    platforms
+        As in `jax.export.export`; None for the one that runs here.
+    vjp_order
+        How often the code can be differentiated backward.
+    """
+
+    platforms: tuple[str, ...] | None
+    vjp_order: int
+
+
+def export_for_shapes(
+    program: Program, static: tuple[Any, ...], arguments: Sequence[Any], target: Target
+) -> Specialisation:
+    """The code for arguments of given shapes (sparse matrices included)."""
+
+    def call(*values: Any) -> Any:
+        return program(static, *values, fences=True)
+
+    return _export(call, static, arguments, (), target)[0]
+
+
+def export_for_dimensions(
+    program: Program,
+    rule_of: RuleOf,
+    static: tuple[Any, ...],
+    leaves: Sequence[Leaf],
+    constraints: Sequence[str],
+    target: Target,
+) -> tuple[Specialisation, list[tuple[Any, ...]]]:
+    """The code for families of shapes, and the shapes of its results.
+
+    Where the code depends on whether a dimension is large enough (an index, a slice), it is made
+    for those that are, and a constraint says so.
+
+    Raises
+    ------
+    NotSymbolicError
+        If there is no such code.
+    """
+    constraints = list(constraints)
+    for _ in range(_MOST_CONSTRAINTS):
+        scope = export.SymbolicScope(constraints)
+        arguments = [jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves]
+        try:
+            return _export(
+                lambda *values: evaluate(program, rule_of, static, values),
+                static,
+                arguments,
+                tuple(constraints),
+                target,
+            )
+        except Exception as error:
+            added = _constraint(error, constraints)
+            if added is None:
+                # JAX, and the rules, raise all kinds of exceptions at what they cannot do for an
+                # open dimension.  What is wrong for every shape shows when it is exported for one.
+                message = str(error).splitlines() or [type(error).__name__]
+                raise NotSymbolicError(message[0]) from error
+            constraints.append(added)
+    raise NotSymbolicError("too many conditions on its dimensions")
+
+
+def _shape(shape: Sequence[int | str], scope: Any) -> tuple[Any, ...]:
+    if not shape:
+        return ()
+    return tuple(export.symbolic_shape(", ".join(map(str, shape)) + ",", scope=scope))
+
+
+def _constraint(error: Exception, there: Sequence[str]) -> str | None:
+    """What must hold of a dimension for a comparison that stopped the trace to be decided."""
+    found = _COMPARED.search(str(error))
+    if found is None:
+        return None
+    one, relation, other = found.groups()
+    linear = _LINEAR.fullmatch(one)
+    if linear is None or not other.lstrip("-").isdigit():
+        return None  # more than what is looked at when the code is called
+    factor, name, sign, offset = linear.groups()
+    least = int(other) + (relation in ("<=", ">")) - int(f"{sign or '+'}{offset or 0}")
+    added = f"{name} >= {-(-least // int(factor or 1))}"
+    return None if added in there else added
+
+
+def _export(
+    function: Callable[..., Any],
+    static: tuple[Any, ...],
+    arguments: Sequence[Any],
+    constraints: tuple[str, ...],
+    target: Target,
+) -> tuple[Specialisation, list[tuple[Any, ...]]]:
+    leaves, tree = jax.tree_util.tree_flatten(list(arguments))
+    forms: list[Any] = []
+
+    def flat(*values: Any) -> Any:
+        results, conditions = function(*jax.tree_util.tree_unflatten(tree, values))
+        forms[:] = map(form_of, results)
+        return jax.tree_util.tree_leaves(list(results)), conditions
+
+    with jax.enable_x64(True):
+        exported = export.export(jax.jit(flat), platforms=target.platforms)(*leaves)
+        try:
+            blob = exported.serialize(vjp_order=target.vjp_order)
+        except ImportError as error:
+            raise ArtifactError(
+                "saving compiled code needs the package flatbuffers, which is not installed: "
+                "pip install 'pytensor_jaxlink[save]', or save(..., compiled=False)."
+            ) from error
+    described = tuple((tuple(map(_plain, leaf.shape)), str(leaf.dtype)) for leaf in leaves)
+    specialisation = Specialisation(
+        static,
+        tuple(map(form_of, arguments)),
+        tuple(forms),
+        described,
+        constraints,
+        blob,
+    )
+    count = sum(1 if form is None else 3 for form in forms)
+    shapes = [tuple(map(_plain, found.shape)) for found in exported.out_avals[:count]]
+    return specialisation, shapes
+
+
+def _plain(length: Any) -> int | str:
+    return length if isinstance(length, int) else str(length)

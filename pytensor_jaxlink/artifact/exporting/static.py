@@ -1,0 +1,39 @@
+"""The static values of regions, from values of inputs: what NumPy computes before a region runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pytensor_jaxlink.lowering import Lowered
+from pytensor_jaxlink.plan import HostStep, Region
+from pytensor_jaxlink.runtime.executor import _hashable
+
+
+def static_values(lowered: Lowered, given: Mapping[int, Any]) -> dict[int, tuple[Any, ...]]:
+    """For each region whose static values follow from the given inputs, these values.
+
+    Parameters
+    ----------
+    lowered
+        The plan.
+    given
+        The values of inputs by number, None for those that are not known.
+    """
+    known: dict[int, Any] = {
+        number: np.asarray(value) for number, value in given.items() if value is not None
+    }
+    known.update(lowered.constants)
+    found: dict[int, tuple[Any, ...]] = {}
+    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
+        run: Any = function
+        match step:
+            case HostStep(_, arguments, results, folded=True):
+                if all(number in known for number in arguments):
+                    outputs = run(*(known[number] for number in arguments))
+                    known.update(zip(results, outputs, strict=True))
+            case Region(index, static) if all(number in known for number in static):
+                found[index] = tuple(_hashable(known[number]) for number in static)
+    return found

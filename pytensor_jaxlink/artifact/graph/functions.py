@@ -1,0 +1,231 @@
+"""Whole functions: their graphs as the user gave them, and their shared variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from pytensor.compile.executor import Function
+from pytensor.compile.io import In, Out
+from pytensor.compile.maker import FunctionMaker
+from pytensor.compile.mode import get_mode
+from pytensor.compile.sharedvalue import SharedVariable, shared
+from pytensor.graph.basic import Variable, clone
+from pytensor.graph.type import Type
+from pytensor.link.basic import Container
+from pytensor.scalar.basic import ScalarType
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.type import DenseTensorType
+
+from pytensor_jaxlink.artifact.graph.inner import InnerGraph
+from pytensor_jaxlink.artifact.graph.names import name_of
+from pytensor_jaxlink.artifact.graph.reader import GraphReader
+from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
+
+
+@dataclass(frozen=True)
+class SavedGraph:
+    """The graph of a loaded function, as PyTensor variables, for use in any mode.
+
+    Attributes
+    ----------
+    inputs, outputs
+        What the function takes and returns.
+    updates
+        The new value of each shared variable (or other input) that a call changes.
+    state
+        The shared variables, also those that no update changes, in order.
+    """
+
+    inputs: list[Variable]
+    outputs: list[Variable]
+    updates: dict[Variable, Variable]
+    state: list[SharedVariable]
+
+
+def kind_of(kind: Type) -> Kind:
+    """A type of PyTensor, for those who do not have it."""
+    text = str(kind)
+    if isinstance(kind, SparseTensorType):
+        return Kind("sparse", text, kind.dtype, tuple(kind.shape), kind.format)
+    if isinstance(kind, DenseTensorType):
+        return Kind("array", text, kind.dtype, tuple(kind.shape))
+    if isinstance(kind, ScalarType):
+        return Kind("number", text, kind.dtype, ())
+    return Kind("generator" if isinstance(kind, RandomType) else "other", text)
+
+
+class Cells:
+    """The shared variables of several functions, each once."""
+
+    def __init__(self) -> None:
+        self.variables: list[Any] = []
+        self.values: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def place(self, variable: Variable, storage: list[Any]) -> int:
+        """The number of the cell that a variable and others share."""
+        if id(storage) not in self._places:
+            self._places[id(storage)] = len(self.variables)
+            self.variables.append(variable)
+            self.values.append(storage)
+        return self._places[id(storage)]
+
+
+def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
+    """How a function is called; ``value`` describes defaults."""
+    maker = function.maker
+    inputs = []
+    for spec, container in zip(maker.inputs, function.input_storage, strict=True):
+        cell = cells.place(spec.variable, container.storage) if spec.implicit else None
+        given = cell is None and spec.value is not None
+        inputs.append(
+            Input(
+                name=spec.name,
+                type=kind_of(spec.variable.type),
+                cell=cell,
+                default=[value(container.storage[0])] if given else None,
+                updated=spec.update is not None,
+                strict=bool(spec.strict),
+                allow_downcast=spec.allow_downcast,
+                borrow=bool(spec.borrow),
+                mutable=bool(spec.mutable),
+            )
+        )
+    outputs = [
+        Output(spec.variable.name, kind_of(spec.variable.type), bool(spec.borrow))
+        # The outputs of a copied function's maker are followed by its updates.
+        for spec in maker.outputs[: len(function.output_storage) - sum(s.updated for s in inputs)]
+    ]
+    form = "one" if function.unpack_single else "none" if function.return_none else "list"
+    mode: Any = get_mode(maker.mode)
+    query = mode.provided_optimizer
+    rewrites = [getattr(query, name, ()) or () for name in ("include", "exclude", "require")]
+    return Signature(
+        tuple(inputs),
+        tuple(outputs),
+        form,
+        function.name,
+        bool(function.trust_input),
+        asdict(mode.linker.options),
+        tuple(tuple(sorted(map(str, tags))) for tags in rewrites),
+    )
+
+
+def describe_cell(variable: Any, writer: GraphWriter) -> Any:
+    """A shared variable, without its value."""
+    if not isinstance(variable, SharedVariable):  # what `Function.copy` puts in the place of one
+        return {**writer.value(variable.type), "class": None}
+    return {**writer.value(variable.type), "class": name_of(type(variable), f"{variable}")}
+
+
+def graph_of(function: Any) -> InnerGraph:
+    """The graph of a function as it was before it was rewritten, updates after outputs."""
+    given = function.maker.given
+    return InnerGraph.between(given.inputs, given.outputs)
+
+
+def make_cell(
+    described: Any, cell: Cell, storage: list[Any], reader: GraphReader
+) -> SharedVariable:
+    """A shared variable whose value is in ``storage``."""
+    kind: Any = reader.part(described["part"], Type)
+    name = described["class"]
+    found = reader.kind(name, (SharedVariable,)) if name else type(shared(storage[0]))
+    container = Container(kind, storage, name=cell.name)
+    strict = cast("bool", None)  # what PyTensor wants to see beside a container
+    return found(type=kind, value=None, strict=strict, container=container, name=cell.name)
+
+
+class GraphFunction(Function):
+    """A function of another mode than ours, loaded from a file: it has a ``graph``."""
+
+    graph: SavedGraph
+
+
+def make_function(
+    graph: InnerGraph,
+    signature: Signature,
+    storages: Sequence[list[Any] | None],
+    mode: Any,
+) -> Any:
+    """A function from its graph.
+
+    Parameters
+    ----------
+    graph
+        Its inputs that are shared variables hold their values.
+    signature
+        How it is called.
+    storages
+        For each input that has a value of its own (a default) the list that holds it, else None.
+    mode
+        What compiles it.
+    """
+    # A copy, because the maker rewrites the graph in place.
+    _, copies = clone(graph.inputs, graph.outputs, copy_inputs=False, copy_orphans=False)
+    count = len(signature.outputs)
+    updated = iter(copies[count:])
+    specs = []
+    for variable, spec, storage in zip(graph.inputs, signature.inputs, storages, strict=True):
+        update = next(updated) if spec.updated else None
+        value: Any = None
+        is_shared = isinstance(variable, SharedVariable)
+        if is_shared:
+            value = variable.container
+        elif storage is not None:
+            value = Container(variable, storage)
+        specs.append(
+            In(
+                variable,
+                name=spec.name,
+                value=value,
+                update=update,
+                mutable=spec.mutable,
+                strict=spec.strict,
+                allow_downcast=spec.allow_downcast,
+                borrow=spec.borrow,
+                shared=is_shared,
+                implicit=is_shared,
+            )
+        )
+    wrapped: Any = [
+        Out(variable, borrow=spec.borrow)
+        for variable, spec in zip(copies[:count], signature.outputs, strict=True)
+    ]
+    if signature.form != "list":
+        wrapped = wrapped[0] if signature.form == "one" else None
+    mode = cast("Any", get_mode(mode))
+    options: dict[str, Any] = {}
+    if mode.function_maker is FunctionMaker:
+        options["function_class"] = GraphFunction
+    maker = mode.function_maker(
+        specs,
+        wrapped,
+        **options,
+        mode=mode,
+        accept_inplace=True,
+        on_unused_input="ignore",
+        name=signature.name,
+        trust_input=signature.trust_input,
+    )
+    return maker.create()
+
+
+def saved_graph(graph: InnerGraph, signature: Signature) -> SavedGraph:
+    """The variables of a function by their part."""
+    count = len(signature.outputs)
+    changed = [
+        variable
+        for variable, spec in zip(graph.inputs, signature.inputs, strict=True)
+        if spec.updated
+    ]
+    return SavedGraph(
+        [variable for variable in graph.inputs if not isinstance(variable, SharedVariable)],
+        graph.outputs[:count],
+        dict(zip(changed, graph.outputs[count:], strict=True)),
+        [variable for variable in graph.inputs if isinstance(variable, SharedVariable)],
+    )

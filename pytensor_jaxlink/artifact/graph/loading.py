@@ -1,0 +1,100 @@
+"""Functions from the graph layer of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytensor.compile.mode import Mode
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+
+from pytensor_jaxlink.artifact.graph.functions import make_cell, make_function, saved_graph
+from pytensor_jaxlink.artifact.graph.inner import InnerGraph
+from pytensor_jaxlink.artifact.graph.names import Names
+from pytensor_jaxlink.artifact.graph.reader import GraphReader
+from pytensor_jaxlink.artifact.signature import Cell, Signature
+from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.lowering.host import host_function
+
+
+class GraphLayer:
+    """The functions of a file, to be compiled anew.
+
+    Parameters
+    ----------
+    document
+        The graph layer.
+    cells
+        What the manifest says of the shared variables.
+    storages
+        Lists that hold their values, which the functions share.
+    data
+        The data of the file.
+    allow
+        See `pytensor_jaxlink.load`.
+    version
+        The version of PyTensor that wrote the file.
+    """
+
+    def __init__(
+        self,
+        document: Any,
+        cells: Sequence[Cell],
+        storages: Sequence[list[Any]],
+        data: DataReader,
+        *,
+        allow: Sequence[str],
+        version: str,
+    ) -> None:
+        self._functions = document["functions"]
+        self._reader = GraphReader(data, document["parts"], Names(allow), version)
+        self._state = [
+            make_cell(described, cell, storage, self._reader)
+            for described, cell, storage in zip(document["cells"], cells, storages, strict=True)
+        ]
+
+    def function(
+        self, name: str, signature: Signature, storages: Sequence[list[Any] | None], mode: Any
+    ) -> Any:
+        """A function by its name.
+
+        Parameters
+        ----------
+        name, signature
+            Of the function.
+        storages
+            For each input with a default the list that holds it, else None.
+        mode
+            What compiles it; None for the mode that it was compiled with.
+        """
+        given = {
+            place: self._state[spec.cell]
+            for place, spec in enumerate(signature.inputs)
+            if spec.cell is not None
+        }
+        graph = self._reader.graph(self._functions[name], given)
+        mode = _mode_of(signature) if mode is None else mode
+        function = make_function(graph, signature, storages, mode)
+        function.graph = saved_graph(graph, signature)
+        return function
+
+
+def host_ops_of(
+    parts: Any, data: DataReader, *, allow: Sequence[str], version: str
+) -> Callable[[Any], Callable[..., tuple[Any, ...]]]:
+    """What makes the functions of the host steps that the compiled layer leaves to PyTensor."""
+    reader = GraphReader(data, parts, Names(allow), version)
+
+    def function_of(place: Any) -> Callable[..., tuple[Any, ...]]:
+        [node] = reader.part(place, InnerGraph).nodes
+        return host_function(node)
+
+    return function_of
+
+
+def _mode_of(signature: Signature) -> Mode:
+    """The mode that a function was compiled with."""
+    include, exclude, require = signature.rewrites
+    query = RewriteDatabaseQuery(include=include, exclude=exclude, require=require)
+    return Mode(linker=JAXLinker(**signature.options), optimizer=query)

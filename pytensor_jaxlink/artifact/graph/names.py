@@ -1,0 +1,159 @@
+"""Names of classes and functions, resolved within an allow-list only."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+from pytensor_jaxlink.errors import ArtifactError
+
+# Modules of PyTensor that define nothing a graph holds, and do something when they are imported.
+_CLOSED = ("pytensor.bin", "pytensor.d3viz", "pytensor.ipython", "pytensor.link")
+# Functions of PyTensor that properties of Ops may be: those that choose types.
+_FUNCTIONS = ("pytensor.scalar.basic",)
+
+
+@dataclass(frozen=True)
+class Override:
+    """A function that gives the gradient of an Op, by its name; None for one without a name."""
+
+    name: str | None
+
+
+def name_of(kind: Any, what: str) -> str:
+    """``"module:qualified.name"`` of a class or function.
+
+    Raises
+    ------
+    ArtifactError
+        If no such name leads to it: it was defined inside a function, or has another name there.
+    """
+    module, name = getattr(kind, "__module__", None), getattr(kind, "__qualname__", None)
+    try:
+        found: Any = import_module(str(module))
+        for part in str(name).split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        found = None
+    if found is not kind and getattr(found, "fn", found) is not kind and not _wraps(found, kind):
+        raise ArtifactError(
+            f"{what}: {kind!r} cannot be imported as {module}.{name}, so it cannot be found again "
+            "when the file is loaded. Define it at the top level of a module."
+        )
+    return f"{module}:{name}"
+
+
+def _wraps(found: Any, function: Any) -> bool:
+    """Whether an Op stands under the name of the function that it was made from (`as_op`)."""
+    return any(value is function for value in getattr(found, "__dict__", {}).values())
+
+
+class Names:
+    """What names may lead to.
+
+    Parameters
+    ----------
+    allow
+        Modules beside PyTensor's; their submodules are included.
+    """
+
+    def __init__(self, allow: Sequence[str] = ()) -> None:
+        self._allow = tuple(allow)
+
+    def of_class(self, name: Any, kinds: tuple[type, ...]) -> Any:
+        """The class with a name, which must derive from one of ``kinds``."""
+        module, path = self._split(name)
+        if module == "builtins" and Exception in kinds:
+            found = getattr(builtins, path, None)
+        else:
+            found = self._find(module, path)
+        if not isinstance(found, type) or not issubclass(found, kinds):
+            raise ArtifactError(
+                f"{name!r} does not name a {' or '.join(kind.__name__ for kind in kinds)}"
+            )
+        return found
+
+    def of_function(self, name: Any) -> Any:
+        """The function with a name, or the Op that was made from it and has its name."""
+        module, path = self._split(name)
+        if not self._allowed(module) and module not in _FUNCTIONS:
+            raise self._refused(name, module)
+        found = self._find(module, path)
+        if isinstance(found, FunctionType):
+            return found
+        made_from = [v for v in getattr(found, "__dict__", {}).values() if _is_named(v, path)]
+        if not made_from:
+            raise ArtifactError(f"{name!r} does not name a function")
+        return made_from[0]
+
+    def of_override(self, name: Any) -> Any:
+        """The function that gives a gradient, or its name where that may not be imported.
+
+        Only who takes the gradient calls it, on variables.
+        """
+        if name is None:
+            return Override(None)
+        module, path = self._split(name)
+        if not self._allowed(module) and not module.startswith("pytensor.tensor."):
+            return Override(name)
+        found = self._find(module, path)
+        if not isinstance(found, FunctionType):
+            raise ArtifactError(f"{name!r} does not name a function")
+        return found
+
+    @staticmethod
+    def _split(name: Any) -> tuple[str, str]:
+        if not isinstance(name, str) or name.count(":") != 1:
+            raise ArtifactError(f"{name!r} is not the name of something in a module")
+        module, path = name.split(":")
+        return module, path
+
+    def _allowed(self, module: str) -> bool:
+        return any(f"{module}.".startswith(f"{each}.") for each in self._allow)
+
+    @staticmethod
+    def _refused(name: str, module: str) -> ArtifactError:
+        return ArtifactError(
+            f"the file refers to {name!r}, and only modules of PyTensor and those that you allow "
+            f"are imported. If you trust it: load(path, allow=({module.partition('.')[0]!r},))."
+        )
+
+    def _find(self, module: str, path: str) -> Any:
+        ours = module == "pytensor" or module.startswith("pytensor.")
+        closed = any(f"{module}.".startswith(f"{each}.") for each in _CLOSED)
+        if not self._allowed(module) and (not ours or closed):
+            raise self._refused(f"{module}:{path}", module)
+        try:
+            found: Any = import_module(module)
+            for part in path.split("."):
+                found = found.__dict__[part]
+            if isinstance(found, staticmethod):
+                found = found.__func__
+        except ImportError as error:
+            raise ArtifactError(
+                f"the file refers to {module}:{path}, and the import fails: {error}"
+            ) from error
+        except (AttributeError, KeyError, ValueError) as error:
+            raise ArtifactError(
+                f"there is no {path} in {module} here: the file was saved with another version "
+                "of it"
+            ) from error
+        # What a module has imported from elsewhere is not its own to give.
+        if isinstance(found, type | FunctionType) and found.__module__ != module:
+            raise ArtifactError(f"{path} is not defined in {module}")
+        return found
+
+
+class EveryName(Names):
+    """All names: for what was written in this process."""
+
+    def _allowed(self, module: str) -> bool:
+        return True
+
+
+def _is_named(value: Any, path: str) -> bool:
+    return isinstance(value, FunctionType) and value.__qualname__ == path

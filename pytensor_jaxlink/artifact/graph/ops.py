@@ -1,0 +1,280 @@
+"""The Ops and Types of PyTensor that are not made of what their constructors name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.ops import FromFunctionOp
+from pytensor.graph.null_type import NullType
+from pytensor.printing import Print
+from pytensor.scalar.basic import Composite, ScalarOp
+from pytensor.scalar.loop import ScalarLoop
+from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.type import TensorType
+
+from pytensor_jaxlink.artifact.graph.inner import InnerGraph
+from pytensor_jaxlink.artifact.graph.names import Override, name_of
+from pytensor_jaxlink.artifact.graph.properties import (
+    build_part,
+    constructor_arguments,
+    properties_of,
+)
+from pytensor_jaxlink.errors import ArtifactError
+
+# -- scalar Ops and what maps them over arrays -----------------------------------------------------
+
+
+@properties_of.register(ScalarOp)
+def _scalar(op: Any) -> dict[str, Any]:
+    found = constructor_arguments(op)
+    if "output_types_preference" not in vars(op):
+        found.pop("output_types_preference", None)  # the class has it
+    return found
+
+
+@properties_of.register(Composite)
+def _composite(op: Any) -> dict[str, Any]:
+    return {"graph": InnerGraph.of(op), "name": getattr(op, "name", None)}
+
+
+@build_part.register(Composite)
+def _build_composite(kind: Any, properties: dict[str, Any]) -> Any:
+    graph = properties["graph"]
+    return kind(graph.inputs, graph.outputs, name=properties["name"])
+
+
+@properties_of.register(ScalarLoop)
+def _scalar_loop(op: Any) -> dict[str, Any]:
+    return {"graph": InnerGraph.of(op), "conditional": op.is_while, "name": op.name}
+
+
+@build_part.register(ScalarLoop)
+def _build_scalar_loop(kind: Any, properties: dict[str, Any]) -> Any:
+    graph, update, until = properties["graph"], list(properties["graph"].outputs), None
+    if properties["conditional"]:
+        until = update.pop()
+    count = len(update)
+    return kind(
+        init=graph.inputs[:count],
+        update=update,
+        constant=graph.inputs[count:],
+        until=until,
+        name=properties["name"],
+    )
+
+
+@properties_of.register(Elemwise)
+def _elemwise(op: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"scalar_op": op.scalar_op}
+    if op.inplace_pattern:
+        found["inplace_pattern"] = dict(op.inplace_pattern)
+    if op.name is not None:
+        found["name"] = op.name
+    if op.nfunc_spec != getattr(op.scalar_op, "nfunc_spec", None):
+        found["nfunc_spec"] = op.nfunc_spec and tuple(op.nfunc_spec)
+    return found
+
+
+@build_part.register(Elemwise)
+def _build_elemwise(kind: Any, properties: dict[str, Any]) -> Any:
+    _check_function(properties.get("nfunc_spec"))
+    return kind(**properties)
+
+
+@properties_of.register(Blockwise)
+def _blockwise(op: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"core_op": op.core_op, "signature": op.signature}
+    if op.name is not None:
+        found["name"] = op.name
+    if op.destroy_map:
+        found["destroy_map"] = op.destroy_map
+    spec = getattr(op, "gufunc_spec", None)
+    if spec is not None:
+        found["gufunc_spec"] = tuple(spec)
+    return found
+
+
+@build_part.register(Blockwise)
+def _build_blockwise(kind: Any, properties: dict[str, Any]) -> Any:
+    _check_function(properties.get("gufunc_spec"))
+    return kind(**properties)
+
+
+def _check_function(spec: Any) -> None:
+    """Refuse names that lead elsewhere than to NumPy's and SciPy's universal functions.
+
+    PyTensor imports what the name says and calls it.
+    """
+    if spec is None:
+        return
+    found = re.fullmatch(r"(?:(numpy|scipy\.special)\.)?([a-z0-9_]+)", str(spec[0]))
+    function = getattr(import_module(found[1] or "numpy"), found[2], None) if found else None
+    if not isinstance(function, np.ufunc):
+        raise ArtifactError(f"{spec[0]!r} is not a universal function of NumPy or SciPy")
+
+
+# -- Ops with inner graphs -------------------------------------------------------------------------
+
+
+@properties_of.register(Scan)
+def _scan(op: Any) -> dict[str, Any]:
+    return {
+        "graph": InnerGraph.of(op),
+        "info": op.info,
+        "truncate_gradient": op.truncate_gradient,
+        "name": op.name,
+        "allow_gc": op.allow_gc,
+        "strict": op.strict,
+        "profile": op.profile if isinstance(op.profile, bool | str) else None,
+    }
+
+
+@build_part.register(Scan)
+def _build_scan(kind: Any, properties: dict[str, Any]) -> Any:
+    graph, info = properties.pop("graph"), properties.pop("info")
+    return kind(graph.inputs, graph.outputs, info, **properties)
+
+
+# What `OpFromGraph.__init__` sets; what else has a private name is a cache.
+_OF_GRAPH = {
+    "fgraph", "is_inline", "kwargs", "input_types", "output_types", "name", "destroy_map",
+    "pullback_overrides", "pushforward_overrides",
+}  # fmt: skip
+_OVERRIDES = [
+    name
+    for name in ("pullback", "pushforward", "lop_overrides", "rop_overrides")
+    if name in inspect.signature(OpFromGraph.__init__).parameters
+]
+
+
+@properties_of.register(OpFromGraph)
+def _op_from_graph(op: Any) -> dict[str, Any]:
+    own = {
+        name: value
+        for name, value in vars(op).items()
+        if name not in _OF_GRAPH
+        and (not name.startswith("_") or name in getattr(op, "__props__", ()))
+    }
+    given = {name: getattr(op, f"{name}_overrides", getattr(op, name, None)) for name in _OVERRIDES}
+    return {
+        "graph": InnerGraph.of(op),
+        "inline": op.is_inline,
+        "name": op.name,
+        "destroy_map": dict(op.destroy_map),
+        "connection_pattern": op._connection_pattern,
+        "overrides": {name: _override(value) for name, value in given.items() if value is not None},
+        "own": own,
+    }
+
+
+@build_part.register(OpFromGraph)
+def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
+    graph = properties["graph"]
+    op: Any = kind.__new__(kind)
+    overrides = {
+        name: _overriding(value, kind, name)
+        for name, value in properties["overrides"].items()
+        if name in _OVERRIDES
+    }
+    OpFromGraph.__init__(
+        op,
+        graph.inputs,
+        graph.outputs,
+        inline=properties["inline"],
+        connection_pattern=properties["connection_pattern"],
+        name=properties["name"],
+        destroy_map=properties["destroy_map"] or None,
+        on_unused_input="ignore",
+        **overrides,
+    )
+    for name, value in properties["own"].items():
+        if name in _OF_GRAPH or not name.isidentifier() or name.startswith("__"):
+            raise ArtifactError(f"an {kind.__name__} has no attribute {name!r}")
+        setattr(op, name, value)
+    return op
+
+
+def _override(value: Any) -> Any:
+    """What overrides a gradient: an Op, a function by its name, or that there was one."""
+    if isinstance(value, list):
+        return [each if each is None else _override(each) for each in value]
+    if isinstance(value, OpFromGraph):
+        return value
+    try:
+        return Override(name_of(value, "a gradient"))
+    except ArtifactError:
+        return Override(None)
+
+
+def _overriding(value: Any, kind: type, what: str) -> Any:
+    if isinstance(value, list):
+        return [each if each is None else _overriding(each, kind, what) for each in value]
+    return _lost(kind, what, value.name) if isinstance(value, Override) else value
+
+
+def _lost(kind: type, what: str, name: str | None) -> Any:
+    """Stands for a gradient that was a Python function: evaluation never needs it."""
+    module = str(name).partition(":")[0]
+    why = (
+        f"the {what} of this {kind.__name__} was a Python function, which a saved file does not "
+        "hold. Take the gradient before you save, and save it too"
+    )
+    why += f", or load the file with allow=({module!r},)." if name else "."
+
+    def override(inputs: Any, *others: Any) -> Any:
+        results = inputs if len(others) == 2 else others[0]
+        return [NullType(why)() for _ in results]
+
+    return override
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+@properties_of.register(TensorType)
+def _tensor(kind: Any) -> dict[str, Any]:
+    found = constructor_arguments(kind)
+    found.pop("broadcastable", None)  # another, older way to give the shape
+    return found
+
+
+# -- others ----------------------------------------------------------------------------------------
+
+
+@properties_of.register(RandomVariable)
+def _random_variable(op: Any) -> dict[str, Any]:
+    found = constructor_arguments(op)
+    # The number of dimensions follows from the signature; PyTensor warns when it is given.
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in ("ndim_supp", "ndims_params") and value != getattr(type(op), name, None)
+    }
+
+
+@properties_of.register(FromFunctionOp)
+def _from_function(op: Any) -> dict[str, Any]:
+    own = vars(op)
+    return {
+        "fn": own["_FromFunctionOp__fn"],
+        "itypes": op.itypes,
+        "otypes": op.otypes,
+        "infer_shape": own["_FromFunctionOp__infer_shape"],
+    }
+
+
+@properties_of.register(Print)
+def _print(op: Any) -> dict[str, Any]:
+    default = inspect.signature(Print.__init__).parameters["global_fn"].default
+    found = constructor_arguments(op)
+    if op.global_fn is default:
+        found.pop("global_fn", None)
+    return found

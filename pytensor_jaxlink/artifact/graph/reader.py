@@ -1,0 +1,184 @@
+"""PyTensor graphs from the table of their parts.
+
+Nodes are put together as they were, with the types that were saved: no code of an Op runs but its
+constructor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytensor
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.op import Op
+from pytensor.graph.type import Type
+from pytensor.graph.utils import MetaObject
+from pytensor.scan.op import ScanInfo
+
+from pytensor_jaxlink.artifact.graph import ops
+from pytensor_jaxlink.artifact.graph.inner import InnerGraph
+from pytensor_jaxlink.artifact.graph.names import Names
+from pytensor_jaxlink.artifact.graph.properties import build_part
+from pytensor_jaxlink.artifact.values import DataReader, Tag
+from pytensor_jaxlink.errors import ArtifactError
+
+REGISTERED = ops  # importing the module registers what it knows to build
+
+_KINDS: dict[str, tuple[type, ...]] = {"op": (Op,), "type": (Type,), "object": (MetaObject,)}
+_CLASSES = (Exception, Op, Type, MetaObject)
+
+
+class GraphReader:
+    """Makes graphs from what a `GraphWriter` has written.
+
+    Parameters
+    ----------
+    data
+        The reader of the data that graphs refer to.
+    entries
+        The parts.
+    names
+        What names may lead to.
+    version
+        The version of PyTensor that the file was saved with.
+    """
+
+    def __init__(self, data: DataReader, entries: Iterable[Any], names: Names, version: str):
+        self._data, self._names, self._version = data, names, version
+        self.tags: dict[str, Tag] = {**data.tags, **_TAGS}
+        self._parts: list[Any] = []
+        for entry in entries:
+            self._parts.append(self._entry(entry))
+
+    value = DataReader.value  # the same JSON, with more kinds of values
+
+    def data(self, place: Any) -> Any:
+        """An object of the data."""
+        return self._data.data(place)
+
+    def part(self, place: Any, kind: type = object) -> Any:
+        """A part by its place in the table."""
+        if type(place) is not int or not 0 <= place < len(self._parts):
+            raise ValueError(f"a reference to {place!r}, which is no part")
+        found = self._parts[place]
+        if not isinstance(found, kind):
+            raise ValueError(f"part {place} is no {kind.__name__}")
+        return found
+
+    def function(self, name: Any) -> Any:
+        """The function with a name."""
+        return self._names.of_function(name)
+
+    def override(self, name: Any) -> Any:
+        """The function that gives a gradient."""
+        return self._names.of_override(name)
+
+    def kind(self, name: Any, kinds: tuple[type, ...] = _CLASSES) -> Any:
+        """The class with a name."""
+        return self._names.of_class(name, kinds)
+
+    def _entry(self, entry: Any) -> Any:
+        if set(entry) == {"graph"}:
+            return self.graph(entry["graph"])
+        [kind] = set(entry) & set(_KINDS)
+        name = entry[kind]
+        found = self.kind(name, _KINDS[kind])
+        try:
+            properties = {key: self.value(each) for key, each in entry["of"].items()}
+            return build_part.dispatch(found)(found, properties)
+        except ArtifactError:
+            raise
+        except Exception as error:
+            raise ArtifactError(
+                f"the {kind} {name} cannot be made as it was saved, {self._versions()}: {error}"
+            ) from error
+
+    def _versions(self) -> str:
+        if self._version == pytensor.__version__:
+            return f"by PyTensor {self._version}, which is also here"
+        return f"by PyTensor {self._version}; here is PyTensor {pytensor.__version__}"
+
+    def graph(self, described: Any, given: Mapping[int, Variable] = MappingProxyType({})):
+        """A graph from its description; ``given`` are inputs that are there already."""
+        data = {place: self.value(value) for place, value in described["constants"]}
+        count = described["inputs"]
+        specs: list[Any] = described["variables"]
+        variables: list[Variable | None] = [given.get(place) for place in range(len(specs))]
+
+        def known(place: Any) -> Variable:
+            if type(place) is not int or not 0 <= place < len(specs):
+                raise ValueError(f"a reference to {place!r}, which is no variable")
+            if variables[place] is None and (place < count or place in data):
+                variables[place] = self._root(specs[place], data, place)
+            found = variables[place]
+            if found is None:
+                raise ValueError(f"variable {place} is read before it is computed")
+            return found
+
+        inputs = [known(place) for place in range(count)]
+        nodes = []
+        for op, reads, writes in described["nodes"]:
+            node = self._node(
+                self.part(op, Op), list(map(known, reads)), [specs[place] for place in writes]
+            )
+            for place, variable in zip(writes, node.outputs, strict=True):
+                if variables[place] is not None:
+                    raise ValueError(f"variable {place} is computed twice")
+                variables[place] = variable
+            nodes.append(node)
+        return InnerGraph(inputs, list(map(known, described["outputs"])), nodes)
+
+    def _root(self, spec: Any, data: dict[int, Any], place: int) -> Variable:
+        kind, name, *tags = spec
+        found: Any = self.part(kind, Type)
+        variable = (
+            found.make_constant(data[place], name=name)
+            if place in data
+            else found.make_variable(name=name)
+        )
+        return _tagged(variable, tags)
+
+    def _node(self, op: Any, inputs: list[Variable], specs: list[Any]) -> Apply:
+        outputs = [
+            _tagged(self.part(kind, Type).make_variable(name=name), tags)
+            for kind, name, *tags in specs
+        ]
+        if self._version != pytensor.__version__:
+            self._check_node(op, inputs, outputs)
+        return Apply(op, inputs, outputs)
+
+    def _check_node(self, op: Any, inputs: list[Variable], outputs: list[Variable]) -> None:
+        """Whether an Op of another version still takes and gives the same."""
+        try:
+            made = op.make_node(*inputs)
+            fits = len(made.inputs) == len(inputs) and len(made.outputs) == len(outputs)
+            fits = fits and all(
+                new.type.in_same_class(old.type) or new.type.is_super(old.type)
+                for new, old in zip(made.outputs, outputs, strict=True)
+            )
+        except Exception as error:
+            raise ArtifactError(f"{op} was saved {self._versions()}, refuses: {error}") from error
+        if not fits:
+            raise ArtifactError(
+                f"{op} was saved {self._versions()} and gives {list(made.outputs)} where "
+                f"{[variable.type for variable in outputs]} was saved"
+            )
+
+
+def _tagged(variable: Any, tags: list[Any]) -> Any:
+    for name, value in tags[0].items() if tags else ():
+        if not name.isidentifier() or type(value) not in (bool, int, str):
+            raise ValueError(f"a tag {name!r} of a variable")
+        setattr(variable.tag, name, value)
+    return variable
+
+
+_TAGS: dict[str, Tag] = {
+    "part": lambda reader, place: reader.part(place),
+    "function": lambda reader, name: reader.function(name),
+    "override": lambda reader, name: reader.override(name),
+    "class": lambda reader, name: reader.kind(name),
+    "scan_info": lambda reader, of: ScanInfo(**{k: reader.value(each) for k, each in of.items()}),
+}

@@ -1,0 +1,121 @@
+"""What is in a file, without loading it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.signature import Input, Signature, cell_of, signature_of
+
+_MOST_LINES = 20  # of inputs, of members
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The manifest of a file, for people (`str`) and programs (`to_dict`).
+
+    Attributes
+    ----------
+    path
+        The file.
+    manifest
+        What it says of itself.
+    """
+
+    path: str
+    manifest: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The manifest: a copy, for programs."""
+        return json.loads(json.dumps(self.manifest))
+
+    def __str__(self) -> str:
+        manifest = self.manifest
+        members = manifest["members"]
+        total = sum(member["bytes"] for member in members.values())
+        saved_by = ", ".join(f"{name} {number}" for name, number in manifest["saved_by"].items())
+        lines = [
+            f"{self.path}: format version {manifest['version']}, {_size(total)}",
+            f"saved by {saved_by}",
+        ]
+        for name, document in manifest["functions"].items():
+            lines += ["", *_function(name, signature_of(document))]
+        cells = [cell_of(document) for document in manifest["cells"]]
+        if cells:
+            lines += ["", "shared variables"]
+            lines += [f"  {cell.name or '(unnamed)'}: {cell.type.text}" for cell in cells]
+        lines += ["", f"layers: {', '.join(manifest['layers'])}"]
+        lines += _compiled(manifest["layers"].get("compiled"))
+        large = sorted(members.items(), key=lambda item: -item[1]["bytes"])
+        lines += ["", "members"]
+        lines += [f"  {_size(each['bytes']):>10}  {name}" for name, each in large[:_MOST_LINES]]
+        if len(large) > _MOST_LINES:
+            lines.append(f"  and {len(large) - _MOST_LINES} smaller ones")
+        return "\n".join(lines)
+
+
+def inspect(path: str | os.PathLike[str]) -> Inspection:
+    """What a saved file holds: signatures, state, versions, layers, sizes.  Nothing is loaded.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    ArtifactError
+        If it is damaged, or no saved function.
+    """
+    with Container(path) as container:
+        inspection = Inspection(str(path), container.manifest)
+        try:
+            str(inspection)
+        except Exception as error:
+            raise container.error(
+                f"its manifest is not that of a saved function: {error}"
+            ) from error
+        return inspection
+
+
+def _function(name: str, signature: Signature) -> list[str]:
+    title = name or signature.name or "the function"
+    lines = [
+        f"{title}({', '.join(_argument(each) for each in signature.inputs if each.cell is None)})"
+    ]
+    lines += [
+        f"  returns {each.name or '(unnamed)'}: {each.type.text}" for each in signature.outputs
+    ]
+    for each in signature.inputs:
+        if each.cell is not None:
+            verb = "updates" if each.updated else "reads"
+            lines.append(f"  {verb} {each.name or '(unnamed)'}")
+    return lines
+
+
+def _compiled(layer: Any) -> list[str]:
+    """What the compiled layer says of itself."""
+    if layer is None:
+        return []
+    lines = [
+        f"  compiled for {', '.join(layer['platforms'])}, vjp_order {layer['vjp_order']}; JAX "
+        f"promises to read it until {layer['good_until']}"
+    ]
+    for name, function in layer["functions"].items():
+        prefix = f"{name}: " if name else ""
+        lines += [f"  {prefix}{region}" for region in function["regions"]]
+        if function["host_ops"]:
+            lines.append(f"  {prefix}needs PyTensor for {', '.join(function['host_ops'])}")
+    return lines
+
+
+def _argument(spec: Input) -> str:
+    default = "" if spec.default is None else " = ..."
+    return f"{spec.name or '(unnamed)'}: {spec.type.text}{default}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,202 @@
+"""Loading: from the members of a file to functions.  Neither PyTensor nor the compiler is needed.
+
+What makes functions from graphs is imported where a graph is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.signature import cell_of, signature_of
+from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.errors import ArtifactError, JAXLinkError, JAXLinkWarning
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    prefer: Literal["compiled", "graph"] = "compiled",
+    allow: Sequence[str] = (),
+    mode: Any = None,
+) -> Any:
+    """The function, or the dictionary of functions, that `save` wrote to a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    prefer
+        Which layer, where the file has both.  ``"compiled"`` gives a `LoadedFunction`, which runs
+        at once and needs no PyTensor (unless the plan has host steps that do).  Sizes for which no
+        code was saved are compiled from the graph, where that and PyTensor are there.  ``"graph"``
+        gives the same kind of function as `pytensor.function`, with the variables that it is made
+        of as ``f.graph`` (``inputs``, ``outputs``, ``updates`` and ``state``).
+    allow
+        Modules, beside those of PyTensor, that names in the file may lead to: those that define
+        your own Ops.  They are imported.
+    mode
+        What compiles the graph, where another mode than the saved one is wanted.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is damaged, or holds what this version or this environment does not have.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, pytensor, pytensor.tensor as pt
+    >>> from pytensor_jaxlink import load, save
+    >>> x = pt.vector("x", dtype="float64")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "f.jaxlink"
+    >>> save(pytensor.function([x], x.sum(), mode="JAXSELECTIVE"), path)
+    >>> load(path)(x=np.ones(3))
+    Array(3., dtype=float64)
+    >>> load(path, prefer="graph").graph.outputs
+    [Sum{axes=None}.0]
+    """
+    if prefer not in ("compiled", "graph"):
+        raise ValueError(f"prefer={prefer!r} is not one of 'compiled', 'graph'")
+    if isinstance(allow, str):
+        raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
+    with Container(path) as container, reading(container):
+        file = _File(container, allow, mode)
+        functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
+        return functions[""] if container.manifest["single"] else functions
+
+
+class _File:
+    """An open file, whose functions are being made."""
+
+    def __init__(self, container: Container, allow: Sequence[str], mode: Any) -> None:
+        manifest = container.manifest
+        self._container, self._allow, self._mode = container, allow, mode
+        self._layers = manifest["layers"]
+        self._signatures = {n: signature_of(each) for n, each in manifest["functions"].items()}
+        self._cells = [cell_of(each) for each in manifest["cells"]]
+        self._data = DataReader(container, container.document("data.json"))
+        self._version = str(manifest["saved_by"]["pytensor"])
+
+    def takes_compiled(self, prefer: str) -> bool:
+        """Whether the compiled layer is used."""
+        if not self._layers:
+            raise ArtifactError("it has no layer that functions could be made of")
+        if "graph" not in self._layers:
+            return True
+        return prefer == "compiled" and "compiled" in self._layers and self._is_for_here()
+
+    def _is_for_here(self) -> bool:
+        import jax
+
+        here = {"gpu": {"cuda", "rocm"}}.get(jax.default_backend(), {jax.default_backend()})
+        return bool(here & set(self._layers["compiled"]["platforms"]))
+
+    def _storages(self) -> list[list[Any]]:
+        return [[self._data.value(cell.value)] for cell in self._cells]
+
+    def _graph_layer(self, document: Any, storages: Sequence[list[Any]]) -> Any:
+        with _pytensor("the graph layer of a saved function"):
+            from pytensor_jaxlink.artifact.graph.loading import GraphLayer
+        return GraphLayer(
+            document,
+            self._cells,
+            storages,
+            self._data,
+            allow=self._allow,
+            version=self._version,
+        )
+
+    def from_graph(self) -> dict[str, Any]:
+        """The functions, compiled from their graphs."""
+        layer = self._graph_layer(self._container.document("graph.json"), self._storages())
+        functions = {}
+        for name, signature in self._signatures.items():
+            defaults = [
+                None if spec.default is None else [self._data.value(spec.default[0])]
+                for spec in signature.inputs
+            ]
+            functions[name] = layer.function(name, signature, defaults, self._mode)
+        return functions
+
+    def compiled(self) -> dict[str, Any]:
+        """The functions, as they were compiled."""
+        from pytensor_jaxlink.artifact.compiled.function import SavedState
+        from pytensor_jaxlink.artifact.compiled.loading import CompiledReader
+
+        summary = self._layers["compiled"]
+        float_type = str(summary["float_type"])
+        states = [
+            SavedState(cell, storage, float_type)
+            for cell, storage in zip(self._cells, self._storages(), strict=True)
+        ]
+        reader = CompiledReader(self._container, self._data, self._host_ops)
+        documents = self._container.document("compiled.json")
+        functions = {
+            name: reader.function(documents[name], signature, states, float_type)
+            for name, signature in self._signatures.items()
+        }
+        if "graph" in self._layers:
+            document = self._container.document("graph.json")
+            storages = [state.storage for state in states]
+            for name, function in functions.items():
+                function.fallback = self._fallback(name, function, document, storages)
+        return functions
+
+    def _host_ops(self, place: Any) -> Callable[..., Any]:
+        """The function of a host step that needs PyTensor."""
+        with _pytensor("a host step of this function"):
+            from pytensor_jaxlink.artifact.graph.loading import host_ops_of
+        parts = self._container.document("host.json")
+        return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
+
+    def _fallback(
+        self, name: str, function: Any, document: Any, storages: Sequence[list[Any]]
+    ) -> Callable[[Exception], Callable[..., Any]]:
+        """What compiles a function from its graph, when it is called with sizes without code."""
+        made: list[Any] = []
+
+        def fallback(error: Exception) -> Callable[..., Any]:
+            if not made:
+                try:
+                    layer = self._graph_layer(document, storages)
+                except ArtifactError as other:
+                    # Without PyTensor there is no code and no way to make it.
+                    raise error if isinstance(other.__cause__, ImportError) else other from None
+                warnings.warn(
+                    f"{error} For now it is compiled from its graph.", JAXLinkWarning, stacklevel=3
+                )
+                signature = self._signatures[name]
+                made.append(layer.function(name, signature, function.own_storages, self._mode))
+            return made[0]
+
+        return fallback
+
+
+@contextmanager
+def _pytensor(what: str) -> Iterator[None]:
+    """Say who needs PyTensor, where it is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise ArtifactError(f"{what} needs PyTensor, which cannot be imported: {error}") from error
+
+
+@contextmanager
+def reading(container: Container) -> Iterator[None]:
+    """Turn whatever goes wrong with a file into the error that names it."""
+    try:
+        yield
+    except ArtifactError as error:
+        named = str(error).startswith(f"{container.path}: ")
+        raise error if named else container.error(str(error)) from error
+    except JAXLinkError:
+        raise
+    except Exception as error:
+        raise container.error(
+            f"it does not hold what a saved function holds ({type(error).__name__}: {error})"
+        ) from error

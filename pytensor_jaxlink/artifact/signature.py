@@ -1,0 +1,152 @@
+"""What a saved function takes, gives and keeps: the part of the manifest that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The type of a value, without PyTensor.
+
+    Attributes
+    ----------
+    kind
+        ``"array"``, ``"number"``, ``"generator"``, ``"sparse"`` or ``"other"``.
+    text
+        PyTensor's text for the type.
+    dtype, shape
+        Of arrays, numbers and sparse matrices; None where a length is open.
+    format
+        Of sparse matrices.
+    """
+
+    kind: str
+    text: str
+    dtype: str | None = None
+    shape: tuple[int | None, ...] | None = None
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a function, given by the caller or kept between calls.
+
+    Attributes
+    ----------
+    name
+        Its keyword.
+    type
+        Its type.
+    cell
+        The number of the cell of the file's state that it reads, for a shared variable; else None.
+    default
+        Its value where the caller gives none, as JSON (see `pytensor_jaxlink.artifact.values`).
+    updated
+        Whether a call leaves a new value in it.
+    strict, allow_downcast
+        How its value is converted, as in `pytensor.In`.
+    borrow, mutable
+        As in `pytensor.In`.
+    """
+
+    name: str | None
+    type: Kind
+    cell: int | None = None
+    default: Any = None
+    updated: bool = False
+    strict: bool = False
+    allow_downcast: bool | None = None
+    borrow: bool = True
+    mutable: bool = False
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a function."""
+
+    name: str | None
+    type: Kind
+    borrow: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A shared variable: a value that functions of the file read and update."""
+
+    name: str | None
+    type: Kind
+    value: Any
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a function is called.
+
+    Attributes
+    ----------
+    inputs
+        Those of the caller first, then the shared variables.
+    outputs
+        What it returns.
+    form
+        ``"one"`` for a single output, ``"list"``, or ``"none"``.
+    name
+        The function's name.
+    trust_input
+        Whether arguments are taken as they are.
+    options
+        Those of `JAXLinker`.
+    rewrites
+        The tags of the rewrites: those included, excluded and required.
+    """
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    form: str
+    name: str | None
+    trust_input: bool
+    options: dict[str, Any]
+    rewrites: tuple[tuple[str, ...], ...]
+
+
+def to_document(record: Signature | Cell) -> Any:
+    """A record as JSON."""
+    return asdict(record)
+
+
+def signature_of(document: Any) -> Signature:
+    """The signature in a manifest."""
+    return Signature(
+        inputs=tuple(_record(Input, each) for each in document["inputs"]),
+        outputs=tuple(_record(Output, each) for each in document["outputs"]),
+        form=_one_of(document["form"], ("one", "list", "none")),
+        name=document["name"],
+        trust_input=document["trust_input"] is True,
+        options=dict(document["options"]),
+        rewrites=tuple(map(tuple, document["rewrites"])),
+    )
+
+
+def cell_of(document: Any) -> Cell:
+    """A cell in a manifest."""
+    return _record(Cell, document)
+
+
+def _record(record: type, document: Any) -> Any:
+    names = {field.name for field in fields(record)}
+    if set(document) != names:
+        raise ValueError(f"a {record.__name__} has the fields {sorted(names)}")
+    kind = dict(document["type"])
+    kind["kind"] = _one_of(kind["kind"], ("array", "number", "generator", "sparse", "other"))
+    shape = kind["shape"]
+    kind["shape"] = None if shape is None else tuple(shape)
+    return record(**{**document, "type": Kind(**kind)})
+
+
+def _one_of(value: Any, values: Sequence[str]) -> Any:
+    if value not in values:
+        raise ValueError(f"{value!r} is not one of {', '.join(values)}")
+    return value

@@ -1,0 +1,74 @@
+"""Registering with PyTensor when PyTensor is there, without importing it.
+
+`import pytensor_jaxlink` must make the mode ``"JAXSELECTIVE"`` known, and loading a saved function
+must not cost the import of PyTensor, nor need it.  So the registration waits for PyTensor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def when_imported(name: str, action: Callable[[], None], *, own: str) -> None:
+    """Call ``action`` when a module has been imported: now, if it has been.
+
+    Parameters
+    ----------
+    name
+        The module.
+    action
+        What to do, once.
+    own
+        The package that ``action`` imports from.  Where a module of its own is what imports
+        ``name``, the action waits until that module is complete.
+    """
+    if name in sys.modules:
+        action()
+    else:
+        sys.meta_path.insert(0, _Watch(name, action, own))
+
+
+class _Watch:
+    """A finder that finds what the others find, and notes when modules have been executed."""
+
+    def __init__(self, name: str, action: Callable[[], None], own: str) -> None:
+        self._name, self._action, self._own = name, action, f"{own}."
+        self._running = 0
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a module that is watched; None for all others."""
+        if name != self._name and not name.startswith(self._own):
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                return self._watched(spec)
+        return None
+
+    def _watched(self, spec: ModuleSpec) -> ModuleSpec:
+        loader: Any = spec.loader
+        if loader is not None:
+            execute = loader.exec_module
+
+            def execute_and_act(module: ModuleType) -> None:
+                self._running += 1
+                try:
+                    execute(module)
+                finally:
+                    self._running -= 1
+                self._act()
+
+            loader.exec_module = execute_and_act
+        return spec
+
+    def _act(self) -> None:
+        complete = not self._running and self._name in sys.modules
+        if complete and self in sys.meta_path:  # once, whoever asked for how many specs
+            sys.meta_path.remove(self)
+            self._action()

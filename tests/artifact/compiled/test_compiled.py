@@ -1,0 +1,251 @@
+"""The compiled layer: the same results, for open dimensions, without PyTensor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import inspect, load, save
+from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
+from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
+from pytensor_jaxlink.artifact.compiled.sizes import size_function
+from pytensor_jaxlink.artifact.documents import dump_document, parse_document
+from pytensor_jaxlink.artifact.exporting.host import describe_size
+from pytensor_jaxlink.errors import CheckFailedError
+from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.plan import Region
+from tests.corpus.graphs import CORPUS, INPUTS, values
+from tests.helpers import as_list
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "f.jaxlink"
+
+
+def open_regions(path: Path) -> list[bool]:
+    """For each region whether its code is for open dimensions."""
+    functions = inspect(path).manifest["layers"]["compiled"]["functions"]
+    return [
+        any(letter.isalpha() for letter in line.split(": ")[-1])
+        for function in functions.values()
+        for line in function["regions"]
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dims", [{}, None])
+@pytest.mark.parametrize("name", CORPUS)
+def test_corpus(name: str, dims: Any, path: Path) -> None:
+    _, graph = CORPUS[name]
+    f = pytensor.function(INPUTS, graph(), mode="JAXSELECTIVE", on_unused_input="ignore")
+    expected = as_list(f(*values(1)))
+    save(f, path, graph=False, dims=dims)
+    found = as_list(load(path, allow=("tests",))(*values(1)))
+    for one, other in zip(found, expected, strict=True):
+        if dims is None:
+            assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+        else:  # XLA may order the terms of a sum otherwise
+            np.testing.assert_allclose(one, other, rtol=1e-14)
+        assert one.dtype == other.dtype
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_most_of_the_corpus_has_open_dimensions(path: Path) -> None:
+    found = []
+    for _, graph in CORPUS.values():
+        f = pytensor.function(INPUTS, graph(), mode="JAXSELECTIVE", on_unused_input="ignore")
+        f(*values(1))
+        save(f, path, graph=False)
+        found += open_regions(path)
+    assert sum(found) >= 30
+
+
+def test_rows(path: Path) -> None:
+    x, w = pt.dmatrix("x"), pytensor.shared(np.array([0.5, -1.0, 2.0]), name="w")
+    cost = pt.log1p(pt.exp(x @ w)).mean()
+    f = pytensor.function([x], [cost, pytensor.grad(cost, x)], mode="JAXSELECTIVE")
+    save(f, path, graph=False, dims={"x": ("batch", None)}, vjp_order=1)
+    g = load(path)
+    for rows in (1, 7, 10_000):
+        given = np.random.default_rng(rows).normal(size=(rows, 3))
+        for one, other in zip(g(given), f(given), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-18)
+        slope = jax.grad(lambda x: g.jax_fn(x, w.get_value())[0])(given)
+        np.testing.assert_allclose(slope, f(given)[1], rtol=1e-12, atol=1e-18)
+    with pytest.raises(NotSavedError, match=r"shapes \(batch, 3\)"):
+        g(np.ones((2, 4)))
+
+
+def test_platforms(path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], x.sum(), mode="JAXSELECTIVE")
+    save(f, path, platforms=("cpu", "cuda", "tpu"))
+    assert "compiled for cpu, cuda, tpu" in str(inspect(path))
+    assert load(path)(np.ones(3)) == 3
+    save(f, path, platforms=("tpu",))
+    assert hasattr(load(path), "explain")  # the graph is compiled instead
+
+
+def test_checks(path: Path) -> None:
+    x, i = pt.dvector("x"), pt.lscalar("i")
+    f = pytensor.function([x, i], x[i] * 2, mode="JAXSELECTIVE")
+    f(np.ones(3), 1)
+    save(f, path, graph=False)
+    g = load(path)
+    assert g(np.arange(3.0), 2) == 4
+    with pytest.raises(CheckFailedError):
+        g(np.arange(3.0), 5)
+    with pytest.raises(IndexError):
+        g(np.arange(3.0), -4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_size_arithmetic_without_pytensor() -> None:
+    n, m = pt.lscalar("n"), pt.lscalar("m")
+    x = pt.dmatrix("x")
+    shape = pt.stack([n, m // 2, x.shape[0]])
+    outputs = [
+        pt.zeros((n // 2 + m * 3 - 1, pt.maximum(n, m) % 4)),
+        x[: n % 3 + 1, m - 3 :],
+        pt.ones(shape[1:]),
+        pt.zeros(pt.concatenate([shape, shape])[:2].prod()),
+        pt.zeros(pt.switch(n > m, n, pt.abs(-m))),
+    ]
+    f = pytensor.function([x, n, m], outputs, mode="JAXSELECTIVE")
+    lowered = f.vm.compiled.lowered
+    sizes, variables = np.array([5, 4], dtype="int64"), lowered.view.variables
+    found = 0
+    for step in lowered.plan.steps:
+        if isinstance(step, Region):
+            continue
+        node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
+        described = describe_size(node)
+        assert described is not None, node
+        if described[0] == "shape":
+            continue
+        given = [
+            lowered.constants.get(number, sizes[0] if variables[number].ndim == 0 else sizes)
+            for number in step.arguments
+        ]
+        [one], [other] = size_function(described)(*given), host_function(node)(*given)
+        assert np.array_equal(one, other)
+        assert np.asarray(one).dtype == np.asarray(other).dtype
+        found += 1
+    assert found >= 8
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_plans_round_trip() -> None:
+    for _, graph in CORPUS.values():
+        f = pytensor.function(INPUTS, graph(), mode="JAXSELECTIVE", on_unused_input="ignore")
+        document = parse_document(dump_document(describe_plan(f.plan)), "here")
+        assert plan_of(document) == f.plan
+
+
+WITHOUT_PYTENSOR = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "pytensor":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Block())
+import numpy as np
+from pytensor_jaxlink import ArtifactError, inspect, load
+f = load(sys.argv[1])
+print(float(f(np.ones((4, 3)), n=2)[0]), float(f.state[0].get_value()), inspect(sys.argv[1]).path)
+layers = "lowering analysis partition rewriting link ops graph".split()
+def is_compiler(module):
+    first, _, rest = module.partition(".")
+    return first == "pytensor" or first == "pytensor_jaxlink" and rest.split(".")[0] in layers
+compilers = [module for module in sys.modules if is_compiler(module)]
+print(compilers)
+for how in ({"prefer": "graph"}, {}):
+    try:
+        load(sys.argv[1], **how)(np.ones((4, 3)), 3)
+    except ArtifactError as error:
+        print(error)
+"""
+
+
+def test_without_pytensor(path: Path) -> None:
+    x, n = pt.dmatrix("x"), pt.lscalar("n")
+    total = pytensor.shared(1.0, name="total")
+    f = pytensor.function(
+        [x, n], [x[: n // 2].sum() + total], updates={total: total * 2}, mode="JAXSELECTIVE"
+    )
+    save(f, path, static={"n": 2})
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYTENSOR, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).resolve().parents[3],
+    )
+    first, second, third, *rest = done.stdout.splitlines()
+    assert first == f"4.0 2.0 {path}"
+    assert second == "[]"
+    assert "needs PyTensor, which cannot be imported" in third
+    assert rest == []  # 3 // 2 is 1 again: the code is there
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_loops_and_branches_driven_from_the_host(path: Path) -> None:
+    from pytensor_jaxlink.compat import ifelse
+    from tests.helpers import black_box, sort_down
+
+    host = black_box(sort_down)
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    states = pytensor.scan(
+        lambda state: pt.exp(host(pt.sin(state))),
+        outputs_info=[x],
+        n_steps=n,
+        return_updates=False,
+    )
+    chosen = ifelse(x.sum() > 0, host(pt.exp(x)).sum(), pt.cos(x).sum())
+    f = pytensor.function([x, n], [states, chosen], mode="JAXSELECTIVE")
+    given = np.linspace(-1, 1.5, 6)
+    expected = f(given, 3), f(-given, 2)
+    save(f, path, graph=False)
+    assert "needs PyTensor for" in str(inspect(path))
+    g = load(path, allow=("tests",))
+    found = g(given, 3), g(-given, 2)
+    for one, other in zip(chain(*found), chain(*expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14)
+
+
+def test_copies(path: Path) -> None:
+    x, w, v = pt.dvector("x"), pytensor.shared(2.0, name="w"), pytensor.shared(5.0, name="v")
+    f = pytensor.function([x], (x * w).sum(), updates={w: w + 1}, mode="JAXSELECTIVE")
+    for copied in (f.copy(), f.copy(swap={w: v}), f.copy(delete_updates=True)):
+        save(copied, path)
+        for prefer in ("compiled", "graph"):
+            g = load(path, prefer=prefer)
+            before = w.get_value(), v.get_value()
+            expected = [copied(np.ones(2)), copied(np.ones(2))]
+            w.set_value(before[0])
+            v.set_value(before[1])
+            assert [g(np.ones(2)), g(np.ones(2))] == expected
+
+
+def test_conditions_on_open_dimensions(path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], [x[2], x[1:][3], x[:-1].sum()], mode="JAXSELECTIVE")
+    save(f, path, graph=False)
+    g = load(path)
+    for length in (5, 9):
+        for one, other in zip(g(np.arange(length * 1.0)), f(np.arange(length * 1.0)), strict=True):
+            assert one == other
+    with pytest.raises(NotSavedError, match=r"with .*x >= "):
+        g(np.ones(4))
+    with pytest.raises(NotSavedError):
+        g(np.ones(0))

@@ -1,0 +1,82 @@
+"""Every damaged file gives `ArtifactError`, quickly, with little memory, and executes nothing."""
+
+from __future__ import annotations
+
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import ArtifactError, inspect, load, save
+from tests.artifact.damage import damaged, document_changed, flipped_and_sealed
+
+COUNT = 2_000
+SECONDS, MEGABYTES = 1.0, 200
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    x = pt.dmatrix("x")
+    weights = pytensor.shared(np.arange(1200.0).reshape(40, 30), name="weights")
+    rng = pytensor.shared(np.random.default_rng(1), name="rng")
+    following, noise = pt.random.normal(size=(3,), rng=rng).owner.outputs
+    outputs = [x @ weights, pt.unique(x).sum() + noise.sum()]
+    f = pytensor.function([x], outputs, updates={rng: following}, mode="JAXSELECTIVE")
+    f(np.ones((2, 40)))
+    path = tmp_path_factory.mktemp("damage") / "whole.jaxlink"
+    save(f, path)
+    return path.read_bytes()
+
+
+def test_damaged_files(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.jaxlink"
+    before = _peak()
+    slowest = 0.0
+    imported = set(sys.modules)
+    for what, changed in damaged(content, COUNT):
+        path.write_bytes(changed)
+        for read in (inspect, load, lambda path: load(path, prefer="graph")):
+            start = time.perf_counter()
+            error = _error_of(read, path)
+            only_loading_finds_it = read is inspect and what.startswith("absurd_size")
+            assert only_loading_finds_it or str(path) in str(error), what
+            slowest = max(slowest, time.perf_counter() - start)
+    assert slowest < SECONDS
+    assert _peak() - before < MEGABYTES
+    assert not {
+        name
+        for name in set(sys.modules) - imported
+        if not name.startswith(("pytensor", "encodings"))
+    }
+
+
+def test_changed_documents(content: bytes, tmp_path: Path) -> None:
+    """With intent one can say something else that makes sense; never anything else happens."""
+    path = tmp_path / "damaged.jaxlink"
+    for number in range(300):
+        way = document_changed if number % 2 else flipped_and_sealed
+        path.write_bytes(way(content, random.Random(number)))
+        for read in (load, lambda path: load(path, prefer="graph")):
+            error = _error_of(read, path)
+            assert error is None or str(path) in str(error)
+
+
+def _error_of(read: Callable[[Path], Any], path: Path) -> ArtifactError | None:
+    try:
+        read(path)
+    except ArtifactError as error:
+        return error
+    return None
+
+
+def _peak() -> float:
+    """The most memory that this process has had, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

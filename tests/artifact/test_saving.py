@@ -1,0 +1,309 @@
+"""What is saved is what is loaded; and how files are written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.io import In
+from pytensor.compile.mode import Mode
+from pytensor.gradient import NullTypeGradError
+from scipy import sparse
+
+import pytensor_jaxlink
+from pytensor_jaxlink import ArtifactError, JAXLinker, JAXLinkWarning, inspect, load, save
+from pytensor_jaxlink.__main__ import main
+from tests.helpers import as_list, black_box, sort_down
+
+LAYERS = ("compiled", "graph")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "f.jaxlink"
+
+
+def both(f: Any, path: Path, **options: Any) -> list[Any]:
+    """A function, and what is loaded from each layer of its file."""
+    save(f, path, **options)
+    return [f, *(load(path, prefer=prefer, allow=("tests",)) for prefer in LAYERS)]
+
+
+@pytest.mark.parametrize("prefer", LAYERS)
+def test_state(path: Path, prefer: Any) -> None:
+    x = pt.dvector("x")
+    total, count = pytensor.shared(1.5, name="total"), pytensor.shared(3, name="count")
+    updates = {total: total + x.sum(), count: count + 1}
+    f = pytensor.function([x], total * count, updates=updates, mode="JAXSELECTIVE", name="add")
+    f(np.ones(2))
+    save(f, path)
+    g = load(path, prefer=prefer)
+    assert g.name == "add"
+    for _ in range(3):
+        assert f(np.ones(2)) == g(x=np.ones(2))
+    state = g.state if prefer == "compiled" else g.graph.state
+    assert [cell.name for cell in state] == ["total", "count"]
+    assert float(state[0].get_value()) == float(total.get_value())
+    state[0].set_value(0.0)
+    assert g(np.ones(2)) == 0
+
+
+@pytest.mark.parametrize("prefer", LAYERS)
+def test_several_functions_share_state_and_arrays(path: Path, prefer: Any) -> None:
+    weights = pytensor.shared(np.arange(1000.0), name="weights")
+    table = np.random.default_rng(0).normal(size=1000)
+    x = pt.dvector("x")
+    logp = pytensor.function([x], (weights * table * x).sum(), mode="JAXSELECTIVE")
+    step = pytensor.function([x], [], updates={weights: weights + x * table}, mode="JAXSELECTIVE")
+    save({"logp": logp, "step": step}, path)
+    assert path.stat().st_size < 2 * 8000 + 30_000
+    functions = load(path, prefer=prefer)
+    ones = np.ones(1000)
+    before = float(functions["logp"](ones))
+    functions["step"](ones)
+    step(ones)
+    assert functions["logp"](ones) == logp(ones) != before
+
+
+def test_one_array_is_one_object(path: Path) -> None:
+    table = np.random.default_rng(0).normal(size=(40, 40))
+    one, other = pt.constant(table), pt.constant(table)
+    first = pytensor.shared(table, borrow=True)
+    part = pytensor.shared(table[5:], borrow=True)
+    x = pt.dmatrix("x")
+    f = pytensor.function([x], [one @ x, other - x, first.sum() + part.sum()], mode="JAXSELECTIVE")
+    save(f, path)
+    members = inspect(path).manifest["members"]
+    assert [name for name in members if name.endswith(".npy")] == ["arrays/0.npy"]
+    g = load(path, prefer="graph")
+    state = [variable.get_value(borrow=True) for variable in g.graph.state]
+    assert np.shares_memory(*state)
+    loaded = g.graph.outputs[0].owner.inputs[0].data
+    assert loaded is g.graph.outputs[1].owner.inputs[0].data is state[0]
+
+
+def test_signature(path: Path) -> None:
+    x, y = pt.dvector("x"), pt.dscalar("y")
+    default = pytensor.link.basic.Container(y, [np.array(2.0)])
+    f = pytensor.function(
+        [x, In(y, value=default, implicit=False)], {"a": x * y}["a"], mode="JAXSELECTIVE"
+    )
+    for g in both(f, path):
+        np.testing.assert_array_equal(g([1, 2]), [2, 4])
+        np.testing.assert_array_equal(g(x=[1, 2], y=3), [3, 6])
+        with pytest.raises(TypeError):
+            g()
+        with pytest.raises(TypeError):
+            g([1], 2, 3)
+        with pytest.raises(TypeError):
+            g([1], z=3)
+        with pytest.raises(TypeError):
+            g(np.ones((2, 2)))
+        with pytest.raises(TypeError):
+            g(np.ones(2, "complex128"))
+
+
+def test_forms_of_outputs(path: Path) -> None:
+    x = pt.dvector("x")
+    for outputs in (x + 1, [x + 1], [x + 1, x], None):
+        f = pytensor.function([x], outputs, mode="JAXSELECTIVE", on_unused_input="ignore")
+        expected = f(np.ones(2))
+        for g in both(f, path):
+            found = g(np.ones(2))
+            assert type(found) is type(expected)
+            for one, other in zip(as_list(found), as_list(expected), strict=True):
+                assert other is None or (np.asarray(one) == np.asarray(other)).all()
+
+
+def test_options_are_kept(path: Path) -> None:
+    x = pt.dvector("x")
+    mode = Mode(JAXLinker(outputs="numpy", checks="ignore"), "fast_run").excluding("jaxlink_masks")
+    f = pytensor.function([x], x[x > 0].sum(), mode=mode)
+    assert f.explain().graph_break_count == 1
+    _, compiled, graph = both(f, path)
+    assert type(compiled(np.ones(2))) is type(graph(np.ones(2))) is type(f(np.ones(2)))
+    assert graph.explain().graph_break_count == 1
+
+
+@pytest.mark.parametrize("prefer", LAYERS)
+@pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64", "PCG64DXSM"])
+def test_generators(path: Path, prefer: Any, kind: str) -> None:
+    bits = getattr(np.random, kind)(7)
+    rng = pytensor.shared(np.random.Generator(bits), name="rng")
+    following, draw = pt.random.normal(size=(3,), rng=rng).owner.outputs
+    f = pytensor.function([], draw, updates={rng: following}, mode="JAXSELECTIVE")
+    save(f, path)
+    g = load(path, prefer=prefer)
+    for _ in range(3):
+        assert np.asarray(f()).tobytes() == np.asarray(g()).tobytes()
+
+
+def test_generators_spawn_the_same(path: Path) -> None:
+    rng = pytensor.shared(np.random.default_rng(5), name="rng")
+    f = pytensor.function([], pt.random.normal(rng=rng), mode="JAXSELECTIVE")
+    save(f, path)
+    [found] = [cell.get_value() for cell in load(path).state]
+    assert found.spawn(1)[0].random() == rng.get_value().spawn(1)[0].random()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("prefer", LAYERS)
+def test_sparse(path: Path, prefer: Any) -> None:
+    import pytensor.sparse as ps
+
+    matrix = sparse.random(20, 30, 0.2, format="csr", rng=np.random.default_rng(0))
+    x, held = ps.csr_matrix("x", dtype="float64"), pytensor.shared(matrix, name="held")
+    y = pt.dmatrix("y")
+    f = pytensor.function([x, y], [ps.dot(x, y), ps.dot(held, y), x * 2.0], mode="JAXSELECTIVE")
+    dense = np.random.default_rng(1).normal(size=(30, 4))
+    expected = f(matrix, dense)
+    save(f, path)
+    found = load(path, prefer=prefer)(matrix, dense)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert (found[2] != expected[2]).nnz == 0
+
+
+def test_what_cannot_be_saved_is_named(path: Path) -> None:
+    x = pt.vector("x", dtype="float64")
+
+    def local(values: np.ndarray) -> np.ndarray:
+        return values
+
+    f = pytensor.function([x], black_box(local)(x), mode="JAXSELECTIVE")
+    with pytest.raises(ArtifactError, match=r"FromFunctionOp\{local\}.*cannot be imported"):
+        save(f, path)
+    with pytest.raises(ArtifactError, match="the function is a Function"):
+        save(pytensor.function([x], x, mode="FAST_COMPILE"), path)
+    with pytest.raises(ArtifactError, match="there is none"):
+        save({}, path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_only_allowed_modules_are_imported(path: Path) -> None:
+    x = pt.vector("x", dtype="float64")
+    f = pytensor.function([x], black_box(sort_down)(x), mode="JAXSELECTIVE")
+    save(f, path)
+    for prefer in LAYERS:
+        with pytest.raises(ArtifactError, match=r"load\(path, allow=\('tests',\)\)"):
+            load(path, prefer=prefer)
+        g = load(path, prefer=prefer, allow=["tests.helpers"])
+        np.testing.assert_array_equal(g(np.arange(3.0)), [2, 1, 0])
+    with pytest.raises(TypeError, match="is a string"):
+        load(path, allow="tests")
+
+
+def test_a_crash_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], x + 1, mode="JAXSELECTIVE"), path)
+    before = path.read_bytes()
+
+    def crash(handle: int) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", crash)
+    with pytest.raises(OSError, match="full"):
+        save(pytensor.function([x], x + 2, mode="JAXSELECTIVE"), path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_same_function_gives_the_same_file(path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], x + 1, mode="JAXSELECTIVE")
+    save(f, path, compiled=False)
+    first = path.read_bytes()
+    save(load(path, prefer="graph"), path, compiled=False)
+    assert path.read_bytes() == first
+
+
+def test_inspection(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, w = pt.dmatrix("x"), pytensor.shared(np.ones(3), name="w")
+    save({"f": pytensor.function([x], x @ w, updates={w: w * 2}, mode="JAXSELECTIVE")}, path)
+    assert main(["inspect", str(path)]) == 0
+    text = capsys.readouterr().out
+    for part in (
+        "format version 1",
+        "f(x: Matrix(float64, shape=(?, ?)))",
+        "updates w",
+        "layers: compiled, graph",
+        "f: region 0: (x_0, 3), (3,)",
+        f"pytensor {pytensor.__version__}",
+        "graph.json",
+    ):
+        assert part in text
+    assert main(["inspect", "--json", str(path)]) == 0
+    assert '"single": false' in capsys.readouterr().out
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["inspect", str(path)]) == 1
+    assert "truncated" in capsys.readouterr().err
+
+
+def test_versions(path: Path) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], x + 1, mode="JAXSELECTIVE"), path)
+    content = path.read_bytes().replace(b"pytensor_jaxlink 0001 sha", b"pytensor_jaxlink 0002 sha")
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match="has format version 2, and this version of"):
+        load(path)
+
+
+def test_graphs_in_other_modes(path: Path) -> None:
+    x, w = pt.dvector("x"), pytensor.shared(2.0, name="w")
+    f = pytensor.function([x], x * w, updates={w: w + 1}, mode="JAXSELECTIVE")
+    save(f, path)
+    g = load(path, prefer="graph", mode="FAST_COMPILE")
+    assert not isinstance(g, pytensor_jaxlink.JAXFunction)
+    np.testing.assert_array_equal(g(np.ones(2)), [2, 2])
+    graph = g.graph
+    [(variable, update)] = graph.updates.items()
+    assert variable is graph.state[0]
+    h = pytensor.function(graph.inputs, pytensor.grad(graph.outputs[0].sum(), graph.inputs[0]))
+    np.testing.assert_array_equal(h(np.ones(2)), [3, 3])
+    assert update.eval() == 4
+
+
+def test_gradients_that_were_functions_are_missed_when_they_are_taken(path: Path) -> None:
+    from pytensor.compile.builders import OpFromGraph
+
+    x = pt.dvector("x")
+    op = OpFromGraph([x], [pt.exp(x)], pullback=lambda i, o, g: [g[0] * 2])
+    f = pytensor.function([x], op(x), mode="JAXSELECTIVE")
+    save(f, path)
+    g = load(path, prefer="graph")
+    np.testing.assert_array_equal(g(np.zeros(2)), [1, 1])
+    with pytest.raises(NullTypeGradError, match="pullback of this OpFromGraph was a Python func"):
+        pytensor.grad(g.graph.outputs[0].sum(), g.graph.inputs[0])
+
+
+def test_sizes_without_code_are_compiled_from_the_graph(path: Path) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    total = pytensor.shared(0.0, name="total")
+    outputs = x[:n].sum() + total
+    f = pytensor.function([x, n], outputs, updates={total: outputs}, mode="JAXSELECTIVE")
+    save(f, path, static={"n": [2]})
+    g = load(path)
+    assert g(np.ones(5), 2) == 2
+    with pytest.warns(JAXLinkWarning, match="no code was saved for n = 3"):
+        assert g(np.ones(5), 3) == 5
+    assert g(np.ones(5), 2) == 7
+    assert float(g.state[0].get_value()) == 7
+    save(f, path, static={"n": [2]}, graph=False)
+    with pytest.raises(ArtifactError, match="There is code for"):
+        load(path)(np.ones(5), 3)
+
+
+def test_the_user_is_told_where_there_is_no_code(path: Path) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], x[:n].sum(), mode="JAXSELECTIVE")
+    with pytest.warns(JAXLinkWarning, match=r"no code is saved for region 0"):
+        save(f, path)
+    with pytest.raises(ArtifactError, match="static names m, and the inputs are n, x"):
+        save(f, path, static={"m": 1})
+    with pytest.raises(ArtifactError, match="dims names z"):
+        save(f, path, dims={"z": ("a",)})
