@@ -52,7 +52,7 @@ from pytensor_jaxlink.rewriting import (
     prepare,
     rewrite_inner,
 )
-from pytensor_jaxlink.runtime import Executor, Policy, Stats
+from pytensor_jaxlink.runtime import Executor, Policy, Stats, use_compilation_cache
 
 
 class CompiledGraph:
@@ -74,6 +74,8 @@ class CompiledGraph:
     def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
         self.options, self.source = options, fgraph
         self.stats = Stats()
+        if options.compilation_cache is not None:
+            use_compilation_cache(options.compilation_cache)
         self.policy = Policy(
             options.recompile_limit, options.on_recompile_limit, options.compiler_options
         )

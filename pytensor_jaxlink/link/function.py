@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +216,67 @@ class JAXFunction(Function):
     def _compiled(self) -> CompiledGraph:
         return self.vm.compiled
 
+    def compile(self, *examples: Any) -> JAXFunction:
+        """Compile for arguments like these, ahead of the first call; nothing is stored.
+
+        A function that is one region is not run.  One with several regions is, up to its last
+        region, because the shapes of what they exchange are known only then; host steps run too.
+
+        Parameters
+        ----------
+        *examples
+            Arrays, or `jax.ShapeDtypeStruct` where the function is one region.
+
+        Returns
+        -------
+        JAXFunction
+            The function itself.
+
+        Raises
+        ------
+        TypeError
+            If the arguments do not fit.
+
+        Examples
+        --------
+        >>> import jax, pytensor, pytensor.tensor as pt
+        >>> import pytensor_jaxlink
+        >>> x = pt.vector("x", dtype="float64")
+        >>> f = pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE")
+        >>> f.compile(jax.ShapeDtypeStruct((5,), "float64")).stats.compilations
+        [1]
+        """
+        if len(examples) != len(self._fitters):
+            raise TypeError(f"expected {len(self._fitters)} examples, found {len(examples)}")
+        self._find_direct()
+        self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
+        return self
+
+    def warmup(
+        self, calls: Iterable[Sequence[Any]], *, progress: Callable[[int], None] | None = None
+    ) -> JAXFunction:
+        """`compile` for several calls.
+
+        Parameters
+        ----------
+        calls
+            For each, the arguments, as a tuple or list.
+        progress
+            Called with the number of calls that are done after each; by default the progress is
+            shown on a terminal, and nowhere else.
+
+        Returns
+        -------
+        JAXFunction
+            The function itself.
+        """
+        calls = list(calls)
+        show = progress or _shown(len(calls))
+        for done, arguments in enumerate(calls, start=1):
+            self.compile(*arguments)
+            show(done)
+        return self
+
     def explain(self) -> Explanation:
         """Regions, graph breaks and static inputs, in words."""
         return self._compiled.explanation
@@ -286,6 +348,18 @@ _SMALL = 4096
 
 _MISFITS = 4
 """How often arguments of other types are tried, before they are looked at before each call."""
+
+
+def _shown(total: int) -> Callable[[int], None]:
+    """Shows progress in one line of a terminal."""
+
+    def show(done: int) -> None:
+        if sys.stderr.isatty():
+            end = "\n" if done == total else ""
+            sys.stderr.write(f"\rcompiled {done} of {total}{end}")
+            sys.stderr.flush()
+
+    return show
 
 
 def _fitter(container: Container) -> Callable[[Any], Any]:

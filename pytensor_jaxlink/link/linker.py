@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
+from os import PathLike
 from typing import Any, Literal
 
 from pytensor.graph.basic import Variable
@@ -52,6 +53,10 @@ class JAXLinker(PyTensorJAXLinker):
         `RecompileLimitError`.  A `JAXLinkWarning`, once for each region, says what keeps changing.
     compiler_options : mapping, optional
         Options of XLA, as `jax.jit` takes them.
+    compilation_cache : path, optional
+        A folder for JAX's persistent compilation cache: what has been compiled once is found there
+        by later processes.  JAX has one such folder for the whole process, so this holds for all
+        that is compiled from then on.
 
     Raises
     ------
@@ -84,6 +89,7 @@ class JAXLinker(PyTensorJAXLinker):
         recompile_limit: int = 8,
         on_recompile_limit: Literal["host", "compile", "error"] = "host",
         compiler_options: Mapping[str, Any] | None = None,
+        compilation_cache: str | PathLike[str] | None = None,
         allow_gc: bool | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
@@ -94,6 +100,7 @@ class JAXLinker(PyTensorJAXLinker):
             outputs,
             donate,
             compiler_options,
+            compilation_cache,
             recompile_limit,
             on_recompile_limit,
         )
@@ -162,5 +169,6 @@ class JAXLinker(PyTensorJAXLinker):
             f"donate={options.donate!r}, checks={options.checks!r}, outputs={options.outputs!r}, "
             f"recompile_limit={options.recompile_limit!r}, "
             f"on_recompile_limit={options.on_recompile_limit!r}, "
-            f"compiler_options={options.compiler_options!r})"
+            f"compiler_options={options.compiler_options!r}, "
+            f"compilation_cache={options.compilation_cache!r})"
         )

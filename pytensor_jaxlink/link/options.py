@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 _CHOICES: dict[str, tuple[object, ...]] = {
@@ -26,6 +27,7 @@ class Options:
     outputs: Literal["jax", "numpy"] = "jax"
     donate: Literal["updates", "all", "warn", "none"] = "updates"
     compiler_options: Mapping[str, Any] | None = None
+    compilation_cache: str | PathLike[str] | None = None
     recompile_limit: int = 8
     on_recompile_limit: Literal["host", "compile", "error"] = "host"
 
@@ -42,6 +44,9 @@ class Options:
             isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
         ):
             problems.append(f"compiler_options={options!r} is not a mapping with names of options")
+        folder = self.compilation_cache
+        if folder is not None and not isinstance(folder, str | PathLike):
+            problems.append(f"compilation_cache={folder!r} is not the name of a folder")
         if type(self.recompile_limit) is not int or self.recompile_limit < 1:
             problems.append(f"recompile_limit={self.recompile_limit!r} is not a positive integer")
         if problems:

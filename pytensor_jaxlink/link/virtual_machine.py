@@ -63,6 +63,7 @@ class VirtualMachine:
             and (variable.owner is None or isinstance(variable.owner.op, DeepCopyOp))
         ]
         self._as_numpy = compiled.options.outputs == "numpy"
+        self._direct: tuple[Any, tuple[Any, ...]] | None = None
 
     def direct(
         self,
@@ -75,6 +76,7 @@ class VirtualMachine:
         It takes the values of the inputs without ``cells``, which hold those of the last ones, and
         gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
         """
+        self._direct = None
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
@@ -90,6 +92,7 @@ class VirtualMachine:
             return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
 
         function = self.compiled.policy.jit(packed)
+        self._direct = function, constants
         if donatable is not None:
             donation = Donation(traced, donatable, self.compiled.policy)
             return _donating(function, pack, cells, constants, donation)
@@ -109,6 +112,23 @@ class VirtualMachine:
             if type(value) is JAX_ARRAY:
                 value.block_until_ready()
         store(cells, values)
+
+    def compile_for(self, examples: list[Any], others: list[Any]) -> None:
+        """Compile for arguments like the examples; the other inputs have the values given.
+
+        `jax.jit` finds what is compiled here when it is called.
+        """
+        values = [
+            example if isinstance(example, jax.ShapeDtypeStruct) else variable.type.filter(example)
+            for example, variable in zip(examples, self.compiled.source.inputs, strict=False)
+        ]
+        if self._direct is not None:
+            function, constants = self._direct
+            function.lower(*values, *others, *constants).compile()
+        elif any(isinstance(value, jax.ShapeDtypeStruct) for value in values):
+            raise TypeError("a function of several regions is compiled by running it: give arrays")
+        else:
+            self.compiled.executor([*values, *others])
 
     def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""

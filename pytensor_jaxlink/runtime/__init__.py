@@ -1,5 +1,6 @@
 """Runs plans.  Needs JAX and NumPy, never PyTensor."""
 
+from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
 from pytensor_jaxlink.runtime.donation import Donatable as Donatable
 from pytensor_jaxlink.runtime.donation import Donation as Donation
 from pytensor_jaxlink.runtime.donation import refuse_donated as refuse_donated

@@ -1,0 +1,156 @@
+"""Compiling ahead of the first call, and what a direct call does and does not look at."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import JAXLinker
+from tests.helpers import black_box, sort_down
+
+X, FACTOR = pt.dvector("x"), pt.dscalar("factor")
+
+
+def test_one_region_is_compiled_and_not_run() -> None:
+    state = pytensor.shared(np.zeros(3))
+    f = pytensor.function([X], [], updates=[(state, state + X)], mode="JAXSELECTIVE")
+    assert f.compile(jax.ShapeDtypeStruct((3,), "float64")) is f
+    np.testing.assert_array_equal(state.get_value(), 0)
+    f(np.ones(3))
+    assert f.stats.compilations == [1]
+    np.testing.assert_array_equal(state.get_value(), 1)
+
+
+def test_several_regions_are_run_and_nothing_is_stored() -> None:
+    state = pytensor.shared(0.0)
+    box = black_box(sort_down)
+    f = pytensor.function(
+        [X], pt.exp(box(pt.tanh(X))), updates=[(state, state + 1)], mode="JAXSELECTIVE"
+    )
+    f.compile(np.ones(3))
+    assert f.stats.compilations == [1, 1]
+    assert state.get_value() == 0
+    f(np.ones(3))
+    assert f.stats.compilations == [1, 1]
+
+
+def test_many_shapes_with_progress() -> None:
+    f = pytensor.function([X], X.sum(), mode="JAXSELECTIVE")
+    seen: list[int] = []
+    f.warmup([(np.ones(n),) for n in (2, 3, 4)], progress=seen.append)
+    assert seen == [1, 2, 3]
+    assert f.stats.compilations == [3]
+    f.warmup([(np.ones(5),)])  # no terminal, no output
+
+
+def test_bad_examples() -> None:
+    f = pytensor.function([X], X.sum(), mode="JAXSELECTIVE")
+    with pytest.raises(TypeError, match="expected 1 examples, found 2"):
+        f.compile(np.ones(2), np.ones(2))
+    with pytest.raises(TypeError, match="Wrong number of dimensions"):
+        f.compile(np.ones((2, 2)))
+
+
+def test_options_of_xla() -> None:
+    linker = JAXLinker(compiler_options={"xla_no_such_option": True})
+    f = pytensor.function([X], X.sum(), mode=linker)
+    with pytest.raises(Exception, match="xla_no_such_option"):
+        f(np.ones(2))
+    with pytest.raises(ValueError, match="compiler_options='fast' is not a mapping"):
+        JAXLinker(compiler_options="fast")  # pyright: ignore[reportArgumentType]
+
+
+def test_the_compilation_cache_of_jax(tmp_path: Path) -> None:
+    program = f"""
+import numpy as np, pytensor, pytensor.tensor as pt
+from pytensor_jaxlink import JAXLinker
+x = pt.dvector("x")
+f = pytensor.function([x], pt.tanh(x).sum(), mode=JAXLinker(compilation_cache={str(tmp_path)!r}))
+f(np.ones(3))
+"""
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ})
+        kept = sorted(path.name for path in tmp_path.iterdir() if path.name.endswith("cache"))
+        assert len(kept) == 1  # found again the second time
+
+
+class TestDirectCalls:
+    """A function that is one region goes straight to what `jax.jit` made of it."""
+
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            (np.arange(3.0), 3.0),
+            (jnp.arange(3.0), 3.0),
+            (np.arange(3), 3.0),  # another type: PyTensor converts it
+            (np.arange(3.0, dtype="float32"), 3.0),
+            ([0.0, 1.0, 2.0], 3.0),
+        ],
+    )
+    def test_what_fits_and_what_does_not(self, given: Any, expected: float) -> None:
+        f = pytensor.function([X, FACTOR], (X * FACTOR).sum(), mode="JAXSELECTIVE")
+        for _ in range(8):  # after some misfits it looks before it leaps
+            found = f(given, 1.0)
+            assert found == expected
+            assert found.dtype == "float64"
+
+    def test_bad_arguments(self) -> None:
+        f = pytensor.function([X], X.sum(), mode="JAXSELECTIVE")
+        f(np.ones(2))
+        with pytest.raises(TypeError, match="Wrong number of dimensions"):
+            f(np.ones((2, 2)))
+        with pytest.raises(TypeError, match="Missing input"):
+            f()
+        with pytest.raises(TypeError, match="Too many parameter"):
+            f(np.ones(2), 1)
+        with pytest.raises(TypeError, match="Unknown input"):
+            f(y=np.ones(2))
+        assert f(x=np.ones(2)) == 2
+
+    def test_fixed_lengths(self) -> None:
+        y = pt.tensor("y", dtype="float64", shape=(3,))
+        f = pytensor.function([y], y.sum(), mode="JAXSELECTIVE")
+        assert f(np.ones(3)) == 3
+        with pytest.raises(TypeError):
+            f(np.ones(4))
+
+    def test_names_go_the_same_way(self) -> None:
+        f = pytensor.function([X, FACTOR], (X * FACTOR).sum(), mode="JAXSELECTIVE")
+        assert f(factor=2.0, x=np.ones(2)) == f(np.ones(2), factor=2.0) == 4
+        assert f.stats.direct == f.stats.calls == 2
+
+    def test_one_transfer_of_an_array_that_is_given_twice(self) -> None:
+        y = pt.dvector("y")
+        f = pytensor.function([X, y, FACTOR], (X * y).sum() * FACTOR, mode="JAXSELECTIVE")
+        value = np.arange(1_000.0)
+        f(value, value, np.float64(1))
+        assert f.stats.bytes_to_device == value.nbytes
+
+    def test_equal_constants_are_on_the_device_once(self) -> None:
+        data = np.arange(2_000.0)
+        f, g = (
+            pytensor.function([FACTOR], (data.copy() ** FACTOR).sum(), mode="JAXSELECTIVE")
+            for _ in range(2)
+        )
+        f(2.0)
+        g(2.0)
+        pairs = [function.vm._direct[1] for function in (f, g)]
+        assert pairs[0][0] is pairs[1][0]
+
+    def test_a_condition_and_then_none(self) -> None:
+        index = pt.lscalar("index")
+        f = pytensor.function([X, index], X[index], mode="JAXSELECTIVE")
+        assert f(np.arange(3.0), 2) == 2
+        with pytest.raises(IndexError):
+            f(np.arange(3.0), 3)
+        assert f(np.arange(3.0), -3) == 0
