@@ -85,8 +85,6 @@ class JAXFunction(Function):
         for value in args:
             if type(value) is _NUMPY_ARRAY:
                 moved += value.nbytes
-                if not value.flags.aligned:
-                    return self._general(args, {})
         if moved:
             self._stats.bytes_to_device += moved
             if len(args) > 1 and (moved > _SMALL or args[0] is args[1]):
@@ -376,12 +374,9 @@ def _fitter(container: Container) -> Callable[[Any], Any]:
         lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
     def fit(value: Any) -> Any:
-        if type(value) is np.ndarray:
-            if not value.flags.aligned:
-                return None
-        elif type(value) is int and lowest <= value <= highest:
+        if type(value) is int and lowest <= value <= highest:
             return np.array(value, dtype)
-        elif type(value) is not JAX_ARRAY:
+        if type(value) is not np.ndarray and type(value) is not JAX_ARRAY:
             return None
         if value.dtype != dtype or value.ndim != ndim:
             return None
