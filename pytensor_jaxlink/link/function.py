@@ -100,14 +100,12 @@ class JAXFunction(Function):
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call before the function is known to have a direct way, or with names."""
-        if self._executor is self.vm.compiled.executor and self._direct is None:
-            return self._checked(*args, **kwargs)
-        if self._find_direct() is None:
-            return self._general(args, kwargs)
         names = self._names[len(args) :]
-        if len(names) != len(kwargs) or not kwargs.keys() >= set(names):
-            return self._general(args, kwargs)
-        return self(*args, *[kwargs[name] for name in names])
+        if kwargs and len(names) == len(kwargs) and kwargs.keys() >= set(names):
+            return self(*args, *[kwargs[name] for name in names])
+        if kwargs or (self._direct is None and self._executor is self.vm.compiled.executor):
+            return self._checked(*args, **kwargs)
+        return self._general(args, {}) if self._find_direct() is None else self(*args)
 
     def _moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""
