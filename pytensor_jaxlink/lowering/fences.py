@@ -13,22 +13,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pytensor.graph.basic import Apply
-from pytensor.scalar import basic as scalar
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 
 from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.ops.costs import FUNCTION, cost_of
 
 THRESHOLD = 100
 """In additions.  Measured on the workloads of `tests.benchmarks` (docs/design.md, section 6)."""
-
-_CHEAP, _DIVISION, _FUNCTION = 1, 5, 20
-
-_ARITHMETIC = (
-    scalar.Add, scalar.Sub, scalar.Mul, scalar.Neg, scalar.Abs, scalar.Sqr, scalar.Switch,
-    scalar.Cast, scalar.Maximum, scalar.Minimum, scalar.Clip, scalar.Second, scalar.Identity,
-    scalar.LogicalComparison, scalar.BinaryBitOp, scalar.UnaryBitOp, scalar.Sign,
-)  # fmt: skip
-_DIVISIONS = (scalar.TrueDiv, scalar.Reciprocal, scalar.Sqrt, scalar.IntDiv, scalar.Mod)
 
 
 def fenced(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
@@ -57,10 +48,33 @@ def fenced(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     return frozenset(found)
 
 
+SMALL = 64
+"""Entries.  Measured: a step of a hidden Markov model with 4 states takes 46 us for 83."""
+
+
+def fenced_if_small(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
+    """The functions that a reduction reads, in the graph of a loop.
+
+    XLA computes what it fuses into a reduction entry by entry, without vector instructions.  Of
+    large arrays that costs less than another pass over memory, so it depends on the size.
+    """
+    nodes = list(nodes)
+    reduced = {
+        number
+        for node in nodes
+        if isinstance(view.nodes[node].op, CAReduce)
+        for number in view.node_inputs[node]
+    }
+    return frozenset(
+        number
+        for node in nodes
+        if isinstance(view.nodes[node].op, Elemwise)
+        and cost_of(view.nodes[node].op.scalar_op) >= FUNCTION
+        for number in view.node_outputs[node]
+        if number in reduced
+    )
+
+
 def _cost(apply: Apply) -> int:
     op = getattr(apply.op, "scalar_op", None)
-    if op is None or all(apply.outputs[0].type.broadcastable):
-        return 0
-    if isinstance(op, _ARITHMETIC):
-        return _CHEAP
-    return _DIVISION if isinstance(op, _DIVISIONS) else _FUNCTION
+    return 0 if op is None or all(apply.outputs[0].type.broadcastable) else cost_of(op)

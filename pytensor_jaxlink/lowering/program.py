@@ -27,7 +27,7 @@ from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
-from pytensor_jaxlink.lowering.fences import fenced
+from pytensor_jaxlink.lowering.fences import SMALL, fenced, fenced_if_small
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
@@ -85,6 +85,11 @@ class Program:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             return tuple(self._make_instructions())
+
+    @cached_property
+    def small_fences(self) -> frozenset[int]:
+        """The values that XLA must not compute entry by entry, if they are small."""
+        return fenced_if_small(self.view, (i.node for i in self.instructions if not i.folded))
 
     @cached_property
     def fences(self) -> frozenset[int]:
@@ -160,16 +165,20 @@ class Program:
         known: dict[int, Any],
         traced: dict[int, Any],
         fences: Collection[int] = frozenset(),
+        largest: float = np.inf,
     ) -> None:
-        """Run all instructions, adding to the two environments."""
+        """Run all instructions, adding to the two environments.
+
+        Of ``fences`` those are put up whose values have at most ``largest`` entries.
+        """
         for instruction in self.instructions:
             try:
                 self._run(instruction, known, traced)
             except Exception as error:
                 self._locate(error, instruction.node)
                 raise
-            if fences and instruction.writes[0] in fences:
-                for number in instruction.writes:
+            for number in instruction.writes if fences else ():
+                if number in fences and np.size(traced[number]) <= largest:
                     traced[number] = jax.lax.optimization_barrier(traced[number])
 
     def _run(self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]) -> None:
@@ -321,7 +330,7 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
             if position in inner.demanded
         }
         traced = dict(zip(view.inputs, inputs, strict=True))
-        program.evaluate(known, traced)
+        program.evaluate(known, traced, program.small_fences, SMALL)
         return [program._result(number, known, traced) for number in view.outputs]
 
     return function

@@ -28,6 +28,7 @@ from pytensor_jaxlink.rewriting.control_flow import (
     open_loops,
     separate_branches,
 )
+from pytensor_jaxlink.rewriting.hoisting import hoist_from_loops
 from pytensor_jaxlink.rewriting.windows import bounded_axes, rewrite_windows
 
 
@@ -35,6 +36,7 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     """The graph with the forms that JAX can run; itself where there is nothing to change.
 
     - Slices of one length at places that are known on the host are compiled once for all places.
+    - What a loop computes from its sequences alone is computed before it.
     - A product of matrices takes over that one of them is transposed.
     - Copies of generators and other values that are no arrays go: they would be graph breaks.
     - The shape of a sparse matrix is read from its type, not computed with its arrays.
@@ -54,6 +56,7 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     graph = mutable(fgraph)
     _drop_copies(graph)
     _read_shapes(graph)
+    hoist_from_loops(graph)
     rewrite_windows(graph, (), exact=True)
     _absorb_transpositions(graph)
     separate_branches(graph, fgraph)
