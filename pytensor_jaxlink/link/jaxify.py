@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytensor
+from pytensor.compile.maker import function as compile_function
 from pytensor.compile.mode import get_mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
@@ -20,7 +20,7 @@ from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.link.modes import MODE_NAME
+from pytensor_jaxlink.link.modes import MODE_NAME, mode_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # JAX hashes functions: by identity
@@ -33,6 +33,8 @@ class PureFunction:
 
     Attributes
     ----------
+    name : str
+        What JAX calls the function.
     shared : tuple of shared variables
         Those whose values are the state.
     input_names : tuple of str
@@ -42,13 +44,17 @@ class PureFunction:
         Of each variable among the outputs, likewise.
     """
 
-    __name__: str
+    name: str
     shared: tuple[SharedVariable, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     _function: JAXFunction
     _arguments: tuple[Any, ...]  # the tree of each
     _outputs: Any
+
+    @property
+    def __name__(self) -> str:
+        return self.name
 
     def __call__(self, *values: Any) -> Any:
         """Give the outputs, or ``(outputs, new_state)`` where shared variables are updated."""
@@ -69,7 +75,7 @@ class PureFunction:
         """
         if len(inputs) != len(self._arguments) or len(state) != len(self.shared):
             raise TypeError(
-                f"{self.__name__} takes {len(self._arguments)} inputs and the values of "
+                f"{self.name} takes {len(self._arguments)} inputs and the values of "
                 f"{len(self.shared)} shared variables ({', '.join(self.input_names)}), "
                 f"found {len(inputs)} and {len(state)}"
             )
@@ -127,7 +133,7 @@ class PureFunction:
                 continue
             if not (sizes.issuperset(leaves) and self._is_hashable(argument)):
                 raise NotJittableError(
-                    f"argument {argument} of {self.__name__} holds {', '.join(names)}, which must "
+                    f"argument {argument} of {self.name} holds {', '.join(names)}, which must "
                     "be static, and cannot be static itself: give sizes as arguments of their own, "
                     "or in tuples of sizes"
                 )
@@ -150,7 +156,7 @@ class PureFunction:
 
     def __repr__(self) -> str:
         names = self.input_names
-        return f"<{self.__name__}({', '.join(names)}) -> ({', '.join(self.output_names)})>"
+        return f"<{self.name}({', '.join(names)}) -> ({', '.join(self.output_names)})>"
 
     @property
     def _updates(self) -> Mapping[int, int]:
@@ -188,12 +194,12 @@ class PureFunction:
             return error
         traced = [self.input_names[k] for k in sizes if isinstance(values[k], jax.core.Tracer)]
         return NotJittableError(
-            f"JAX traces {', '.join(traced)}, and {self.__name__} needs the value while it is "
+            f"JAX traces {', '.join(traced)}, and {self.name} needs the value while it is "
             "traced. Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)."
         )
 
 
-def jaxify(  # noqa: PLR0913 -- those of `pytensor.function`, and the options
+def jaxify(
     inputs: Any,
     outputs: Any,
     *,
@@ -264,7 +270,8 @@ def jaxify(  # noqa: PLR0913 -- those of `pytensor.function`, and the options
         if mode != MODE_NAME:
             raise TypeError(f"jaxify takes a mode or options ({', '.join(options)}), not both")
         mode = JAXLinker(**options)
-    if not isinstance(mode if isinstance(mode, JAXLinker) else get_mode(mode).linker, JAXLinker):
+    mode = mode_of(mode) if isinstance(mode, JAXLinker) else get_mode(mode)
+    if not isinstance(mode.linker, JAXLinker):
         raise TypeError(f"jaxify needs mode {MODE_NAME!r} or one with a JAXLinker, not {mode!r}")
     arguments = tuple(inputs) if type(inputs) in (list, tuple) else (inputs,)
     variables, input_names = _flatten(arguments, "inputs")
@@ -274,7 +281,7 @@ def jaxify(  # noqa: PLR0913 -- those of `pytensor.function`, and the options
         for old, new in _pairs(givens)
     ]
     try:
-        function = pytensor.function(
+        function = compile_function(
             variables,
             results,
             updates=updates,
