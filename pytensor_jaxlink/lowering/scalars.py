@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy import special
+from pytensor.gradient import grad
 from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.fg import FunctionGraph
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.scalar import basic, math
 from pytensor.scalar.basic import ScalarOp
@@ -172,6 +174,29 @@ def _bessel_i(op: Any, node: Apply) -> ScalarFunction:
         return jnp.where(jnp.isinf(x), jnp.copysign(jnp.inf, scaled(x)), scaled(x) * root * root)
 
     return bessel_i
+
+
+@scalar_function.register(math.BetaInc)
+def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
+    """With PyTensor's gradient; JAX has none with respect to the first two arguments."""
+    inputs = [basic.get_scalar_type(v.type.dtype)() for v in node.inputs]
+    slopes = []
+    for slope in grad(op(*inputs), inputs):
+        fgraph = FunctionGraph(inputs, [slope], clone=True)
+        slopes.append(_composed(fgraph.toposort(), fgraph.inputs, fgraph.outputs))
+    betainc = jax.custom_jvp(special.betainc)
+
+    def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        # Those of the first two arguments are loops, so only what is asked for is computed.
+        terms = [
+            slope(*primals)[0] * tangent
+            for slope, tangent in zip(slopes, tangents, strict=True)
+            if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+        ]
+        return betainc(*primals), sum(terms)
+
+    betainc.defjvp(jvp, symbolic_zeros=True)
+    return lambda *values: betainc(*jnp.broadcast_arrays(*values))
 
 
 # Newton's steps for `ndtri_exp`: they converge quadratically from the asymptote, and from -2 on

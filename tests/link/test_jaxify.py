@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +13,18 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import predefined_linkers, predefined_modes
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MissingInputError
 from pytensor.link.jax.dispatch.basic import jax_funcify
+from pytensor.scalar import basic as scalar_basic
+from pytensor.scalar import math as scalar_math
+from pytensor.scalar.basic import ScalarOp
+from pytensor.tensor.elemwise import Elemwise
 
 from pytensor_jaxlink import JAXLinker, NotJittableError, UntranspilableOpError, jaxify
 from pytensor_jaxlink.link import PureFunction
-from tests.helpers import black_box, sort_down
+from tests.helpers import PYTHON, black_box, sort_down
+from tests.ops.table import JITTABLE, answer
 
 X = np.array([1.0, 2.0, 3.0])
 BATCH = np.arange(1.0, 13.0).reshape(4, 3)
@@ -205,15 +212,15 @@ class TestState:
 
     def test_a_generator(self) -> None:
         rng = pytensor.shared(np.random.default_rng(3), "rng")
-        rng.default_update, draw = pt.random.normal(0, 1, size=(2,), rng=rng).owner.outputs
-        fn = jaxify([], draw)
+        after, draw = pt.random.normal(0, 1, size=(2,), rng=rng).owner.outputs
+        fn = jaxify([], draw, updates={rng: after})
 
         def step(state: Any, _: Any) -> Any:
             out, state = fn.with_state(state)
             return state, out
 
         state, found = jax.lax.scan(step, fn.initial_state(), length=3)
-        f = pytensor.function([], draw, mode="JAXSELECTIVE")
+        f = pytensor.function([], draw, updates={rng: after}, mode="JAXSELECTIVE")
         np.testing.assert_allclose(found[:2], [f(), f()])
         fn.store(state)
         assert isinstance(fn.shared[0].get_value(), np.random.Generator)
@@ -294,3 +301,146 @@ def test_nothing_global_changes() -> None:
 
 
 # -- gradients agree with PyTensor's -----------------------------------------------------------
+
+
+def check_gradient(inputs: list[Any], output: Any, values: list[np.ndarray]) -> int:
+    """Compare what is finite in PyTensor's gradient; how many entries that were."""
+    compared, cost = 0, output.sum()
+    fn = jaxify(inputs, cost)
+    for position, variable in enumerate(inputs):
+        try:
+            slope = pytensor.grad(cost, variable, disconnected_inputs="ignore")
+        except NullTypeGradError:
+            continue  # PyTensor has no gradient with respect to this argument
+        reference = pytensor.function(inputs, slope, mode=PYTHON, on_unused_input="ignore")
+        with np.errstate(all="ignore"):
+            expected = reference(*values)
+        found = np.asarray(jax.grad(fn, argnums=position)(*values))
+        finite = np.isfinite(expected)
+        np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-7, atol=1e-9)
+        compared += int(finite.sum())
+    return compared
+
+
+def _scalar_ops() -> dict[str, Any]:
+    """The scalar Ops that have a JAX function and make floats of floats."""
+    found: dict[Any, str] = {}
+    for module in (scalar_basic, scalar_math):
+        for name, op in vars(module).items():
+            if isinstance(op, ScalarOp) and answer(type(op)) == JITTABLE:
+                found.setdefault(op, name)
+    return {name: op for op, name in found.items() if name not in NO_GRADIENT and _is_float(op)}
+
+
+def _is_float(op: Any) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outputs = op(*[scalar_basic.float64() for _ in range(_arity(op))])
+    except (TypeError, NotImplementedError):
+        return False
+    return not isinstance(outputs, list) and outputs.type.dtype == "float64"
+
+
+def _arity(op: Any) -> int:
+    return op.nin if op.nin > 0 else 3
+
+
+# PyTensor's own raises for real arguments; `clip` has none where its limits are the wrong way round,
+# and is among the expressions below.
+NO_GRADIENT = {"real", "imag", "conj", "clip"}
+POINTS = np.array([-2.3, -0.42, 0.37, 0.81, 1.9, 6.2])
+
+
+@pytest.mark.parametrize("name", _scalar_ops())
+def test_gradient_of_elementwise(name: str) -> None:
+    op = _scalar_ops()[name]
+    inputs = [pt.dvector(f"x{k}") for k in range(_arity(op))]
+    output = Elemwise(op)(*inputs)
+    points = np.meshgrid(*[POINTS + 0.013 * k for k in range(len(inputs))])
+    values = [each.ravel() for each in points]
+    inside = np.isfinite(jaxify(inputs, output)(*values))
+    assert check_gradient(inputs, output, [value[inside] for value in values])
+
+
+RNG = np.random.default_rng(1)
+VECTOR = RNG.permutation(np.linspace(-1.4, 1.9, 6))
+MATRIX = RNG.normal(size=(3, 3)) + 3 * np.eye(3)
+
+
+def spd(a: Any) -> Any:
+    return a @ a.T + pt.eye(3)
+
+
+EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda x, a: a.sum(axis=0),
+    "prod": lambda x, a: a.prod(axis=1),
+    "mean": lambda x, a: a.mean(axis=0) ** 2,
+    "max": lambda x, a: a.max(axis=1),
+    "min": lambda x, a: a.min(axis=0),
+    "var": lambda x, a: a.var(axis=0),
+    "std": lambda x, a: x.std(),
+    "ptp": lambda x, a: pt.ptp(x),
+    "norm": lambda x, a: pt.linalg.norm(a),
+    "logsumexp": lambda x, a: pt.logsumexp(a, axis=1),
+    "softmax": lambda x, a: pt.special.softmax(a, axis=0) ** 2,
+    "log_softmax": lambda x, a: pt.special.log_softmax(x) ** 2,
+    "cumsum": lambda x, a: pt.cumsum(x) ** 2,
+    "cumprod": lambda x, a: pt.cumprod(x),
+    "sort": lambda x, a: pt.sort(x) * pt.arange(6),
+    "diff": lambda x, a: pt.diff(x) ** 3,
+    "dot": lambda x, a: a @ a[0],
+    "matmul": lambda x, a: a @ a,
+    "outer": lambda x, a: pt.outer(x, x),
+    "tensordot": lambda x, a: pt.tensordot(a, a, axes=2),
+    "einsum": lambda x, a: pt.einsum("ij,kj->ik", a, a) ** 2,
+    "kron": lambda x, a: pt.linalg.kron(a, a),
+    "batched_matmul": lambda x, a: pt.stack([a, a]) @ pt.stack([a, a.T]),
+    "index": lambda x, a: x[2] * a[1],
+    "slice": lambda x, a: x[1:5:2] ** 2,
+    "take": lambda x, a: x[pt.constant([0, 0, 3])] ** 2,
+    "set": lambda x, a: pt.set_subtensor(x[:2], x[3:5] * 2) ** 2,
+    "inc": lambda x, a: pt.inc_subtensor(x[pt.constant([1, 1])], x[4]) ** 2,
+    "masked_sum": lambda x, a: x[x > 0].sum() ** 2,
+    "where": lambda x, a: pt.where(x > 0, x**3, -x),
+    "clip": lambda x, a: pt.clip(x, -1, 1) ** 2,
+    "concatenate": lambda x, a: pt.concatenate([x, x**2]),
+    "reshape": lambda x, a: x.reshape((2, 3)) @ a,
+    "transpose": lambda x, a: a.T @ a**2,
+    "repeat": lambda x, a: pt.repeat(x, 2) ** 2,
+    "roll": lambda x, a: pt.roll(x, 2) * x,
+    "diagonal": lambda x, a: pt.diagonal(a) ** 2,
+    "diag": lambda x, a: pt.diag(x) @ x,
+    "trace": lambda x, a: pt.diagonal(a).sum() ** 2,
+    "tril": lambda x, a: pt.tril(a) ** 2,
+    "inverse": lambda x, a: pt.linalg.inv(a),
+    "pinv": lambda x, a: pt.linalg.pinv(a),
+    "det": lambda x, a: pt.linalg.det(a),
+    "slogdet": lambda x, a: pt.linalg.slogdet(a)[1],
+    "cholesky": lambda x, a: pt.linalg.cholesky(spd(a)),
+    "solve": lambda x, a: pt.linalg.solve(a, x[:3]),
+    "solve_spd": lambda x, a: pt.linalg.solve(spd(a), x[:3], assume_a="pos"),
+    "solve_triangular": lambda x, a: pt.linalg.solve_triangular(a, x[:3], lower=True),
+    "cho_solve": lambda x, a: pt.linalg.cho_solve((pt.linalg.cholesky(spd(a)), True), x[:3]),
+    "eigh": lambda x, a: pt.linalg.eigh(spd(a))[0] ** 2,
+    "svd": lambda x, a: pt.linalg.svd(a, compute_uv=False),
+    "qr": lambda x, a: pt.linalg.qr(a)[1] ** 2,
+    "expm": lambda x, a: pt.linalg.expm(a / 3),
+    "matrix_power": lambda x, a: pt.linalg.matrix_power(a, 3),
+    "scan": lambda x, a: pytensor.scan(
+        lambda xt, s: pt.tanh(s + xt), sequences=[x], outputs_info=[x[0]], return_updates=False
+    ),
+    "convolve": lambda x, a: pt.signal.convolve1d(x, a[0], mode="full") ** 2,
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_gradient_and_vmap_of_expressions(name: str) -> None:
+    x, a = pt.dvector("x", shape=(6,)), pt.dmatrix("a", shape=(3, 3))
+    output = EXPRESSIONS[name](x, a)
+    assert check_gradient([x, a], output, [VECTOR, MATRIX])
+    fn = jaxify([x, a], output)
+    vectors, matrices = [np.stack([v, v[::-1] * 1.1, v * 0.7]) for v in (VECTOR, MATRIX)]
+    found = jax.jit(jax.vmap(fn))(vectors, matrices)
+    for k in range(3):
+        np.testing.assert_allclose(found[k], fn(vectors[k], matrices[k]), rtol=1e-9, atol=1e-11)
