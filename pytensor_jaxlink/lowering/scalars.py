@@ -6,7 +6,7 @@ They are functions of arrays: an `Elemwise` applies them to its broadcast inputs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, singledispatch
+from functools import cache, partial, singledispatch
 from typing import Any
 
 import jax
@@ -180,17 +180,20 @@ def _bessel_i(op: Any, node: Apply) -> ScalarFunction:
 def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
     """With PyTensor's gradient; JAX has none with respect to the first two arguments."""
     inputs = [basic.get_scalar_type(v.type.dtype)() for v in node.inputs]
-    slopes = []
-    for slope in grad(op(*inputs), inputs):
-        fgraph = FunctionGraph(inputs, [slope], clone=True)
-        slopes.append(_composed(fgraph.toposort(), fgraph.inputs, fgraph.outputs))
+
+    @cache  # made when it is asked for: the gradient holds this Op again
+    def slope(position: int) -> Callable[..., list[Any]]:
+        cost: Any = op(*inputs)
+        graph = FunctionGraph(inputs, [grad(cost, inputs[position])], clone=True)
+        return _composed(graph.toposort(), graph.inputs, graph.outputs)
+
     betainc = jax.custom_jvp(special.betainc)
 
     def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
         # Those of the first two arguments are loops, so only what is asked for is computed.
         terms = [
-            slope(*primals)[0] * tangent
-            for slope, tangent in zip(slopes, tangents, strict=True)
+            slope(position)(*primals)[0] * tangent
+            for position, tangent in enumerate(tangents)
             if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
         ]
         return betainc(*primals), sum(terms)
