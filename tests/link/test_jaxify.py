@@ -366,7 +366,10 @@ def test_gradient_of_elementwise(name: str) -> None:
     output = Elemwise(op)(*inputs)
     points = np.meshgrid(*[POINTS + 0.013 * k for k in range(len(inputs))])
     values = [each.ravel() for each in points]
-    inside = np.isfinite(jaxify(inputs, output)(*values))
+    fn = jaxify(inputs, output)
+    if fn.explain().breaks:
+        pytest.skip("this version of JAX, or of PyTensor's rules, has no function")
+    inside = np.isfinite(fn(*values))
     tolerance = LOOSE.get(name, 1e-7)
     assert check_gradient(inputs, output, [value[inside] for value in values], tolerance)
 
