@@ -184,7 +184,8 @@ def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
     @cache  # made when it is asked for: the gradient holds this Op again
     def slope(position: int) -> Callable[..., list[Any]]:
         cost: Any = op(*inputs)
-        graph = FunctionGraph(inputs, [grad(cost, inputs[position])], clone=True)
+        result: Any = grad(cost, inputs[position])
+        graph = FunctionGraph(inputs, [result], clone=True)
         return _composed(graph.toposort(), graph.inputs, graph.outputs)
 
     betainc = jax.custom_jvp(special.betainc)
