@@ -350,7 +350,7 @@ def _arity(op: Any) -> int:
     return op.nin if op.nin > 0 else 3
 
 
-# PyTensor's own raises for real arguments; `clip` has none where its limits are the wrong way round,
+# PyTensor's own raises for real arguments; `clip` has none where its limits are swapped,
 # and is among the expressions below.
 NO_GRADIENT = {"real", "imag", "conj", "clip"}
 # Both are sums of series with respect to the first arguments, cut at different places; the second
