@@ -25,6 +25,7 @@ if _typing.TYPE_CHECKING:
     from pytensor_jaxlink.link import JAXFunction as JAXFunction
     from pytensor_jaxlink.link import JAXLinker as JAXLinker
     from pytensor_jaxlink.link import explain as explain
+    from pytensor_jaxlink.link import jaxify as jaxify
     from pytensor_jaxlink.ops import static_inputs as static_inputs
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ _LATER = {
     "JAXLinker": "link",
     "explain": "link",
     "inspect": "artifact",
+    "jaxify": "link",
     "load": "artifact",
     "save": "artifact",
     "static_inputs": "ops",

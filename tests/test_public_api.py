@@ -23,6 +23,7 @@ NAMES = {
     "UntranspilableOpError",
     "explain",
     "inspect",
+    "jaxify",
     "load",
     "save",
     "static_inputs",

@@ -174,8 +174,9 @@ class JAXFunction(Function):
         )
         if not updated and not given:
             return None
-        names = [spec.name or str(spec.variable) for spec in self.maker.inputs]
-        return Donatable(names, updated, given, donate == "warn", self._compiled.stats)
+        return Donatable(
+            list(self.input_names), updated, given, donate == "warn", self._compiled.stats
+        )
 
     def _checked(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or self.profile or not self._has_short_way or len(args) != len(self._fitters):
@@ -297,6 +298,19 @@ class JAXFunction(Function):
         traces it, as a key: ``jax.random.key_data`` or two 32-bit words.  Checks are dropped.
         """
         return self._compiled.trace
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the arguments of `jax_fn`; of one without a name, its type."""
+        return tuple(spec.name or str(spec.variable) for spec in self.maker.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
+        outputs = [spec.variable for spec in self.maker.outputs]
+        updated: Any = self.maker.fgraph.update_mapping
+        names = self.input_names
+        return (*[v.name or str(v) for v in outputs], *[names[k] for k in updated.values()])
 
     @property
     def static_argnums(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ They are functions of arrays: an `Elemwise` applies them to its broadcast inputs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, singledispatch
+from functools import cache, partial, singledispatch
 from typing import Any
 
 import jax
@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy import special
+from pytensor.gradient import grad
 from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.fg import FunctionGraph
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.scalar import basic, math
 from pytensor.scalar.basic import ScalarOp
@@ -172,6 +174,33 @@ def _bessel_i(op: Any, node: Apply) -> ScalarFunction:
         return jnp.where(jnp.isinf(x), jnp.copysign(jnp.inf, scaled(x)), scaled(x) * root * root)
 
     return bessel_i
+
+
+@scalar_function.register(math.BetaInc)
+def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
+    """With PyTensor's gradient; JAX has none with respect to the first two arguments."""
+    inputs = [basic.get_scalar_type(v.type.dtype)() for v in node.inputs]
+
+    @cache  # made when it is asked for: the gradient holds this Op again
+    def slope(position: int) -> Callable[..., list[Any]]:
+        cost: Any = op(*inputs)
+        result: Any = grad(cost, inputs[position])
+        graph = FunctionGraph(inputs, [result], clone=True)
+        return _composed(graph.toposort(), graph.inputs, graph.outputs)
+
+    betainc = jax.custom_jvp(special.betainc)
+
+    def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        # Those of the first two arguments are loops, so only what is asked for is computed.
+        terms = [
+            slope(position)(*primals)[0] * tangent
+            for position, tangent in enumerate(tangents)
+            if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+        ]
+        return betainc(*primals), sum(terms)
+
+    betainc.defjvp(jvp, symbolic_zeros=True)
+    return lambda *values: betainc(*jnp.broadcast_arrays(*values))
 
 
 # Newton's steps for `ndtri_exp`: they converge quadratically from the asymptote, and from -2 on

@@ -1,0 +1,358 @@
+"""Pure JAX functions straight from PyTensor variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.compile.maker import function as compile_function
+from pytensor.compile.mode import get_mode
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MissingInputError
+
+from pytensor_jaxlink.errors import NotJittableError
+from pytensor_jaxlink.generators import generator_of_key, key_of_generator
+from pytensor_jaxlink.link.explanation import Explanation
+from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.link.modes import MODE_NAME, mode_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # JAX hashes functions: by identity
+class PureFunction:
+    """A pure function of JAX values; `jaxify` makes it.
+
+    ``fn(*inputs, *state)`` takes the inputs and, where the graph has shared variables, the value
+    of each, in the order of `shared`.  It gives the outputs, or, where shared variables are
+    updated, ``(outputs, new_state)``.  Nothing is read from shared variables or stored in them.
+
+    Attributes
+    ----------
+    name : str
+        What JAX calls the function.
+    shared : tuple of shared variables
+        Those whose values are the state.
+    input_names : tuple of str
+        Of each variable among the inputs, in the order in which JAX flattens them, and of `shared`:
+        its name, or its place, as in ``"inputs[0]['weights']"``.
+    output_names : tuple of str
+        Of each variable among the outputs, likewise.
+    """
+
+    name: str
+    shared: tuple[SharedVariable, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    _function: JAXFunction
+    _arguments: tuple[Any, ...]  # the tree of each
+    _outputs: Any
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, *values: Any) -> Any:
+        """Give the outputs, or ``(outputs, new_state)`` where shared variables are updated."""
+        count = len(self._arguments)
+        outputs, state = self.with_state(values[count:], *values[:count])
+        return (outputs, state) if self._updates else outputs
+
+    def with_state(self, state: Sequence[Any], *inputs: Any) -> tuple[Any, tuple[Any, ...]]:
+        """``(outputs, new_state)``, whether or not there is a state and something updates it.
+
+        Parameters
+        ----------
+        state
+            The value of each shared variable.  None of it can be a size where JAX traces the state
+            as a whole; ``fn(*inputs, *state)`` with `static_argnums` takes sizes.
+        *inputs
+            The inputs.
+        """
+        if len(inputs) != len(self._arguments) or len(state) != len(self.shared):
+            raise TypeError(
+                f"{self.name} takes {len(self._arguments)} inputs and the values of "
+                f"{len(self.shared)} shared variables ({', '.join(self.input_names)}), "
+                f"found {len(inputs)} and {len(state)}"
+            )
+        leaves = [
+            leaf
+            for tree, value in zip(self._arguments, inputs, strict=True)
+            for leaf in tree.flatten_up_to(value)
+        ]
+        try:
+            results = self._function.jax_fn(*leaves, *state)
+        except NotJittableError as error:
+            raise self._explained([*leaves, *state]) from error
+        new_state = list(state)
+        for output, position in self._updates.items():
+            new_state[position - len(leaves)] = results[output]
+        outputs = self._outputs.unflatten(results[: self._outputs.num_leaves])
+        return outputs, tuple(new_state)
+
+    def initial_state(self) -> tuple[Any, ...]:
+        """What the shared variables hold now, copied.
+
+        A generator is given as its key, two 32-bit words; a size as an int or a tuple of ints.
+        """
+        sizes: tuple[int, ...] = ()
+        with suppress(NotJittableError):  # where nothing is traced arrays will do
+            sizes = self._function.static_argnums
+        return tuple(
+            _value_for_jax(variable.get_value(), is_size=position in sizes)
+            for position, variable in enumerate(self.shared, start=self._leaf_count)
+        )
+
+    def store(self, state: Sequence[Any]) -> None:
+        """Put a state into the shared variables; a key becomes a generator."""
+        for variable, value in zip(self.shared, state, strict=True):
+            if isinstance(variable.get_value(borrow=True), np.random.Generator):
+                variable.set_value(generator_of_key(value))
+            else:
+                variable.set_value(np.asarray(value, variable.type.dtype))
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The arguments of ``fn(*inputs, *state)`` that must be static under `jax.jit`.
+
+        Raises
+        ------
+        NotJittableError
+            If no choice of static arguments lets JAX trace the function: it has graph breaks, or
+            a size is given in one argument with arrays, or in a list or dict.
+        """
+        sizes = {*self._function.static_argnums}
+        found = []
+        for argument, leaves in enumerate(self._positions()):
+            names = [self.input_names[k] for k in leaves if k in sizes]
+            if not names:
+                continue
+            if not (sizes.issuperset(leaves) and self._is_hashable(argument)):
+                raise NotJittableError(
+                    f"argument {argument} of {self.name} holds {', '.join(names)}, which must "
+                    "be static, and cannot be static itself: give sizes as arguments of their own, "
+                    "or in tuples of sizes"
+                )
+            found.append(argument)
+        return tuple(found)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The arguments that may be donated to `jax.jit` as a whole, by the option ``donate``."""
+        donatable = {*self._function.donate_argnums}
+        return tuple(
+            argument
+            for argument, leaves in enumerate(self._positions())
+            if leaves and donatable.issuperset(leaves)
+        )
+
+    def explain(self) -> Explanation:
+        """Regions, graph breaks and static inputs, in words."""
+        return self._function.explain()
+
+    def __repr__(self) -> str:
+        names = self.input_names
+        return f"<{self.name}({', '.join(names)}) -> ({', '.join(self.output_names)})>"
+
+    @property
+    def _updates(self) -> Mapping[int, int]:
+        """The input that each updating output belongs to."""
+        updates: Any = self._function.maker.fgraph.update_mapping
+        return updates
+
+    @property
+    def _leaf_count(self) -> int:
+        return sum(tree.num_leaves for tree in self._arguments)
+
+    def _positions(self) -> list[range]:
+        """Which of the variables are in each argument, by their positions."""
+        counts = [tree.num_leaves for tree in self._arguments] + [1] * len(self.shared)
+        ends = np.cumsum(counts, dtype=int).tolist()
+        return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
+
+    def _is_hashable(self, argument: int) -> bool:
+        if argument >= len(self._arguments):
+            return True
+        tree = self._arguments[argument]
+        try:
+            hash(tree.unflatten([0] * tree.num_leaves))
+        except TypeError:
+            return False
+        return True
+
+    def _explained(self, values: Sequence[Any]) -> NotJittableError:
+        """The error for values of which JAX traces some that must be known."""
+        import jax  # at first use: importing this package does not import JAX
+
+        try:
+            sizes = self._function.static_argnums
+        except NotJittableError as error:
+            return error
+        traced = [self.input_names[k] for k in sizes if isinstance(values[k], jax.core.Tracer)]
+        return NotJittableError(
+            f"JAX traces {', '.join(traced)}, and {self.name} needs the value while it is "
+            "traced. Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)."
+        )
+
+
+def jaxify(
+    inputs: Any,
+    outputs: Any,
+    *,
+    updates: Any = None,
+    givens: Any = None,
+    mode: Any = MODE_NAME,
+    name: str = "jaxified",
+    **options: Any,
+) -> PureFunction:
+    """A pure JAX function of PyTensor variables, for `jax.jit`, `jax.grad`, `jax.vmap` and others.
+
+    The graph is rewritten and lowered as `pytensor.function` does it under ``"JAXSELECTIVE"``.
+    JAX can trace it where it has no graph break; with concrete values it runs whatever the graph.
+    Checks are dropped, and numbers have the types that JAX is configured for.
+
+    Parameters
+    ----------
+    inputs : pytree of variables
+        A list or tuple: one argument for each entry, which may be a nested dict, list or tuple of
+        variables.  Anything else is the one argument.  Inputs that nothing depends on are ignored.
+    outputs : pytree of variables
+        What the function returns, in the same structure.
+    updates : dict or list of pairs, optional
+        New values of shared variables, as in `pytensor.function`.  Default updates (of random
+        generators) are added.
+    givens : dict or list of pairs, optional
+        What to replace in the graph.  A value that is no variable becomes a constant.
+    mode : optional
+        ``"JAXSELECTIVE"``, a `JAXLinker` or a mode that has one.
+    name : str
+        What JAX calls the function.
+    **options
+        Of `JAXLinker`, instead of a mode: ``host_ops="error"``, say.
+
+    Returns
+    -------
+    PureFunction
+
+    Raises
+    ------
+    MissingInputError
+        If an output depends on a variable that is none of the inputs.
+    TypeError
+        If something among the inputs or outputs is no variable, or the mode is not ours.
+
+    Examples
+    --------
+    >>> import jax, numpy as np, pytensor, pytensor.tensor as pt
+    >>> from pytensor_jaxlink import jaxify
+    >>> x = pt.vector("x", dtype="float64")
+    >>> line = {"slope": pt.dscalar("slope"), "start": pt.dscalar("start")}
+    >>> loss = ((line["slope"] * x + line["start"]) ** 2).sum()
+    >>> fn = jaxify([line, x], loss)
+    >>> jax.grad(fn)({"slope": 2.0, "start": 1.0}, np.arange(3.0))
+    {'slope': Array(26., dtype=float64...), 'start': Array(18., dtype=float64...)}
+
+    With shared variables the state goes in and comes out:
+
+    >>> total = pytensor.shared(np.zeros(()), "total")
+    >>> fn = jaxify([x], x * 2, updates={total: total + x.sum()})
+    >>> doubled, state = jax.jit(fn)(np.arange(3.0), *fn.initial_state())
+    >>> state
+    (Array(3., dtype=float64),)
+    """
+    import jax  # at first use: importing this package does not import JAX
+
+    if options:
+        if mode != MODE_NAME:
+            raise TypeError(f"jaxify takes a mode or options ({', '.join(options)}), not both")
+        mode = JAXLinker(**options)
+    mode = mode_of(mode) if isinstance(mode, JAXLinker) else get_mode(mode)
+    if not isinstance(mode.linker, JAXLinker):
+        raise TypeError(f"jaxify needs mode {MODE_NAME!r} or one with a JAXLinker, not {mode!r}")
+    arguments = tuple(inputs) if type(inputs) in (list, tuple) else (inputs,)
+    variables, input_names = _flatten(arguments, "inputs")
+    results, output_names = _flatten(outputs, "outputs")
+    replaced = [
+        (old, new if isinstance(new, Variable) else old.type.constant_type(old.type, new))
+        for old, new in _pairs(givens)
+    ]
+    try:
+        function = compile_function(
+            variables,
+            results,
+            updates=updates,
+            givens=replaced,
+            mode=mode,
+            name=name,
+            on_unused_input="ignore",
+        )
+    except MissingInputError as error:
+        roots = [*results, *[new for _, new in [*_pairs(updates), *replaced]]]
+        raise _missing(roots, variables, replaced, input_names) or error from None
+    assert isinstance(function, JAXFunction)
+    shared = tuple(function.get_shared())
+    return PureFunction(
+        name,
+        shared,
+        (*input_names, *[variable.name or str(variable) for variable in shared]),
+        tuple(output_names),
+        function,
+        tuple(map(jax.tree.structure, arguments)),
+        jax.tree.structure(outputs),
+    )
+
+
+def _flatten(tree: Any, what: str) -> tuple[list[Variable], list[str]]:
+    """The variables of a pytree, and a name for each."""
+    import jax  # at first use: importing this package does not import JAX
+
+    variables, names = [], []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        place = what + jax.tree_util.keystr(path)
+        if not isinstance(leaf, Variable):
+            raise TypeError(f"{place} is no variable: {leaf!r}")
+        variables.append(leaf)
+        names.append(leaf.name or place)
+    return variables, names
+
+
+def _pairs(replacements: Any) -> list[tuple[Any, Any]]:
+    if isinstance(replacements, Mapping):
+        return list(replacements.items())
+    return list(replacements or ())
+
+
+def _missing(
+    roots: Sequence[Any],
+    inputs: Sequence[Variable],
+    replaced: Sequence[tuple[Any, Any]],
+    names: Sequence[str],
+) -> MissingInputError | None:
+    """The error that names all variables which have no value."""
+    known = {*inputs, *[old for old, _ in replaced]}
+    found = [
+        variable
+        for variable in ancestors([root for root in roots if isinstance(root, Variable)], known)
+        if variable.owner is None
+        and variable not in known
+        and not isinstance(variable, Constant | SharedVariable)
+    ]
+    if not found:
+        return None
+    return MissingInputError(
+        f"the outputs depend on {', '.join(map(str, found))}, and the inputs are "
+        f"{', '.join(names) or 'none'}: add what is missing to `inputs`, or give it by `givens`"
+    )
+
+
+def _value_for_jax(value: Any, *, is_size: bool) -> Any:
+    if isinstance(value, np.random.Generator):
+        return key_of_generator(value)
+    if is_size:
+        sizes = np.asarray(value).tolist()
+        return tuple(sizes) if isinstance(sizes, list) else sizes
+    return value
