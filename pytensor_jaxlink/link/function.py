@@ -65,6 +65,7 @@ class JAXFunction(Function):
         self._executor: Any = None  # that `_direct` belongs to
         self._direct: Any = None
         self._misfits = 0
+        self._find_direct()  # and move large constants, now and not in the first call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function; see `pytensor.compile.executor.Function.__call__`.
