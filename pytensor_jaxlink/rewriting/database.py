@@ -1,6 +1,7 @@
-"""Our rewrites in PyTensor's database, and the rule of when they are worth it.
+"""Our rewrites in PyTensor's database.
 
-Each can be turned off by its name: ``mode.excluding("jaxlink_masks")``.
+Each can be turned off by its name: ``mode.excluding("jaxlink_masks")``.  When they are worth it is
+the same for all (`rewriting.notes.would_break`).
 """
 
 from __future__ import annotations

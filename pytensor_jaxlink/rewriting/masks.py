@@ -47,7 +47,7 @@ from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import length_of, normalised, one_slice, tensor_behind
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.selections import Selection, follow, is_literal
 
 NAME = "jaxlink_masks"
@@ -93,9 +93,7 @@ def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[V
     """The variables that are known only when a region has run."""
     times = binding_times(view, input_times)
     return {
-        variable
-        for variable, time in zip(view.variables, times, strict=True)
-        if time is BindingTime.DEVICE
+        variable for variable, time in zip(view.variables, times, strict=True) if would_break(time)
     }
 
 

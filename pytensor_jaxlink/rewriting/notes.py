@@ -24,6 +24,16 @@ def notes_of(fgraph: Any) -> tuple[str, ...]:
     return tuple(getattr(fgraph, "jaxlink_notes", ()))
 
 
+def would_break(time: BindingTime) -> bool:
+    """The rule of cost: whether a graph breaks where a value of this time is a size or a mask.
+
+    Our rewrites replace selections by work on full arrays, and sizes by arithmetic.  That is worth
+    it where it removes a break, which costs a copy to the host and back and ends a region, and
+    nowhere else: what is known earlier costs nothing.
+    """
+    return time is BindingTime.DEVICE
+
+
 def times_of_inputs(view: GraphView, changing: Collection[int]) -> list[BindingTime]:
     """The binding times of the inputs of a graph, some of which change from run to run."""
     times = list(input_binding_times(view))

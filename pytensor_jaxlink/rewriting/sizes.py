@@ -34,7 +34,7 @@ from pytensor.tensor.type import integer_dtypes
 from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.gathers import axis_and_parts, indices_of
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.polynomials import Polynomials
 
 NAME = "jaxlink_sizes"
@@ -83,7 +83,7 @@ class _Known:
 
     def late(self, variable: Any) -> bool:
         """Whether a value is known only when a region has run."""
-        return self.times.get(variable) is BindingTime.DEVICE
+        return variable in self.times and would_break(self.times[variable])
 
 
 def _closed_form(node: Apply, known: _Known) -> _Found | None:

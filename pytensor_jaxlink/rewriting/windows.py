@@ -36,7 +36,7 @@ from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Window, WindowUpdate
 from pytensor_jaxlink.rewriting.bounds import is_one, length_of, normalised, tensor_behind
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.polynomials import Polynomials, constant_value, difference
 
 NAME = "jaxlink_windows"
@@ -140,9 +140,9 @@ class _Finder:
         size = constant_value(length)
         if varying <= needed or (size is not None and size < 1):
             return None
-        if any(self.times[atom] is BindingTime.DEVICE for atom in needed):
+        if any(would_break(self.times[atom]) for atom in needed):
             return None
-        if any(self.times[atom] is BindingTime.DEVICE for atom in varying):
+        if any(would_break(self.times[atom]) for atom in varying):
             return self._found(axis, start, stop, self.terms.expression(length), exact=False)
         whole = length_of(self.fgraph, node.inputs[0], axis)
         start, stop = normalised(start, whole), normalised(stop, whole)
