@@ -138,7 +138,7 @@ class JAXFunction(Function):
         try:
             return self._checked(*args, **kwargs)
         except RuntimeError:
-            self.vm.refuse_donated([spec.name for spec in self.maker.inputs], args)
+            self.vm.refuse_donated(self.input_names, args)
             raise
         finally:
             if self.vm.compiled.executor is not self._executor:

@@ -184,9 +184,12 @@ def _donating(
     def call(*args: Any) -> Any:
         values = [*args, *[cell[0] for cell in cells], *constants]
         chosen = donation.choose(values)
-        if not chosen or not donation.can(values, chosen):
+        done = donation.run(values, chosen) if chosen else None
+        if done is None:
             return function(*values)
-        return pack(donation.run(values, chosen))
+        outputs, holds = done
+        # Without the outputs: a traceback would hold them, and what is held is not donated.
+        return pack(outputs) if holds else (None, holds)
 
     return call
 

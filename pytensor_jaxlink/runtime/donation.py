@@ -33,7 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.errors import DoesNotFitError, DonatedArgumentError
+from pytensor_jaxlink.errors import DonatedArgumentError
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
 
@@ -98,7 +98,6 @@ class Donation:
 
     def __init__(self, traced: Callable[..., Any], what: Donatable, policy: Policy) -> None:
         self._traced, self._what, self._policy = traced, what, policy
-        self._calls = 0
         ordered = sorted(what.updated.values(), key=itemgetter(0))
         self._cells = [cell for _, cell in ordered]
         # Updates are the last outputs.
@@ -124,24 +123,18 @@ class Donation:
         times = Counter(map(id, values))
         return tuple(sorted(p for p in chosen if times[id(values[p])] == 1))
 
-    def can(self, values: Sequence[Any], chosen: tuple[int, ...]) -> bool:
-        """Whether these can be donated and be given back, if that must be."""
+    def run(self, values: Sequence[Any], chosen: tuple[int, ...]) -> tuple[Any, bool] | None:
+        """Call the function, donate the ``chosen`` values, and store the new ones.
+
+        Returns the outputs, and whether the conditions hold: where not, the shared variables are as
+        they were.  None, and nothing done, where these could not be given back if that must be.
+        """
         key = self._key(values, chosen)
         if key not in self._compiled:
             self._compiled[key] = self._compile(values, chosen)
-        return self._compiled[key] is not None
-
-    def run(self, values: Sequence[Any], chosen: tuple[int, ...]) -> list[Any]:
-        """Call the function, donate the ``chosen`` values, and store the new ones.
-
-        Raises
-        ------
-        DoesNotFitError
-            If a condition is false.  The shared variables are as they were.
-        """
-        self._calls += 1
-        compiled, what = self._compiled[self._key(values, chosen)], self._what
-        assert compiled is not None
+        compiled, what = self._compiled[key], self._what
+        if compiled is None:
+            return None
         np.empty(compiled.needed, np.uint8)  # MemoryError now, while nothing is lost
         if what.given:
             self._remember(values, chosen)
@@ -155,11 +148,11 @@ class Donation:
         new = chain.from_iterable(map(self._pick, calls))
         deque(map(setitem, self._cells, repeat(0), new), maxlen=0)
         [outputs] = again
-        return outputs
+        return outputs, True
 
     def _run_carefully(
         self, function: Any, values: Sequence[Any], chosen: tuple[int, ...]
-    ) -> list[Any]:
+    ) -> tuple[Any, bool]:
         """The same where there is a condition to look at, or JAX has to find its way first."""
         outputs, holds = function(*values), True
         if type(outputs) is tuple:
@@ -171,9 +164,7 @@ class Donation:
             if holds or position in chosen
         ]
         store([cell for cell, _ in kept], [value for _, value in kept])
-        if not holds:
-            raise DoesNotFitError
-        return outputs
+        return outputs, holds
 
     def _key(self, values: Sequence[Any], chosen: tuple[int, ...]) -> tuple[Any, ...]:
         kinds = [(np.shape(value), getattr(value, "dtype", type(value))) for value in values]
@@ -221,7 +212,8 @@ class Donation:
                 continue
             key, name = id(values[position]), self._what.names[position]
             gone = weakref.ref(values[position], lambda _, key=key: _donated.pop(key, None))
-            _donated[key] = gone, f"to call {self._calls} of a function, as its input {name!r}"
+            call = self._what.stats.calls + 1
+            _donated[key] = gone, f"to call {call} of a function, as its input {name!r}"
 
 
 class _CannotDonateError(Exception):
