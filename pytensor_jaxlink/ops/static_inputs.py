@@ -22,7 +22,7 @@ from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.reshape import SplitDims
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape
 from pytensor.tensor.signal import conv
 from pytensor.tensor.signal.conv import Convolve1d
 from pytensor.tensor.sort import ArgSortOp, SortOp
@@ -133,15 +133,6 @@ def _static_inputs_after_first(op: Op, node: Apply) -> tuple[int, ...]:
 def _static_inputs_join(op: Join, node: Apply) -> tuple[int, ...]:
     # Until PyTensor 3.1 the axis was an input.
     return () if hasattr(op, "axis") else (0,)
-
-
-@static_inputs.register(SpecifyShape)
-def _static_inputs_specify_shape(op: SpecifyShape, node: Apply) -> tuple[int, ...]:
-    return tuple(
-        position
-        for position, variable in enumerate(node.inputs)
-        if position > 0 and not isinstance(variable.type, NoneTypeT)
-    )
 
 
 if hasattr(conv, "Convolve2d"):  # from PyTensor 3.0

@@ -1,14 +1,16 @@
-"""What slices say: their bounds as tensors, and as Python takes them."""
+"""What slices, ranges and shapes say: their bounds, as tensors and as Python takes them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply
-from pytensor.tensor.basic import ScalarFromTensor
+from pytensor.graph.basic import Apply, Constant
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import MakeVector, ScalarFromTensor
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import indices_from_subtensor
+from pytensor.tensor.type import integer_dtypes
 
 
 def one_slice(node: Apply, first: int) -> tuple[int, Any, Any] | None:
@@ -53,3 +55,41 @@ def length_of(fgraph: Any, array: Any, axis: int) -> Any:
 def is_one(step: Any) -> bool:
     """Whether the step of a slice is 1."""
     return step is None or getattr(step, "data", step) == 1
+
+
+def is_countable(node: Apply) -> bool:
+    """Whether an `ARange` is one of integers, with a step that is a literal."""
+    step = node.inputs[2]
+    return (
+        isinstance(step, Constant)
+        and int(step.data) != 0
+        and all(v.type.dtype in integer_dtypes for v in (*node.inputs, *node.outputs))
+    )
+
+
+def range_of(node: Apply) -> tuple[Any, Any, Any]:
+    """Start, step and number of entries of an `ARange` of integers."""
+    start, stop, step = integers_of(node)
+    count: Any = pt.maximum(-((start - stop) // step), 0)  # rounded up
+    return start, step, count
+
+
+def integers_of(node: Apply) -> list[Any]:
+    """The inputs of a node as 64-bit integers."""
+    return [pt.as_tensor(v).astype("int64") for v in node.inputs]
+
+
+def entries_of(shape: Any) -> list[Any]:
+    """The entries of a vector of integers, where it was put together from them, or none."""
+    if isinstance(shape, Constant):
+        return [pt.constant(entry, dtype="int64") for entry in shape.data]
+    op = getattr(shape.owner, "op", None)
+    return list(shape.owner.inputs) if isinstance(op, MakeVector) else []
+
+
+def in_range(index: Any, count: Any) -> Any:
+    """An index counted from the start; `IndexError` where there is no such entry."""
+    index = index.astype("int64")
+    holds = pt.all((index >= -count) & (index < count))
+    index = CheckAndRaise(IndexError, "index out of bounds")(index, holds)
+    return pt.switch(index < 0, index + count, index)

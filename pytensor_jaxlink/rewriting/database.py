@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from pytensor.compile.mode import optdb
 
-from pytensor_jaxlink.rewriting import masks, sizes, windows
+from pytensor_jaxlink.rewriting import lengths, masks, reshapes, sizes, windows
 
 TAG = "jaxlink"
 
 _ORDER = (
+    (lengths.NAME, lengths.LengthRewriter),
+    (reshapes.NAME, reshapes.ReshapeRewriter),
     (sizes.NAME, sizes.SizeRewriter),
     (windows.NAME, windows.WindowRewriter),
     (masks.NAME, masks.MaskRewriter),
 )
+
+NAMES = tuple(name for name, _ in _ORDER)
+"""The names under which each is turned off, in their order."""
 
 
 def register() -> None:

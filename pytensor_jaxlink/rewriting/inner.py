@@ -9,12 +9,14 @@ from typing import Any
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.scan.op import Scan
+from pytensor.tensor.basic import ARange, Eye
 from pytensor.tensor.rewriting.shape import ShapeFeature
+from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
 
 from pytensor_jaxlink.compat import mutable
-from pytensor_jaxlink.rewriting import masks, windows
+from pytensor_jaxlink.rewriting import lengths, masks, windows
 from pytensor_jaxlink.rewriting.notes import notes_of
 from pytensor_jaxlink.rewriting.polynomials import (
     Polynomial,
@@ -23,7 +25,7 @@ from pytensor_jaxlink.rewriting.polynomials import (
     difference,
 )
 
-_CONCERNED = (AdvancedSubtensor, IncSubtensor, Subtensor)
+_CONCERNED = (AdvancedSubtensor, ARange, Eye, IncSubtensor, Reshape, Subtensor)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def rewrite_inner(
         same = (other + offset.number).astype(old.type.dtype)
         graph.replace_all([(old, same)], import_missing=True)
     graph.attach_feature(ShapeFeature())
+    if lengths.NAME in enabled:
+        lengths.rewrite_lengths(graph, changing)
     if windows.NAME in enabled:
         windows.rewrite_windows(graph, changing, exact=False)
     if masks.NAME in enabled:

@@ -7,7 +7,7 @@ Pattern and replacement::
     alloc(v, k).sum(), eye(k).sum()               v * k, k
     eye(k)[i], eye(k)[i, j]                       eq(arange(k), i), eq(i, j), checked
     join(0, alloc(v, k), alloc(w, n - k))         where(arange(n) < k, v, w), checked
-    (reshape(x, (k, -1)) * 2).sum()               (x * 2).sum(), checked
+    exp(join(0, alloc(v, k), x)).sum()            exp(v) * k + exp(x).sum(), checked
 
 They fire only where the size is known no earlier than data, except for a row of a unit matrix,
 which saves the matrix whatever its size.  *Checked* means that what raises in PyTensor raises here.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
 from pytensor.raise_op import CheckAndRaise
@@ -27,19 +27,19 @@ from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc, ARange, Eye, Join
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Max, Min
-from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
 from pytensor_jaxlink.rewriting.gathers import axis_and_parts, indices_of
 from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.polynomials import Polynomials
 
 NAME = "jaxlink_sizes"
 
-_CONCERNED = (Alloc, ARange, Eye, Join, Reshape)
+_CONCERNED = (Alloc, ARange, Eye, Join)
 
 
 class SizeRewriter(GraphRewriter):
@@ -96,8 +96,6 @@ def _closed_form(node: Apply, known: _Known) -> _Found | None:
             return _indexed(node, known)
         case Join():
             return _joined(node, known)
-        case Reshape():
-            return _reshaped(node, known)
         case _:
             return None
 
@@ -106,7 +104,7 @@ def _closed_form(node: Apply, known: _Known) -> _Found | None:
 
 
 def _reduced(node: Apply, known: _Known) -> _Found | None:
-    """A reduction over all dimensions of a range, a unit matrix, or something reshaped."""
+    """A reduction over all dimensions of a range, a unit matrix, or something with equal parts."""
     if node.op.axis is not None and len(node.op.axis) != node.inputs[0].type.ndim:
         return None
     source = node.inputs[0].owner
@@ -117,21 +115,18 @@ def _reduced(node: Apply, known: _Known) -> _Found | None:
     elif isinstance(source.op, Eye) and any(map(known.late, source.inputs)):
         value = _trace(source) if isinstance(node.op.scalar_op, scalar.Add) else None
     elif isinstance(source.op, Alloc) and any(map(known.late, source.inputs[1:])):
-        value = _sum_of_equal(source) if isinstance(node.op.scalar_op, scalar.Add) else None
+        value = _sum_of_equal(*source.inputs) if isinstance(node.op.scalar_op, scalar.Add) else None
     else:
-        flat = _unshaped(node.inputs[0], known)
-        if flat is None:
-            return None
-        value, source = node.op.clone(axis=None)(flat.value), flat.source
+        value, source = _sum_of_parts(node, known)
     if value is None:
         return None
     return _Found(value.astype(node.outputs[0].type.dtype), source)
 
 
 def _reduced_range(node: Apply, source: Apply) -> Any:
-    if not _counts(source):
+    if not is_countable(source):
         return None
-    start, step, count = _range(source)
+    start, step, count = range_of(source)
     last = start + (count - 1) * step
     if isinstance(node.op.scalar_op, scalar.Add):
         return count * start + step * (count * (count - 1) // 2)
@@ -143,46 +138,66 @@ def _reduced_range(node: Apply, source: Apply) -> Any:
     return CheckAndRaise(ValueError, message)(value, pt.gt(count, 0))
 
 
-def _counts(source: Apply) -> bool:
-    """Whether a range is one of integers, with a step that is a literal."""
-    step = source.inputs[2]
-    return (
-        isinstance(step, Constant)
-        and int(step.data) != 0
-        and all(v.type.dtype in integer_dtypes for v in (*source.inputs, *source.outputs))
-    )
-
-
-def _range(source: Apply) -> tuple[Any, Any, Any]:
-    """Start, step and number of entries of a range of integers."""
-    start, stop, step = _integers(source)
-    count: Any = pt.maximum(-((start - stop) // step), 0)  # rounded up
-    return start, step, count
-
-
 def _trace(source: Apply) -> Any:
-    rows, columns, diagonal = _integers(source)
+    rows, columns, diagonal = integers_of(source)
     first: Any = pt.maximum(-diagonal, 0)
     ones: Any = pt.maximum(pt.minimum(rows, columns - diagonal) - first, 0)
     return _as_size(ones, rows, columns)
 
 
-def _sum_of_equal(source: Apply) -> Any:
-    value, *sizes = source.inputs
+def _sum_of_equal(value: Any, *sizes: Any) -> Any:
     if not all(value.type.broadcastable):
         return None
     count: Any = pt.prod(pt.stack(sizes))
     return _as_size(_scalar(value) * count, *sizes)
 
 
+def _sum_of_parts(node: Apply, known: _Known) -> tuple[Any, Any]:
+    """The sum of vectors joined, of which some are late and have equal entries; and one of them."""
+    parts = _parts(node.inputs[0]) if isinstance(node.op.scalar_op, scalar.Add) else []
+    late = [size for _, size in parts if size is not None and known.late(size)]
+    if not late:
+        return None, None
+    sums = [
+        node.op(value) if size is None else _sum_of_equal(node.op(value), size)
+        for value, size in parts
+    ]
+    return sum(sums[1:], start=sums[0]), late[0].owner
+
+
+def _parts(variable: Any) -> list[tuple[Any, Any]]:
+    """What a vector was joined from, after elementwise operations; equal entries as their number.
+
+    Empty for other arrays.
+    """
+    owner = variable.owner
+    if owner is None:
+        return []
+    if isinstance(owner.op, Join) and variable.type.ndim == 1:
+        return [_part(array) for array in axis_and_parts(owner)[1]]
+    if not isinstance(owner.op, Elemwise):
+        return []
+    long = [place for place, v in enumerate(owner.inputs) if not all(v.type.broadcastable)]
+    if len(long) != 1:
+        return []
+
+    def applied(array: Any) -> Any:
+        return owner.op(*(array if i == long[0] else v for i, v in enumerate(owner.inputs)))
+
+    return [(applied(array), size) for array, size in _parts(owner.inputs[long[0]])]
+
+
+def _part(array: Any) -> tuple[Any, Any]:
+    owner = array.owner
+    if owner is None or not isinstance(owner.op, Alloc) or not all(owner.inputs[0].broadcastable):
+        return array, None
+    return _scalar(owner.inputs[0]).dimshuffle("x"), owner.inputs[1]
+
+
 def _as_size(value: Any, *sizes: Any) -> Any:
     """A value, if some sizes, or the value itself, are not negative."""
     holds = [pt.ge(size, 0) for size in sizes or (value,)]
     return CheckAndRaise(ValueError, "negative dimensions are not allowed")(value, *holds)
-
-
-def _integers(source: Apply) -> list[Any]:
-    return [pt.as_tensor(v).astype("int64") for v in source.inputs]
 
 
 # -- indexing --------------------------------------------------------------------------------------
@@ -199,29 +214,21 @@ def _indexed(node: Apply, known: _Known) -> _Found | None:
         return None
     kind = node.outputs[0].type.dtype
     late = any(map(known.late, source.inputs))
-    if isinstance(source.op, ARange) and late and _counts(source):
-        start, step, count = _range(source)
-        place = _in_range(indices[0], count)
+    if isinstance(source.op, ARange) and late and is_countable(source):
+        start, step, count = range_of(source)
+        place = in_range(indices[0], count)
         return _Found((start + place * step).astype(kind), source)
     if isinstance(source.op, Eye):
-        rows, columns, diagonal = _integers(source)
+        rows, columns, diagonal = integers_of(source)
         rows, columns = _as_size(rows), _as_size(columns)
-        place = _in_range(indices[0], rows) + diagonal
-        other = pt.arange(columns) if len(indices) == 1 else _in_range(indices[1], columns)
+        place = in_range(indices[0], rows) + diagonal
+        other = pt.arange(columns) if len(indices) == 1 else in_range(indices[1], columns)
         if len(indices) == 1:
             place = place.dimshuffle([*range(place.type.ndim), "x"])
         return _Found(
             pt.eq(place, other).astype(kind), source if len(indices) > 1 and late else None
         )
     return None
-
-
-def _in_range(index: Any, count: Any) -> Any:
-    """An index counted from the start; `IndexError` where there is no such entry."""
-    index = index.astype("int64")
-    holds = pt.all((index >= -count) & (index < count))
-    index = CheckAndRaise(IndexError, "index out of bounds")(index, holds)
-    return pt.switch(index < 0, index + count, index)
 
 
 # -- joining ---------------------------------------------------------------------------------------
@@ -260,70 +267,3 @@ def _joined(node: Apply, known: _Known) -> _Found | None:
 
 def _scalar(value: Any) -> Any:
     return value.dimshuffle([])
-
-
-# -- reshaping -------------------------------------------------------------------------------------
-
-
-def _reshaped(node: Apply, known: _Known) -> _Found | None:
-    """Reshaped to a shape that is known, after having had one that is not."""
-    if known.late(node.inputs[1]):
-        return None
-    flat = _unshaped(node.inputs[0], known)
-    if flat is None:
-        return None
-    return _Found(node.op(flat.value, node.inputs[1]), flat.source)
-
-
-def _unshaped(variable: Any, known: _Known) -> _Found | None:
-    """The entries of an array in one dimension, if it has its shape from a late `Reshape` only.
-
-    This is the lifting of the reshape through elementwise operations, toward an end that does not
-    depend on it.
-    """
-    source = _late_reshape(variable, known)
-    if source is None:
-        return None
-    array, shape = source.inputs
-    flat = _lifted(variable, source)
-    shape = shape.astype("int64")
-    product: Any = pt.prod(shape)
-    size: Any = array.size
-    unknown: Any = pt.lt(shape, 0).sum()
-    divides = pt.and_(pt.neq(product, 0), pt.eq(size % pt.maximum(-product, 1), 0))
-    equal = pt.and_(pt.eq(unknown, 0), pt.eq(product, size))
-    fits = pt.switch(pt.eq(unknown, 1), divides, equal)
-    message = "cannot reshape array: its size does not fit the shape"
-    return _Found(CheckAndRaise(ValueError, message)(flat, fits), source)
-
-
-def _late_reshape(variable: Any, known: _Known) -> Apply | None:
-    """The one late `Reshape` from which an array has its shape, through elementwise operations.
-
-    All arrays on the way must have the same shape variable, or be of one entry.
-    """
-    owner = variable.owner
-    if owner is None:
-        return None
-    if isinstance(owner.op, Reshape):
-        return owner if known.late(owner.inputs[1]) else None
-    if not isinstance(owner.op, Elemwise) or len(owner.outputs) > 1:
-        return None
-    arrays = [v for v in owner.inputs if not all(v.type.broadcastable)]
-    sources = [_late_reshape(v, known) for v in arrays]
-    found = [source for source in sources if source is not None]
-    if not found or len(found) < len(sources):
-        return None
-    if any(source.inputs[1] is not found[0].inputs[1] for source in found):
-        return None
-    return found[0]
-
-
-def _lifted(variable: Any, source: Apply) -> Any:
-    """An array under a `Reshape`, computed in one dimension."""
-    owner = variable.owner
-    if isinstance(getattr(owner, "op", None), Reshape):
-        return owner.inputs[0].flatten()
-    if all(variable.type.broadcastable):
-        return variable.dimshuffle(["x"])
-    return owner.op(*(_lifted(v, source) for v in owner.inputs))

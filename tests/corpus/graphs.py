@@ -19,6 +19,7 @@ OBSERVED, EVENT = pt.vector("observed", dtype="bool"), pt.vector("event", dtype=
 GROUP, N = pt.lvector("group"), pt.lscalar("n")
 THETA = pt.dvector("theta")  # (location, log scale, slope)
 INPUTS = [Y, T, W, X, OBSERVED, EVENT, GROUP, N, THETA]
+BLOCKS = pt.gt(W, 0).sum() // 2
 MU, SCALE = THETA[0], pt.exp(THETA[1])
 
 host_sort = black_box(sort_down)
@@ -187,6 +188,13 @@ CORPUS: dict[str, tuple[str, Callable[[], Any]]] = {
     "terms above a limit": ("truncated sums", truncated_geometric_sum),
     "until it converges": ("truncated sums", newton),
     "first n terms": ("truncated sums", lambda: pt.exp(-pt.arange(N) * SCALE).sum()),
+    "means of blocks": ("tables", lambda: Y.reshape((BLOCKS, 2)).mean(axis=1)),
+    "density of a table": ("tables", lambda: gradient(normal(Y.reshape((BLOCKS, -1))).sum())),
+    "trend": ("tables", lambda: (pt.arange(pt.ge(T, 0).sum()) * T).sum()),
+    "ridge": (
+        "tables",
+        lambda: pt.dot(X.T, X) + MU**2 * pt.eye(pt.gt(pt.abs(X).sum(axis=0), 0).sum()),
+    ),
     "state space": ("loops", lambda: gradient(autoregression())),
     "masks in a loop": ("loops", two_step),
     "either likelihood": ("loops", lambda: ifelse(MU > 0, normal(Y).sum(), weibull(T).sum())),

@@ -1,0 +1,271 @@
+"""Lengths computed from data that must be equal to lengths that are known.
+
+Pattern and replacement::
+
+    x.reshape((k, 3))              x.reshape((x.size // 3, 3)), checked
+    arange(k) * x                  arange(x.shape[0]) * x, checked
+    A + eye(k) * s                 A + eye(A.shape[0]) * s, checked
+    dot(x.reshape((k, j)), B)      the same, if every length can be found so
+
+PyTensor never stretches a dimension whose type does not promise length 1, so what an array is added
+to, multiplied with or joined to tells its length.  *Checked* means that another length raises, as
+it does in PyTensor.
+
+It must not fire where a length that an array is compared with is itself computed from data, and
+where branches are taken lazily, because an operation in a branch that is not taken demands nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from functools import singledispatch
+from math import prod
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph, Output
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import Alloc, ARange, Eye, Join
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+
+from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.compat import IfElse
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, length_of, range_of
+from pytensor_jaxlink.rewriting.gathers import axis_and_parts
+from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
+
+NAME = "jaxlink_lengths"
+
+_MAKERS = (Alloc, ARange, Eye, Reshape)
+
+
+class LengthRewriter(GraphRewriter):
+    """Applies the rewrite to a whole graph, once."""
+
+    def add_requirements(self, fgraph: FunctionGraph) -> None:
+        """Nothing: replacements are not undone."""
+
+    def apply(self, fgraph: FunctionGraph) -> None:
+        """Rewrite in place, and note on the graph which breaks are gone."""
+        enable(fgraph, NAME)
+        rewrite_lengths(fgraph, ())
+
+
+def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int]) -> None:
+    """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
+    ops = [node.op for node in fgraph.apply_nodes]
+    if not any(isinstance(op, _MAKERS) for op in ops) or any(isinstance(op, IfElse) for op in ops):
+        return
+    view = GraphView.of(fgraph)
+    times = binding_times(view, times_of_inputs(view, changing))
+    known = _Known(fgraph, dict(zip(view.variables, times, strict=True)))
+    for node in view.nodes:
+        if not isinstance(node.op, _MAKERS):
+            continue
+        lengths = _known_lengths(node, known)
+        if not lengths:
+            continue
+        value = _checked(node, lengths)
+        copy_stack_trace(node.outputs[0], value)
+        note(fgraph, view, node, NAME)
+        fgraph.replace_all([(node.outputs[0], value)], import_missing=True, reason=NAME)
+
+
+@dataclass(frozen=True)
+class _Known:
+    fgraph: FunctionGraph
+    times: dict[Variable, BindingTime]
+    _early: dict[Variable, bool] = field(default_factory=dict)
+
+    def late(self, size: Any) -> bool:
+        """Whether a size of the graph is known only when a region has run."""
+        return size in self.times and would_break(self.times[size])
+
+    def early(self, length: Any) -> bool:
+        """Whether a length follows from the shapes of inputs and from what is known on the host."""
+        if isinstance(length, Constant):
+            return True
+        if length not in self._early:
+            owner = length.owner
+            if owner is None:
+                found = length in self.times and not self.late(length)
+            elif isinstance(owner.op, Shape | Shape_i):
+                found = owner.inputs[0].owner is None
+            else:
+                found = all(map(self.early, owner.inputs))
+            self._early[length] = found
+        return self._early[length]
+
+
+def _known_lengths(node: Apply, known: _Known) -> dict[int, Any]:
+    """For each late size of a node the known length it must be equal to; empty if one has none."""
+    late = [axis for axis, size in _sizes(node.op, node).items() if any(map(known.late, size))]
+    found: dict[int, Any] = {}
+    for axis in late:
+        length = _equal_length(node, axis, known)
+        if length is not None:
+            found[axis] = length
+    missing = [axis for axis in late if axis not in found]
+    if len(missing) == 1 and isinstance(node.op, Reshape):
+        length = _what_is_left(node, missing[0], found)
+        found = {} if length is None else {**found, missing[0]: length}
+    return found if len(found) == len(late) else {}
+
+
+def _what_is_left(node: Apply, axis: int, found: dict[int, Any]) -> Any:
+    """The one length of a reshaped array that follows from its size and the other lengths."""
+    sizes = {place: size for place, (size,) in _sizes(node.op, node).items()}
+    others = [size for place, size in {**sizes, **found}.items() if place != axis]
+    if any(isinstance(size, Constant) and int(size.data) < 0 for size in others):
+        return None
+    rest: Any = prod(int(size.data) for size in others if isinstance(size, Constant))
+    for size in others:
+        rest = rest if isinstance(size, Constant) else rest * size.astype("int64")
+    return node.inputs[0].size // pt.maximum(rest, 1)
+
+
+def _equal_length(node: Apply, axis: int, known: _Known) -> Any:
+    """A known length that a dimension of a node's output must have, or None."""
+    made = node.outputs[0]
+    for array, place in _as_long(known.fgraph, made, axis):
+        length = length_of(known.fgraph, array, place)
+        if known.early(length) and made not in set(ancestors([length])):
+            return length
+    return None
+
+
+# -- what a node makes ---------------------------------------------------------------------------
+
+
+@singledispatch
+def _sizes(op: Op, node: Apply) -> dict[int, tuple[Any, ...]]:
+    """For each dimension of what a node makes, what its length is computed from."""
+    return {}
+
+
+@_sizes.register(Alloc)
+def _sizes_alloc(op: Alloc, node: Apply) -> dict[int, tuple[Any, ...]]:
+    return {axis: (size,) for axis, size in enumerate(node.inputs[1:])}
+
+
+@_sizes.register(ARange)
+def _sizes_arange(op: ARange, node: Apply) -> dict[int, tuple[Any, ...]]:
+    return {0: tuple(node.inputs)} if is_countable(node) else {}
+
+
+@_sizes.register(Eye)
+def _sizes_eye(op: Eye, node: Apply) -> dict[int, tuple[Any, ...]]:
+    return {axis: (size,) for axis, size in enumerate(node.inputs[:2])}
+
+
+@_sizes.register(Reshape)
+def _sizes_reshape(op: Reshape, node: Apply) -> dict[int, tuple[Any, ...]]:
+    return {axis: (size,) for axis, size in enumerate(entries_of(node.inputs[1]))}
+
+
+def _checked(node: Apply, lengths: dict[int, Any]) -> Any:
+    """What a node makes, of the given lengths, if these are what its sizes say."""
+    if isinstance(node.op, ARange):
+        start, step, count = range_of(node)
+        made = start + step * pt.arange(lengths[0])
+        holds = [pt.eq(count, lengths[0])]
+    else:
+        sizes = {axis: size for axis, (size,) in _sizes(node.op, node).items()}
+        made = _made(node, [lengths.get(axis, size) for axis, size in sizes.items()])
+        holds = [pt.eq(sizes[axis], length) for axis, length in lengths.items()]
+        if isinstance(node.op, Reshape):  # which computes a length that is negative
+            free = [pt.lt(sizes[axis], 0) for axis in lengths]
+            holds = [pt.or_(*pair) for pair in zip(holds, free, strict=True)]
+            holds.append(pt.le(pt.lt(pt.stack(list(sizes.values())), 0).sum(), 1))
+    made = node.outputs[0].type.filter_variable(made.astype(node.outputs[0].type.dtype))
+    message = "a length that was computed is not the one that the other arrays or the size demand"
+    return CheckAndRaise(ValueError, message)(made, *holds)
+
+
+def _made(node: Apply, sizes: list[Any]) -> Any:
+    match node.op:
+        case Reshape():
+            return node.op(
+                node.inputs[0], pt.stack([pt.as_tensor(s, dtype="int64") for s in sizes])
+            )
+        case Eye():
+            return node.op(*sizes, node.inputs[2])
+        case _:
+            return node.op(node.inputs[0], *sizes)
+
+
+# -- what is as long -------------------------------------------------------------------------------
+
+
+def _as_long(fgraph: FunctionGraph, array: Any, axis: int) -> Iterator[tuple[Any, int]]:
+    """The arrays, and the dimensions of these, that are as long as a dimension of an array.
+
+    The search goes from an array to its readers, their other inputs, and their outputs.
+    """
+    queue = [(array, axis)]
+    for current, place in queue:
+        for reader, position in fgraph.clients[current]:
+            if not isinstance(reader, Apply) or isinstance(reader.op, Output):
+                continue
+            beside, after = _equal_dimensions(reader.op, reader, position, place)
+            yield from beside
+            queue += [found for found in after if found not in queue]
+
+
+Dimensions = list[tuple[Any, int]]
+
+
+@singledispatch
+def _equal_dimensions(
+    op: Op, node: Apply, position: int, axis: int
+) -> tuple[Dimensions, Dimensions]:
+    """Which dimensions of a node's other inputs, and of its outputs, are as long as one input's?"""
+    return [], []
+
+
+@_equal_dimensions.register(Elemwise)
+def _equal_elementwise(
+    op: Elemwise, node: Apply, position: int, axis: int
+) -> tuple[Dimensions, Dimensions]:
+    if node.inputs[position].type.broadcastable[axis]:
+        return [], []
+    beside = [(v, axis) for v in node.inputs if not v.type.broadcastable[axis]]
+    return beside, [(v, axis) for v in node.outputs]
+
+
+@_equal_dimensions.register(DimShuffle)
+def _equal_dimshuffle(
+    op: DimShuffle, node: Apply, position: int, axis: int
+) -> tuple[Dimensions, Dimensions]:
+    order = list(op.new_order)
+    return [], [(node.outputs[0], order.index(axis))] if axis in order else []
+
+
+@_equal_dimensions.register(CheckAndRaise)
+@_equal_dimensions.register(SpecifyShape)
+def _equal_checked(op: Op, node: Apply, position: int, axis: int) -> tuple[Dimensions, Dimensions]:
+    return [], [(node.outputs[0], axis)] if position == 0 else []
+
+
+@_equal_dimensions.register(Dot)
+def _equal_dot(op: Dot, node: Apply, position: int, axis: int) -> tuple[Dimensions, Dimensions]:
+    """Of two matrices."""
+    if axis == position:
+        return [], [(node.outputs[0], axis)]
+    return [(node.inputs[1 - position], 1 - axis)], []
+
+
+@_equal_dimensions.register(Join)
+def _equal_joined(op: Join, node: Apply, position: int, axis: int) -> tuple[Dimensions, Dimensions]:
+    along, parts = axis_and_parts(node)
+    if along is None or axis == along:
+        return [], []
+    return [(part, axis) for part in parts], [(node.outputs[0], axis)]
