@@ -1,0 +1,97 @@
+"""The graph that each rewrite leaves, beside one written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.printing import debugprint
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.shape import Shape_i
+
+from pytensor_jaxlink.ops import Window
+from pytensor_jaxlink.rewriting.lengths import LengthRewriter
+from pytensor_jaxlink.rewriting.masks import MaskRewriter
+from pytensor_jaxlink.rewriting.reshapes import ReshapeRewriter
+from pytensor_jaxlink.rewriting.sizes import SizeRewriter
+from pytensor_jaxlink.rewriting.windows import WindowRewriter
+
+X, Y, A, MASK = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("a"), pt.vector("m", dtype="bool")
+K = pt.cast(X[0], "int64")  # known only when the data are
+
+N = Shape_i(0)(Y)
+
+Case = tuple[Any, Callable[[], Any], Callable[[], Any], int]
+
+CASES: dict[str, Case] = {
+    "a range": (
+        LengthRewriter,
+        lambda: pt.arange(2, K) * Y,
+        lambda: (2 + pt.arange(N)) * Y,
+        1,
+    ),
+    "a reshape with one late length": (
+        LengthRewriter,
+        lambda: Y.reshape((K, 3)),
+        lambda: Y.reshape((Y.shape[0] // 3, 3)),
+        1,
+    ),
+    "a reshape under a reduction": (
+        ReshapeRewriter,
+        lambda: pt.exp(Y.reshape((K, -1)).T).sum(),
+        lambda: pt.exp(Y).sum(),
+        1,
+    ),
+    "reshapes joined": (
+        ReshapeRewriter,
+        lambda: pt.concatenate([Y.reshape((K, -1)), A], axis=1).max(),
+        lambda: pt.concatenate([Y, A.flatten()]).max(),
+        3,
+    ),
+    "the sum of ones": (
+        SizeRewriter,
+        lambda: pt.alloc(Y[1], K).sum(),
+        lambda: Y[1] * pt.stack([K]).prod(),
+        1,
+    ),
+    "a window": (
+        WindowRewriter,
+        lambda: Y[K : K + 3],
+        lambda: Window(0, exact=False)(Y, K, K + 3, pt.constant(3, dtype="int64")),
+        0,
+    ),
+    "a mask": (
+        MaskRewriter,
+        lambda: pt.exp(Y[MASK]).sum(),
+        lambda: pt.switch(MASK, pt.exp(Y), 0.0).sum(),
+        0,
+    ),
+    "a prefix": (
+        MaskRewriter,
+        lambda: Y[:K].prod(),
+        lambda: pt.switch(
+            pt.arange(N) < pt.clip(pt.switch(K < 0, K + N, K), 0, N),
+            Y,
+            1.0,
+        ).prod(),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_graph(name: str) -> None:
+    rewriter, before, after, checks = CASES[name]
+    inputs = [X, Y, A, MASK]
+    fgraph = FunctionGraph(inputs, [before()], clone=False)
+    rewriter().rewrite(fgraph)
+    found = [node for node in fgraph.toposort() if isinstance(node.op, CheckAndRaise)]
+    assert len(found) == checks
+    for node in found:
+        fgraph.replace(node.outputs[0], node.inputs[0])
+    one, other = (rewrite_graph(graph) for graph in (fgraph.outputs[0], after()))
+    assert debugprint(one, file="str") == debugprint(other, file="str")
