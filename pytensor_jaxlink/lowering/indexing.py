@@ -26,7 +26,7 @@ from pytensor.tensor.subtensor import (
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
-from pytensor_jaxlink.ops import Window, WindowUpdate
+from pytensor_jaxlink.ops import Realign, Window, WindowUpdate
 
 
 def _is_mask(index: Any) -> bool:
@@ -169,6 +169,27 @@ def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFuncti
         return jax.lax.dynamic_update_slice_in_dim(as_jax(array), new, begin, op.axis)
 
     return update
+
+
+@jax_rule.register(Realign)
+def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
+    def realign(array: Any, start: Any, stop: Any, place: Any, end: Any, length: Any) -> Any:
+        whole = np.shape(array)[op.axis]
+        if whole == int(length):
+            return array
+        part = jnp.maximum(stop - start, 0)
+        one = (part == 1) & op.stretch
+        if context.checks:
+            require(one | (part == jnp.maximum(end - place, 0)))
+        places = jnp.where(one, start, jnp.arange(int(length)) + (start - place))
+        fill = as_jax(array) if whole else jnp.pad(array, _one_more(np.ndim(array), op.axis))
+        return jnp.take(fill, places, axis=op.axis, mode="clip")
+
+    return realign
+
+
+def _one_more(ndim: int, axis: int) -> list[tuple[int, int]]:
+    return [(0, int(place == axis)) for place in range(ndim)]
 
 
 def _begin(op: Window, whole: int, start: Any, length: int) -> Any:

@@ -10,5 +10,6 @@ from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.shape_inputs import shape_inputs as shape_inputs
 from pytensor_jaxlink.ops.static_inputs import can_be_static as can_be_static
 from pytensor_jaxlink.ops.static_inputs import static_inputs as static_inputs
+from pytensor_jaxlink.ops.windows import Realign as Realign
 from pytensor_jaxlink.ops.windows import Window as Window
 from pytensor_jaxlink.ops.windows import WindowUpdate as WindowUpdate

@@ -36,7 +36,7 @@ from pytensor.tensor.type import DenseTensorType, discrete_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.ops.control_flow import WhileLoop
-from pytensor_jaxlink.ops.windows import Window
+from pytensor_jaxlink.ops.windows import Realign, Window
 
 
 @singledispatch
@@ -113,6 +113,7 @@ def _static_inputs_second(op: Op, node: Apply) -> tuple[int, ...]:
     return (1,)
 
 
+@static_inputs.register(Realign)
 @static_inputs.register(Window)
 @static_inputs.register(CSM)
 @static_inputs.register(Convolve1d)

@@ -77,3 +77,44 @@ class WindowUpdate(Window):
         else:
             result[index] += value
         output_storage[0][0] = result
+
+
+class Realign(Op):
+    """An array moved along one dimension, so that a part of it lies where another one's does.
+
+    The inputs are the array, the bounds of the part, the bounds of the place where it has to lie,
+    and the length of the result.  What is outside of the part is anything.  Where the length of the
+    array is that of the result, the bounds are equal too, and the array stays as it is.
+
+    Parameters
+    ----------
+    axis
+        The dimension.
+    stretch
+        Whether a part of one entry fits every place, as in NumPy's assignments.
+    """
+
+    __props__ = ("axis", "stretch")
+
+    def __init__(self, axis: int, *, stretch: bool) -> None:
+        self.axis, self.stretch = axis, stretch
+
+    def make_node(self, *inputs: Variable) -> Apply:
+        """An array of the same type, with an open length in the dimension."""
+        kind: Any = inputs[0].type
+        shape = (*kind.shape[: self.axis], None, *kind.shape[self.axis + 1 :])
+        return Apply(self, list(inputs), [kind.clone(shape=shape)()])
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        """Raises `ValueError` where the parts are not equally long, as adding them would."""
+        array, start, stop, new_start, new_stop, length = inputs
+        parts = max(stop - start, 0), max(new_stop - new_start, 0)
+        if parts[0] != parts[1] and not (self.stretch and parts[0] == 1):
+            raise ValueError(f"Slices of {parts[1]} and {parts[0]} entries cannot be combined")
+        if array.shape[self.axis] != length:
+            shape = list(array.shape)
+            shape[self.axis] = int(length)
+            part = array.take(range(start, stop), axis=self.axis)
+            array = np.zeros(shape, array.dtype)
+            array[(*[slice(None)] * self.axis, slice(int(new_start), int(new_stop)))] = part
+        output_storage[0][0] = array.copy()

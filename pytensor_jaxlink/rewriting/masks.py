@@ -30,7 +30,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
 from pytensor.scalar import basic as scalar
-from pytensor.tensor.basic import Alloc, Nonzero
+from pytensor.tensor.basic import Alloc, ARange, Nonzero
 from pytensor.tensor.elemwise import CAReduce
 from pytensor.tensor.extra_ops import Unique
 from pytensor.tensor.shape import Shape_i
@@ -46,9 +46,10 @@ from pytensor.tensor.type import discrete_dtypes, float_dtypes
 from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.rewriting.bounds import length_of, normalised, one_slice, tensor_behind
+from pytensor_jaxlink.rewriting.bounds import one_slice, tensor_behind
 from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.selections import Selection, follow, is_literal
+from pytensor_jaxlink.rewriting.spans import Lengths, Spans
 
 NAME = "jaxlink_masks"
 
@@ -131,9 +132,9 @@ class _Attempt:
         self.sources: list[Apply] = []
         self.inner: Apply | None = None  # an inner graph that a selection goes into
         self._origin: dict[Any, Any] = {}  # of a mask that we made: what refuses it
-        self._slices: list[tuple[Any, Any, Any, int, Any]] = []
         self._derived: dict[Any, Any] = {}
-        self._complements: dict[Any, Any] = {}
+        self._lengths = Lengths(fgraph, self.new)
+        self._spans = Spans(self._lengths)
 
     def run(self) -> set[Any]:
         """Fill `values`.  Returns what has to be refused: masks that end where we cannot go."""
@@ -159,13 +160,13 @@ class _Attempt:
             return []
         touched = [v for v in node.inputs if v in self.selections]
         renewed = any(v in self.values for v in node.inputs)
-        follows = touched or (renewed and isinstance(node.op, Alloc)) or self._fills(node)
+        follows = touched or isinstance(node.op, Alloc | ARange) or self._fills(node)
         results = follow(node.op, node, self) if follows else None
         if results is None:
             if renewed and not touched:
                 self._renew(node)
             return touched
-        if not touched and not isinstance(node.op, Alloc):
+        if not touched and not isinstance(node.op, Alloc | ARange):
             self.sources.append(node)
         for output, result in zip(node.outputs, results, strict=True):
             if isinstance(result, Selection):
@@ -256,11 +257,13 @@ class _Attempt:
             if array in self.selections or mask in self.selections or not self._is_late(mask):
                 return None
             self._origin[self.new(mask)] = mask
-            return Selection(self.new(array)[beside], self.new(mask), axis)
+            full = self._lengths.fitting(self.new(array)[beside], self.new(mask), axis)
+            return Selection(full, self.new(mask), axis)
         outer, inner = self.selections.get(array), self.selections.get(mask)
         if outer is None and inner is None and self._is_late(mask):
             self._origin[self.new(mask)] = mask
-            return Selection(self.new(array), self.new(mask), axis)
+            full = self._lengths.fitting(array, mask, axis)
+            return Selection(full, self.new(mask), axis)
         if outer is None or inner is None or outer.mask is not inner.mask:
             return None
         if not axis == outer.axis == inner.axis == 0 or inner.full.type.ndim != outer.width:
@@ -318,27 +321,8 @@ class _Attempt:
         ]
         if not computed or computed[0] in self.refused:
             return None
-        return self._mask_of_range(start, stop, array, axis, computed[0])
-
-    def _mask_of_range(self, start: Any, stop: Any, array: Any, axis: int, origin: Any) -> Any:
-        for known_start, known_stop, other, place, mask in self._slices:
-            if (known_start is start and known_stop is stop) and (
-                self._same_length(array, axis, other, place)
-            ):
-                return mask
-        length = self._length(array, axis)
-        counter = pt.arange(length)
-        if start is not None and stop is None:
-            # What follows a bound is what does not come before it: `Join` looks for such pairs.
-            before = self._mask_of_range(None, start, array, axis, origin)
-            mask = ~before
-            self._complements[before] = mask
-        elif start is None:
-            mask = counter < self._bound(stop, length)
-        else:
-            mask = (counter >= self._bound(start, length)) & (counter < self._bound(stop, length))
-        self._slices.append((start, stop, array, axis, mask))
-        self._origin[mask] = origin
+        mask = self._spans.mask(start, stop, array, axis)
+        self._origin.setdefault(mask, computed[0])
         return mask
 
     def derived(self, how: str, of: tuple[Any, ...], make: Callable[[], Any]) -> Any:
@@ -353,26 +337,22 @@ class _Attempt:
 
     def complement(self, mask: Any) -> Any:
         """The mask of what follows a prefix, where that has been asked for, or None."""
-        return self._complements.get(mask)
+        return self._spans.complement(mask)
 
-    def _bound(self, bound: Any, length: Any) -> Any:
-        return normalised(self.new(tensor_behind(bound)), length)
+    def aligned(
+        self, chosen: Selection, like: Selection, *, stretch: bool = False
+    ) -> Selection | None:
+        """A selection as one by the mask of another, where both take the same; or None.
 
-    def _length(self, array: Any, axis: int) -> Any:
-        if array in self.fgraph.variables:
-            return self.new(length_of(self.fgraph, array, axis))
-        return Shape_i(axis)(self.new(array))
-
-    def _same_length(self, array: Any, axis: int, other: Any, place: int) -> bool:
-        if array is other and axis == place:
-            return True
-        lengths = array.type.shape[axis], other.type.shape[place]
-        if None not in lengths:
-            return lengths[0] == lengths[1]
-        feature = getattr(self.fgraph, "shape_feature", None)
-        return feature is not None and feature.same_shape(array, other, axis, place)
+        One entry may stand for many where it is to be stretched.
+        """
+        return chosen if chosen.mask is like.mask else self._spans.aligned(chosen, like, stretch)
 
     # -- what the rules ask ------------------------------------------------------------------------
+
+    def fitting(self, array: Any, mask: Any, axis: int) -> Any:
+        """An array of the new graph, checked to be as long as a mask; `IndexError` otherwise."""
+        return self._lengths.fitting(array, mask, axis)
 
     def target(self, node: Apply) -> tuple[int, Any, Any] | None:
         """The dimension and the mask of what a node writes to, and other indices, or None."""
@@ -387,14 +367,14 @@ class _Attempt:
         owner = length.owner
         if owner is None:
             return None
-        for chosen in self.selections.values():
-            if isinstance(owner.op, Shape_i) and self.selections.get(owner.inputs[0]) is chosen:
-                return chosen.mask if owner.op.i == chosen.axis else None
-            if isinstance(owner.op, CAReduce) and isinstance(owner.op.scalar_op, scalar.Add):
-                counted = owner.inputs[0]
-                if self.new(counted) is chosen.mask and length.type.ndim == 0:
-                    return chosen.mask
-        return None
+        if isinstance(owner.op, CAReduce) and isinstance(owner.op.scalar_op, scalar.Add):
+            counted = owner.inputs[0]
+            if length.type.ndim or counted.type.dtype != "bool" or not self._is_late(counted):
+                return None
+            self._origin[self.new(counted)] = counted
+            return self.new(counted)
+        chosen = self.selections.get(owner.inputs[0]) if isinstance(owner.op, Shape_i) else None
+        return chosen.mask if chosen is not None and owner.op.i == chosen.axis else None
 
 
 def _all_of_nonzero(indices: Sequence[Any]) -> Any:

@@ -75,6 +75,10 @@ def _follow_place(op: Argmax, node: Apply, known: Known) -> Results:
     chosen = known.selections[node.inputs[0]]
     ndim = node.inputs[0].type.ndim
     axes = tuple(range(ndim)) if op.axis is None else tuple(op.axis)
+    if chosen.axis not in axes:
+        places = Argmax(tuple(chosen.places(axis)[0] for axis in axes))(chosen.full)
+        before = sum(axis < chosen.axis for axis in axes)
+        return [Selection(places, chosen.mask, chosen.axis - before)]
     if chosen.width != 1 or axes != (chosen.axis,):
         return None
     kind = np.dtype(chosen.full.type.dtype)

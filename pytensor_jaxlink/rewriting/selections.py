@@ -17,7 +17,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
-from pytensor.tensor.basic import Alloc
+from pytensor.tensor.basic import Alloc, ARange
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Max, Min
 from pytensor.tensor.shape import Shape, Shape_i
@@ -88,6 +88,19 @@ class Known(Protocol):
         """The mask of what follows a prefix, where that has been asked for, or None."""
         ...
 
+    def aligned(
+        self, chosen: Selection, like: Selection, *, stretch: bool = False
+    ) -> Selection | None:
+        """A selection as one by the mask of another, where both take the same; or None.
+
+        One entry may stand for many where it is to be stretched.
+        """
+        ...
+
+    def fitting(self, array: Any, mask: Any, axis: int) -> Any:
+        """An array of the new graph, checked to be as long as a mask; `IndexError` otherwise."""
+        ...
+
 
 Results = Sequence[Any] | None
 
@@ -128,14 +141,14 @@ def widened(variable: Any, like: Selection) -> Any:
 
 @follow.register(Elemwise)
 def _follow_elementwise(op: Elemwise, node: Apply, known: Known) -> Results:
-    chosen = [known.selections[v] for v in node.inputs if v in known.selections]
-    first = chosen[0]
-    if any(s.mask is not first.mask or s.axis != first.axis for s in chosen):
-        return None
+    first = next(known.selections[v] for v in node.inputs if v in known.selections)
     inputs = []
     for variable in node.inputs:
         if variable in known.selections:
-            inputs.append(known.selections[variable].full)
+            chosen = known.aligned(known.selections[variable], first)
+            if chosen is None or chosen.axis != first.axis:
+                return None
+            inputs.append(chosen.full)
         elif variable.type.broadcastable[first.axis]:
             inputs.append(widened(known.new(variable), first))
         else:
@@ -203,6 +216,24 @@ def _follow_alloc(op: Alloc, node: Apply, known: Known) -> Results:
     return [Selection(pt.alloc(filler, *sizes), mask, axis)]
 
 
+@follow.register(ARange)
+def _follow_numbers(op: ARange, node: Apply, known: Known) -> Results:
+    """The numbers of the entries of a selection."""
+    start, stop, step = node.inputs
+    mask = known.mask_counted_by(stop)
+    if mask is None or not (_is_number(start, 0) and _is_number(step, 1)):
+        return None
+    counted: Any = pt.cumsum(mask.flatten().astype("int64"))
+    numbers = counted - 1
+    if mask.type.ndim > 1:
+        numbers = numbers.reshape(mask.shape, ndim=mask.type.ndim)
+    return [Selection(numbers.astype(node.outputs[0].type.dtype), mask, 0)]
+
+
+def _is_number(variable: Any, number: int) -> bool:
+    return isinstance(variable, Constant) and variable.data == number
+
+
 @follow.register(Dot)
 def _follow_product(op: Dot, node: Apply, known: Known) -> Results:
     """A matrix product: along the selection it is kept, across it is contracted."""
@@ -211,9 +242,10 @@ def _follow_product(op: Dot, node: Apply, known: Known) -> Results:
         return None
     x, y = (known.new(v) for v in node.inputs)
     if left is not None and right is not None:
-        if left.mask is right.mask and (left.axis, right.axis) == (1, 0):
-            return [pt.dot(left.masked(0), right.masked(0))]
-        return None
+        right = known.aligned(right, left)
+        if right is None or (left.axis, right.axis) != (1, 0):
+            return None
+        return [pt.dot(left.masked(0), right.masked(0))]
     if left is not None and left.axis == 0:
         return [Selection(pt.dot(left.full, y), left.mask, 0)]
     if right is not None and right.axis == 1:
@@ -235,19 +267,21 @@ def follow_scatter(node: Apply, known: Known) -> Results:
         return None
     axis, mask, beside = found
     whole = known.new(base)
-    old = whole if beside is None else whole[beside]
+    mask = known.new(mask)
+    there = whole if beside is None else whole[beside]
+    old = known.fitting(there, mask, axis)
     chosen = known.selections.get(value)
     if chosen is None:
-        chosen = _filler(old, known.new(value), known.new(mask), axis)
-    elif known.new(mask) is not chosen.mask or axis != chosen.axis:
-        return None
-    if chosen is None or chosen.full.type.ndim != old.type.ndim:
+        chosen = _filler(old, known.new(value), mask, axis)
+    else:
+        chosen = known.aligned(chosen, Selection(old, mask, axis), stretch=True)
+    if chosen is None or chosen.axis != axis or chosen.full.type.ndim != old.type.ndim:
         return None
     new = chosen.full if op.set_instead_of_inc else old + chosen.full
     order: list[Any] = ["x"] * old.type.ndim
     order[axis : axis + chosen.width] = range(chosen.width)
     written = pt.switch(chosen.mask.dimshuffle(order), new.astype(base.type.dtype), old)
-    return [written if beside is None else pt.set_subtensor(old, written)]
+    return [written if beside is None else pt.set_subtensor(there, written)]
 
 
 def _filler(base: Any, value: Any, mask: Any, axis: int) -> Selection | None:

@@ -14,7 +14,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 
 from pytensor_jaxlink import explain
 from pytensor_jaxlink.rewriting.masks import MaskRewriter
-from tests.helpers import PYTHON, as_list
+from tests.helpers import PYTHON, as_list, compile_both
 
 X, Y, B = pt.dvectors("x", "y", "b")
 M, MASK, SQUARE = pt.dmatrix("m"), pt.vector("mask", dtype="bool"), pt.matrix("sq", dtype="bool")
@@ -91,6 +91,14 @@ WHOLE = {
     "numbers_of_a_matrix": lambda: M[pt.nonzero(SQUARE)].sum() + pt.nonzero(SQUARE)[1].sum(),
     "distinct": lambda: pt.unique(G).shape[0] + pt.unique(X).sum(),
     "two_levels": lambda: pt.concatenate([X[: B.argmax()] * 2, X[B.argmax() :]]) - B,
+    "counted": lambda: (pt.arange(X[MASK].shape[0]) * X[MASK]).sum(),
+    "filled": lambda: (pt.full(MASK.sum(), B[0]) + X[MASK]).mean(),
+    "place_in_rows": lambda: (M[MASK].argmax(axis=1) + M[:, MASK].argmax(axis=0)).sum(),
+    "two_arrays_before": lambda: (X[: B.argmax()] * Y[: B.argmax()]).sum(),
+    "two_arrays_after": lambda: ((X[B.argmax() :] - pt.exp(Y[B.argmax() :])) ** 2).mean(),
+    "rows_after": lambda: pt.dot(M[B.argmax() :].T, X[B.argmax() :]),
+    "written_after": lambda: pt.set_subtensor(X[B.argmax() :], Y[B.argmax() :] * 2),
+    "gradient_of_two": lambda: grad(((X[: B.argmax()] - Y[: B.argmax()]) ** 2).sum(), X),
     "gradient_of_a_prefix": lambda: grad((X[: B.argmax()] ** 2).sum(), X),
 }
 
@@ -162,6 +170,40 @@ def test_where_it_must_not_fire(name: str) -> None:
     f = pytensor.function(INPUTS, KEPT[name](), mode="JAXSELECTIVE", on_unused_input="ignore")
     assert f.explain().graph_break_count > 0
     assert f.explain().rewritten == ()
+
+
+LENGTHS = {
+    "mask": lambda: X[MASK].sum(),
+    "mask of columns": lambda: M[:, MASK].sum(),
+    "mask of what is set": lambda: pt.set_subtensor(X[MASK], 0.0),
+    "mask of two": lambda: (X[MASK] * Y[MASK]).sum(),
+    "from the front": lambda: (X[: B.argmax()] * Y[: B.argmax()]).sum(),
+    "to the end": lambda: (X[B.argmax() :] * Y[B.argmax() :]).sum(),
+    "from the end": lambda: (X[-1 - B.argmax() :] * Y[-1 - B.argmax() :]).sum(),
+    "between": lambda: (X[B.argmin() : B.argmax()] - Y[B.argmin() : B.argmax()]).sum(),
+    "written": lambda: pt.inc_subtensor(X[: B.argmax()], Y[: B.argmax()]),
+    "product": lambda: pt.dot(X[-1 - B.argmax() :], Y[-1 - B.argmax() :]),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_arrays_of_different_lengths(name: str) -> None:
+    """They are cut to the same length, or PyTensor raises."""
+    f, reference = compile_both(INPUTS, LENGTHS[name]())
+    assert f.explain().graph_break_count == 0
+    rng = np.random.default_rng(7)
+    kinds = set()
+    for sizes in ((3, 3), (3, 5), (5, 3), (4, 0), (0, 4)):
+        for trial in range(6):
+            b, [x, y, m] = rng.normal(size=3), (rng.normal(size=s) for s in (*sizes, (3, sizes[0])))
+            arguments = [x, y, b, m, np.arange(3) < trial, m[:, :3] > 0, np.zeros(1, int)]
+            found, expected = (outcome(g, arguments) for g in (f, reference))
+            kinds.add(type(expected))
+            if isinstance(expected, tuple):
+                assert found[0] is expected[0]
+            else:
+                np.testing.assert_allclose(found, expected)
+    assert kinds == {list, tuple}
 
 
 def test_masks_that_follow_from_shapes_are_left_alone() -> None:
