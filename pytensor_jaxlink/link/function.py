@@ -16,7 +16,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import Container
 from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.errors import DoesNotFitError
+from pytensor_jaxlink.errors import FAILED_ON_HOST, DoesNotFitError
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
@@ -93,6 +93,8 @@ class JAXFunction(Function):
         try:
             outputs = direct(*args)
         except Exception as error:
+            if hasattr(error, FAILED_ON_HOST):
+                raise
             return self._general(args, {}, error)
         self._stats.direct += 1
         if type(outputs) is self._jax_array:
@@ -152,8 +154,12 @@ class JAXFunction(Function):
             self._jax_array = self.vm.jax_array
             self._direct = None
             if self._has_short_way and not self.profile:
-                self._direct = self.vm.direct(self._pack, self._cells, self._donatable())
+                self._direct = self.vm.direct(self._pack, self._cells, self._donatable(), self._fit)
         return self._direct
+
+    def _fit(self, position: int, value: Any) -> Any:
+        """An argument as it goes on, or None; what shared variables hold has been looked at."""
+        return self._fitters[position](value) if position < len(self._fitters) else value
 
     def _donatable(self) -> Donatable | None:
         """What the function may donate, None where that is nothing."""

@@ -15,7 +15,7 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.link.compiler import CompiledGraph
-from pytensor_jaxlink.runtime import Donatable, Donation, Executor, refuse_donated, store
+from pytensor_jaxlink.runtime import Boundary, Donatable, Donation, Executor, refuse_donated, store
 
 # The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
 JAX_ARRAY: type = type(jnp.zeros(()))
@@ -64,27 +64,36 @@ class VirtualMachine:
         ]
         self._as_numpy = compiled.options.outputs == "numpy"
         self._direct: tuple[Any, tuple[Any, ...]] | None = None
+        self._straight: Callable[..., Any] | None = None
 
     def direct(
         self,
         pack: Callable[[list[Any]], Any],
         cells: list[list[Any]],
         donatable: Donatable | None,
+        fit: Callable[[int, Any], Any],
     ) -> Any:
-        """The function as one that JAX compiles, or None where it needs more than that.
+        """The function as one that JAX compiles, or as its steps; None where it needs more.
 
         It takes the values of the inputs without ``cells``, which hold those of the last ones, and
         gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
         """
-        self._direct = None
+        self._direct = self._straight = None
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
             return None
         types = [variable.type for variable in self.compiled.source.inputs]
-        found = executor.direct(lambda values: all(map(_fits, values, types)))
+
+        def fits(position: int, value: Any) -> bool:
+            return _fits(value, types[position])
+
+        found = executor.direct(fits)
         if found is None:
-            return None
+            steps = self._straight = executor.straight(Boundary(fits, fit, as_jax_array, pack))
+            if steps is None or not cells:
+                return steps
+            return lambda *args: steps(*args, *[cell[0] for cell in cells])
         traced, constants = found
 
         def packed(*values: Any) -> Any:
@@ -125,6 +134,8 @@ class VirtualMachine:
         if self._direct is not None:
             function, constants = self._direct
             function.lower(*values, *others, *constants).compile()
+        elif self._straight is not None and jax.config.jax_enable_x64:
+            self._straight(*values, *others)
         elif any(isinstance(value, jax.ShapeDtypeStruct) for value in values):
             raise TypeError("a function of several regions is compiled by running it: give arrays")
         else:
@@ -207,6 +218,11 @@ def _fits(value: Any, kind: Any) -> bool:
 
 def _to_numpy(value: Any) -> Any:
     return np.array(value)  # a copy: views of JAX arrays are read-only
+
+
+def as_jax_array(value: Any) -> Any:
+    """An output as a `jax.Array`."""
+    return value if type(value) is JAX_ARRAY else _to_jax(value)
 
 
 def _to_jax(value: Any) -> Any:

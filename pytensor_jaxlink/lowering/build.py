@@ -17,6 +17,7 @@ from pytensor_jaxlink.analysis import (
     binding_times,
     input_binding_times,
 )
+from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.loops import layout_of
@@ -176,7 +177,7 @@ def _located(view: GraphView, node: int, function: HostFunction) -> HostFunction
     if getattr(function, "reads_shape_only", False):
         return function
 
-    def located(*values: Any) -> tuple[Any, ...]:
+    def located(*values: Any) -> Sequence[Any]:
         try:
             return function(*values)
         except Exception as error:
@@ -184,6 +185,7 @@ def _located(view: GraphView, node: int, function: HostFunction) -> HostFunction
                 f"while running {view.nodes[node].op} on the host, written at "
                 f"{user_location(view, node)}"
             )
+            setattr(error, FAILED_ON_HOST, True)
             raise
 
     return located

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from threading import Lock
 from typing import Any
@@ -15,12 +15,13 @@ from pytensor.link.c.op import COp
 from pytensor.scalar import math
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.type import DenseTensorType
 from scipy.special import expit
 
 from pytensor_jaxlink.lowering.values import as_known
 from pytensor_jaxlink.ops import Branch, WhileLoop
 
-HostFunction = Callable[..., tuple[Any, ...]]
+HostFunction = Callable[..., Sequence[Any]]
 
 
 def host_function(node: Apply) -> HostFunction:
@@ -77,31 +78,37 @@ class _ShapeOf:
 
 
 class _Perform:
-    """Calls ``Op.perform`` with fresh storage."""
+    """Calls ``Op.perform`` with fresh storage.
+
+    Between two regions the code of this method is cold, so each line of it counts for several.
+    """
 
     def __init__(self, node: Apply) -> None:
-        self._node = node
-        self._prepared = False
-        self._destroyed = sorted({p for places in node.op.destroy_map.values() for p in places})
+        op: Any = node.op
+        self._node, self._perform = node, self._prepare_and_perform
+        self._taken, self._outputs = _taken(node), range(len(node.outputs))
+        self._destroyed = sorted({p for places in op.destroy_map.values() for p in places})
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
-        node = self._node
-        if not self._prepared:
-            node.op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
-            self._prepared = True
-        cells: list[list[Any]] = [[None] for _ in node.outputs]
-        inputs = _inputs(node, values)
+    def __call__(self, *values: Any) -> Sequence[Any]:
+        inputs = self._taken(values)
         for position in self._destroyed:
             inputs[position] = copy(inputs[position])  # others may read it later
-        node.op.perform(node, inputs, cells)
-        return tuple(cell[0] for cell in cells)
+        cells: list[list[Any]] = [[None] for _ in self._outputs]
+        self._perform(self._node, inputs, cells)
+        return cells[0] if len(cells) == 1 else [cell[0] for cell in cells]
+
+    def _prepare_and_perform(self, node: Apply, inputs: list[Any], cells: list[Any]) -> None:
+        op: Any = node.op
+        op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
+        self._perform = op.perform
+        op.perform(node, inputs, cells)
 
 
 class _Thunk:
     """Runs the thunk of a node.  It is made at the first call, as it may compile a function."""
 
     def __init__(self, node: Apply) -> None:
-        self._node = node
+        self._node, self._taken = node, _taken(node)
         self._lock = Lock()
         self._thunk: Callable[[], Any] | None = None
         variables = dict.fromkeys([*node.inputs, *node.outputs])
@@ -110,7 +117,7 @@ class _Thunk:
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         node, cells = self._node, self._cells
         with self._lock:  # the thunk has one set of cells, and functions may run in many threads
-            for variable, value in zip(node.inputs, _inputs(node, values), strict=True):
+            for variable, value in zip(node.inputs, self._taken(values), strict=True):
                 cells[variable][0] = value
             for variable in node.outputs:
                 cells[variable][0] = None  # a thunk reuses, and so overwrites, what it finds here
@@ -166,7 +173,16 @@ class _Nodes:
         return tuple(map(value_of, self._fgraph.outputs))
 
 
-def _inputs(node: Apply, values: tuple[Any, ...]) -> list[Any]:
-    return [
-        as_known(value, variable.type) for value, variable in zip(values, node.inputs, strict=True)
-    ]
+def _taken(node: Apply) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function that gives the inputs of a node as NumPy values of the types it declares."""
+    kinds = [variable.type for variable in node.inputs]
+    dtypes = [np.dtype(kind.dtype) if isinstance(kind, DenseTensorType) else None for kind in kinds]
+
+    def taken(values: Sequence[Any]) -> list[Any]:
+        inputs = list(values)
+        for position, value in enumerate(inputs):
+            if type(value) is not np.ndarray or value.dtype is not dtypes[position]:
+                inputs[position] = as_known(value, kinds[position])
+        return inputs
+
+    return taken

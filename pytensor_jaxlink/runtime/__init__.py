@@ -8,3 +8,4 @@ from pytensor_jaxlink.runtime.donation import store as store
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.stats import Stats as Stats
+from pytensor_jaxlink.runtime.straight import Boundary as Boundary

@@ -17,6 +17,7 @@ from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.straight import Boundary, Source, hashable, is_straight, straight
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
@@ -62,6 +63,7 @@ class Executor:
         policy: Policy | None = None,
     ) -> None:
         self.plan, self.stats, self._rescue = plan, stats, rescue
+        self._constants = constants
         self._policy = policy = policy or Policy()
         self._template: list[Any] = [None] * len(plan.names)
         for number, data in constants.items():
@@ -76,7 +78,7 @@ class Executor:
                 else function
                 for step, function in zip(plan.steps, functions, strict=True)
             ]
-        self._jit = jit
+        self._jit, self._functions = jit, functions
         self._steps = [
             self._prepare(step, function)
             for step, function in zip(plan.steps, functions, strict=True)
@@ -108,7 +110,7 @@ class Executor:
         return outputs
 
     def direct(
-        self, fits: Callable[[Sequence[Any]], bool]
+        self, fits: Callable[[int, Any], bool]
     ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         """The whole plan as one function that JAX can compile, where it is one region of arrays.
 
@@ -118,7 +120,7 @@ class Executor:
         Parameters
         ----------
         fits
-            Whether the inputs, as JAX traces them, are what the plan takes.
+            Whether an input, as JAX traces it, is what the plan takes at a position.
         """
         if self._one_region is None:
             return None
@@ -130,12 +132,49 @@ class Executor:
         given = [region.results.index(number) for number in plan.outputs]
 
         def prepare(values: Sequence[Any]) -> list[Any]:
-            if len(values) != len(places) or not fits(values[: len(plan.inputs)]):
+            given = values[: len(plan.inputs)]
+            if len(values) != len(places) or not all(map(fits, range(len(given)), given)):
                 raise DoesNotFitError
             return [values[place] for place in taken]
 
         function = self._one_region.direct(prepare, lambda values: [values[k] for k in given])
         return function, tuple(self._template[number] for number in constants)
+
+    def straight(self, boundary: Boundary) -> Callable[..., Any] | None:
+        """The plan as one Python function of the inputs, or None where it drives loops.
+
+        It gives what is packed of the outputs, or, with conditions, a tuple of that and a boolean.
+        """
+        if not self._jit or not is_straight(self.plan):
+            return None
+        self._move_constants()
+        names = {f"h{number}": data for number, data in self._constants.items()}
+        names |= {f"a{number}": self._template[number] for number in self._constants}
+        by_shape = set()
+        for place, (step, function) in enumerate(
+            zip(self.plan.steps, self._functions, strict=True)
+        ):
+            if isinstance(step, Region):
+                names[f"region{step.index}"] = function.straight(self._checked(step, boundary.fits))
+            elif function is not None:
+                names[f"step{place}"] = function
+                if getattr(function, "reads_shape_only", False):
+                    by_shape.add(place)
+        source = Source(self.plan, frozenset(by_shape), self._moved_once)
+        return straight(source, names, self.stats, boundary)
+
+    def _checked(
+        self, region: Region, fits: Callable[[int, Any], bool]
+    ) -> Callable[[Sequence[Any]], bool]:
+        """Whether the inputs among the arguments of a region fit."""
+        inputs = {number: position for position, number in enumerate(self.plan.inputs)}
+        pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
+
+        def check(arguments: Sequence[Any]) -> bool:
+            x64: bool = jax.config.jax_enable_x64
+            return x64 and all(fits(position, arguments[k]) for k, position in pairs)
+
+        return check
 
     def _call_of_one_region(self, region: Region, function: Any) -> Callable[[Sequence[Any]], Any]:
         """The same as `_run`, without what one region that takes only arrays does not need."""
@@ -306,7 +345,7 @@ class Executor:
             static = ()
             if selecting:
                 static = tuple(
-                    [_hashable(self._host_value(number, arrays, host)) for number in selecting]
+                    [hashable(self._host_value(number, arrays, host)) for number in selecting]
                 )
             for number in keyed:
                 arrays[number] = as_key(arrays[number])
@@ -395,12 +434,3 @@ def _all_hold(conditions: Sequence[Any]) -> bool:
 
 def _is_generator(value: Any) -> bool:
     return isinstance(value, np.random.Generator)
-
-
-def _hashable(value: Any) -> Any:
-    """A size, or a vector of sizes, as Python integers: equal values share a specialisation."""
-    if isinstance(value, np.ndarray):
-        return value.item() if value.ndim == 0 else tuple(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    return tuple(value) if isinstance(value, list) else value

@@ -100,6 +100,18 @@ class CompiledRegion:
 
         return traced
 
+    def straight(self, fits: Callable[[Sequence[Any]], bool]) -> Callable[..., tuple[Any, Any]]:
+        """The region, as `jax.jit` makes it; arguments are looked at only while JAX traces."""
+
+        def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+            if not fits(arguments):
+                raise DoesNotFitError
+            return self._traced(static, *arguments)
+
+        if self._region.static:
+            return self._policy.jit(traced, static_argnums=0)
+        return self._policy.jit(lambda *arguments: traced((), *arguments))
+
     def _traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         signature = _signature(static, arguments)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.plan import HostStep, Region
-from pytensor_jaxlink.runtime.executor import _hashable
+from pytensor_jaxlink.runtime.straight import hashable
 
 
 def static_values(lowered: Lowered, given: Mapping[int, Any]) -> dict[int, tuple[Any, ...]]:
@@ -35,5 +35,5 @@ def static_values(lowered: Lowered, given: Mapping[int, Any]) -> dict[int, tuple
                     outputs = run(*(known[number] for number in arguments))
                     known.update(zip(results, outputs, strict=True))
             case Region(index, static) if all(number in known for number in static):
-                found[index] = tuple(_hashable(known[number]) for number in static)
+                found[index] = tuple(hashable(known[number]) for number in static)
     return found

@@ -15,7 +15,7 @@ from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.lowering.host import HostFunction, host_function
 
 
 class GraphLayer:
@@ -82,11 +82,11 @@ class GraphLayer:
 
 def host_ops_of(
     parts: Any, data: DataReader, *, allow: Sequence[str], version: str
-) -> Callable[[Any], Callable[..., tuple[Any, ...]]]:
+) -> Callable[[Any], HostFunction]:
     """What makes the functions of the host steps that the compiled layer leaves to PyTensor."""
     reader = GraphReader(data, parts, Names(allow), version)
 
-    def function_of(place: Any) -> Callable[..., tuple[Any, ...]]:
+    def function_of(place: Any) -> HostFunction:
         [node] = reader.part(place, InnerGraph).nodes
         return host_function(node)
 

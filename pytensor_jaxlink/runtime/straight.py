@@ -1,0 +1,211 @@
+"""A plan of several steps as one Python function, written for it.
+
+What an interpreter of the plan would decide at each step (where a value is, what reads it, whether
+a region has static values) is decided once, and a call runs nothing but the steps.  The source of
+``exp(sort(tanh(x))).sum()``, sorted on the host, is::
+
+    def run(a0):
+        (a1, ), c0 = region0(a0)
+        h1 = fetched(a1)
+        h2, = step1(h1)
+        (a3, ), c1 = region1(sent(h2))
+        outputs = [a3]
+        stats.host_steps += 1
+        if c0 or c1: return pack(outputs), holds(*c0, *c1)
+        return pack(outputs)
+
+Nothing of the user's goes into the source but numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import DoesNotFitError
+from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.runtime.stats import Stats
+
+
+def is_straight(plan: Plan) -> bool:
+    """Whether a plan is made of regions, host steps and fetches of arrays alone."""
+    return not (plan.generators or plan.sparse) and all(
+        isinstance(step, Region | HostStep | Fetch) for step in plan.steps
+    )
+
+
+class Source:
+    """The source of the function of a plan.
+
+    A value has the name ``a5`` where a region takes it or gives it, and ``h5`` on the host.
+
+    Parameters
+    ----------
+    by_shape
+        The numbers of the steps that read only the shapes of their arguments.
+    moved
+        The inputs that are moved to the device once, because several regions take them.
+    """
+
+    def __init__(self, plan: Plan, by_shape: frozenset[int], moved: tuple[int, ...]) -> None:
+        self._plan = plan
+        self._on_host: set[int] = set(plan.constants)
+        self._made_on_host: set[int] = set()
+        self._lines: list[str] = []
+        self._read_inputs(moved, by_shape)
+        self._conditions: list[str] = []
+        for place, step in enumerate(plan.steps):
+            match step:
+                case Fetch(value):
+                    self._host(value)
+                case HostStep():
+                    self._host_step(place, step, by_shape=place in by_shape)
+                case Region():
+                    self._region(step)
+                case _:
+                    raise TypeError(f"not a step of a straight plan: {step!r}")
+
+    def __str__(self) -> str:
+        inputs = ", ".join(f"a{number}" for number in self._plan.inputs)
+        outputs = ", ".join(map(self._output, self._plan.outputs))
+        steps = [step for step in self._plan.steps if isinstance(step, HostStep)]
+        count = sum(not step.folded for step in steps)
+        lines = [*self._lines, f"outputs = [{outputs}]"]
+        if count:
+            lines.append(f"stats.host_steps += {count}")
+        if self._conditions:
+            given = ", ".join(f"*{name}" for name in self._conditions)
+            found = " or ".join(self._conditions)
+            lines.append(f"if {found}: return pack(outputs), holds({given})")
+        return "\n    ".join([f"def run({inputs}):", *lines, "return pack(outputs)"])
+
+    def _output(self, number: int) -> str:
+        made = any(number in region.results for region in self._plan.regions)
+        return f"a{number}" if made else f"to_jax({self._array(number)})"
+
+    def _read_inputs(self, moved: tuple[int, ...], by_shape: frozenset[int]) -> None:
+        """What regions do not look at when they are traced is looked at in each call."""
+        steps = enumerate(self._plan.steps)
+        on_host = {n for place, step in steps if place not in by_shape for n in _read_on_host(step)}
+        taken = {number for region in self._plan.regions for number in region.arguments}
+        for position, number in enumerate(self._plan.inputs):
+            if number in on_host or number not in taken:
+                self._lines.append(f"a{number} = fitted({position}, a{number})")
+            elif number in moved:
+                self._lines.append(f"a{number} = moved(a{number})")
+
+    def _host(self, number: int) -> str:
+        if number not in self._on_host:
+            self._on_host.add(number)
+            self._lines.append(f"h{number} = fetched(a{number})")
+        return f"h{number}"
+
+    def _array(self, number: int) -> str:
+        return f"h{number}" if number in self._made_on_host else f"a{number}"
+
+    def _given(self, number: int) -> str:
+        return f"sent(h{number})" if number in self._made_on_host else f"a{number}"
+
+    def _host_step(self, place: int, step: HostStep, *, by_shape: bool) -> None:
+        name = self._array if by_shape else self._host
+        arguments = ", ".join(map(name, step.arguments))
+        results = "".join(f"h{number}, " for number in step.results)
+        self._lines.append(f"{results or '_'} = step{place}({arguments})")
+        self._on_host.update(step.results)
+        self._made_on_host.update(step.results)
+
+    def _region(self, region: Region) -> None:
+        values = [self._given(number) for number in region.arguments]
+        if region.static:
+            static = "".join(f"hashable({self._host(number)}), " for number in region.static)
+            values = [f"({static})", *values]
+        results = "".join(f"a{number}, " for number in region.results)
+        condition = f"c{region.index}"
+        self._lines.append(f"({results}), {condition} = region{region.index}({', '.join(values)})")
+        self._conditions.append(condition)
+
+
+def _read_on_host(step: Any) -> tuple[int, ...]:
+    return step.static if isinstance(step, Region) else step.reads
+
+
+def hashable(value: Any) -> Any:
+    """A size, or a vector of sizes, as Python integers: equal values share a specialisation."""
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What a function does with its inputs and outputs.
+
+    Attributes
+    ----------
+    fits
+        Whether an input, as JAX traces it, is what the plan takes at a position.
+    fit
+        Gives an input that the host reads as it goes on, or None where it does not fit.
+    to_jax
+        Makes a `jax.Array` of an output that no region computed.
+    pack
+        Gives what the caller gets for the list of outputs.
+    """
+
+    fits: Callable[[int, Any], bool]
+    fit: Callable[[int, Any], Any]
+    to_jax: Callable[[Any], Any]
+    pack: Callable[[list[Any]], Any]
+
+
+def straight(
+    source: Source, names: dict[str, Any], stats: Stats, boundary: Boundary
+) -> Callable[..., Any]:
+    """The function of a plan: gives what is packed, or, with conditions, that and one boolean.
+
+    Parameters
+    ----------
+    names
+        The functions ``region0`` and ``step1``, and the constants ``a2`` and ``h2``.
+    """
+
+    def fetched(value: Any) -> Any:
+        if type(value) is np.ndarray:
+            return value
+        array = np.asarray(value)
+        stats.bytes_to_host += array.nbytes
+        return array
+
+    def sent(value: Any) -> Any:
+        if type(value) is np.ndarray:
+            stats.bytes_to_device += value.nbytes
+        return value
+
+    def fitted(position: int, value: Any) -> Any:
+        found = boundary.fit(position, value)
+        if found is None:
+            raise DoesNotFitError
+        return found
+
+    def moved(value: Any) -> Any:
+        return jax.device_put(value) if type(value) is np.ndarray else value
+
+    def holds(*conditions: Any) -> bool:
+        return all(bool(np.asarray(condition)) for condition in conditions)
+
+    helpers = (fetched, sent, fitted, moved, hashable, holds)
+    namespace: dict[str, Any] = {
+        **names,
+        **{helper.__name__: helper for helper in helpers},
+        "stats": stats,
+        "to_jax": boundary.to_jax,
+        "pack": boundary.pack,
+    }
+    exec(compile(str(source), "<the plan of a function>", "exec"), namespace)
+    return namespace["run"]
