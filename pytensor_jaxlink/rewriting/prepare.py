@@ -29,6 +29,7 @@ from pytensor_jaxlink.rewriting.control_flow import (
     separate_branches,
 )
 from pytensor_jaxlink.rewriting.hoisting import hoist_from_loops
+from pytensor_jaxlink.rewriting.products import share_products, shares_products
 from pytensor_jaxlink.rewriting.windows import bounded_axes, rewrite_windows
 
 
@@ -37,6 +38,7 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
 
     - Slices of one length at places that are known on the host are compiled once for all places.
     - What a loop computes from its sequences alone is computed before it.
+    - A product takes the value of another one whose factors it holds.
     - A product of matrices takes over that one of them is transposed.
     - Copies of generators and other values that are no arrays go: they would be graph breaks.
     - The shape of a sparse matrix is read from its type, not computed with its arrays.
@@ -51,13 +53,14 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     describe
         Gives the facts of each node of a view.
     """
-    if not any(_concerns(node) for node in fgraph.apply_nodes):
+    if not (any(map(_concerns, fgraph.apply_nodes)) or shares_products(fgraph)):
         return fgraph
     graph = mutable(fgraph)
     _drop_copies(graph)
     _read_shapes(graph)
     hoist_from_loops(graph)
     rewrite_windows(graph, (), exact=True)
+    share_products(graph)
     _absorb_transpositions(graph)
     separate_branches(graph, fgraph)
     while inline_broken(graph, describe):
