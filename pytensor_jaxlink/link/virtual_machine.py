@@ -65,6 +65,7 @@ class VirtualMachine:
         self._as_numpy = compiled.options.outputs == "numpy"
         self._direct: tuple[Any, tuple[Any, ...]] | None = None
         self._straight: Callable[..., Any] | None = None
+        self._donation: Donation | None = None
 
     def direct(
         self,
@@ -78,7 +79,7 @@ class VirtualMachine:
         It takes the values of the inputs without ``cells``, which hold those of the last ones, and
         gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
         """
-        self._direct = self._straight = None
+        self._direct = self._straight = self._donation = None
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
@@ -103,8 +104,8 @@ class VirtualMachine:
         function = self.compiled.policy.jit(packed)
         self._direct = function, constants
         if donatable is not None:
-            donation = Donation(traced, donatable, self.compiled.policy)
-            return _donating(function, pack, cells, constants, donation)
+            self._donation = Donation(traced, donatable, self.compiled.policy)
+            return _donating(function, pack, cells, constants, self._donation)
         if not cells and not constants:
             return function
         return lambda *args: function(*args, *[cell[0] for cell in cells], *constants)
@@ -134,6 +135,8 @@ class VirtualMachine:
         if self._direct is not None:
             function, constants = self._direct
             function.lower(*values, *others, *constants).compile()
+            if self._donation is not None:
+                self._donation.compile_for([*values, *others, *constants])
         elif self._straight is not None and jax.config.jax_enable_x64:
             self._straight(*values, *others)
         elif any(isinstance(value, jax.ShapeDtypeStruct) for value in values):

@@ -150,6 +150,15 @@ class Donation:
         [outputs] = again
         return outputs, True
 
+    def compile_for(self, values: Sequence[Any]) -> None:
+        """Compile for values like these, if nobody else will hold those of the states."""
+        chosen = tuple(
+            sorted(p for p in self._what.updated if getattr(values[p], "nbytes", 0) >= WORTH_IT)
+        )
+        key = self._key(values, chosen)
+        if chosen and key not in self._compiled:
+            self._compiled[key] = self._compile(values, chosen)
+
     def _run_carefully(
         self, function: Any, values: Sequence[Any], chosen: tuple[int, ...]
     ) -> tuple[Any, bool]:

@@ -275,3 +275,13 @@ def test_many_threads() -> None:
         thread.join()
     assert not wrong
     assert jax.config.jax_enable_x64
+
+
+def test_what_donates_is_compiled_ahead_of_the_calls_too() -> None:
+    shared = state()
+    f = decay(shared).compile(np.float64(0.5))
+    compiled = f.stats.compilations
+    for _ in range(3):
+        f(0.5)
+    assert f.stats.compilations == compiled
+    assert f.stats.donated_bytes == 2 * shared.get_value(borrow=True).nbytes
