@@ -12,8 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
+from pytensor.tensor.basic import AllocDiag
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.core import SolveBase
@@ -23,7 +25,7 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.lowering.values import as_dtype
+from pytensor_jaxlink.lowering.values import as_dtype, as_jax
 from pytensor_jaxlink.ops import Contraction
 
 
@@ -42,6 +44,22 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
         case MatrixInverse() if context.checks:
             return lambda *values: _require_finite(function(*values), values)
     return function
+
+
+@jax_rule.register(AllocDiag)
+def _alloc_diag(op: AllocDiag, node: Apply, context: Context) -> JaxFunction:
+    """By selection: XLA takes longer to compile, and to run, the scatter that PyTensor writes."""
+
+    def alloc_diag(diagonal: Any) -> Any:
+        size = np.shape(diagonal)[-1] + abs(op.offset)
+        row, column = (jax.lax.broadcasted_iota("int32", (size, size), axis) for axis in (0, 1))
+        room = [*[(0, 0)] * (np.ndim(diagonal) - 1), (0, abs(op.offset))]
+        padded = jnp.pad(diagonal, room) if op.offset else as_jax(diagonal)
+        spread = padded[..., :, None] if op.offset > 0 else padded[..., None, :]
+        matrix = jnp.where(row + op.offset == column, spread, jnp.zeros((), padded.dtype))
+        return jnp.moveaxis(matrix, (-2, -1), (op.axis1, op.axis2))
+
+    return alloc_diag
 
 
 @jax_rule.register(Contraction)

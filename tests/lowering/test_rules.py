@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.raise_op import Assert
+from pytensor.tensor.basic import AllocDiag
 
 from tests.helpers import check_against_python
 
@@ -280,3 +281,13 @@ def test_a_matrix_without_an_inverse() -> None:
     f = check_against_python([m], pt.linalg.inv(m), (np.eye(3) + 0.1,))
     with pytest.raises(np.linalg.LinAlgError):
         f(np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("offset", [-2, 0, 1])
+@pytest.mark.parametrize("axes", [(0, 1), (2, 0), (-1, -2)])
+def test_a_matrix_with_a_diagonal(offset: int, axes: tuple[int, int]) -> None:
+    values = pt.tensor("values", dtype="float32", shape=(None, None))
+    matrix = AllocDiag(offset=offset, axis1=axes[0], axis2=axes[1])(values)
+    calls = [[np.ones((2, size), "float32")] for size in (0, 1, 3)]
+    f = check_against_python([values], matrix, *calls)
+    assert "scatter" not in str(jax.make_jaxpr(f.jax_fn)(*calls[-1]))
