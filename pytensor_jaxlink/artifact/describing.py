@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype, small_array
-from pytensor_jaxlink.artifact.container import Member
+from pytensor_jaxlink.artifact.container import Member, digest_of
 from pytensor_jaxlink.artifact.values import BIT_GENERATORS
 from pytensor_jaxlink.errors import ArtifactError
 
@@ -24,6 +23,11 @@ class Table:
     def __init__(self) -> None:
         self.entries: list[Any] = []
         self._places: dict[int, tuple[Any, int]] = {}
+
+    @property
+    def objects(self) -> Iterator[Any]:
+        """The objects that have an entry."""
+        return (value for value, _ in self._places.values())
 
     def place(self, value: Any, describe: Callable[[], Any]) -> int:
         """The entry of an object, made at the first time."""
@@ -50,7 +54,7 @@ class DataWriter:
     def __init__(self) -> None:
         self.table = Table()
         self.members: dict[str, Member] = {}
-        self._names: dict[bytes, str] = {}
+        self._names: dict[str, str] = {}
         self._divided: dict[int, np.ndarray[Any, Any]] = {}
 
     def value(self, value: Any) -> Any:
@@ -93,9 +97,11 @@ class DataWriter:
         if array.nbytes <= SMALL:
             return {"array": small_array(array)}
         member = array_member(array)
-        digest = hashlib.sha256(member[0])
-        digest.update(member[1])
-        name = self._names.setdefault(digest.digest(), f"arrays/{len(self._names)}.npy")
+        return self.large(member, digest_of(member))
+
+    def large(self, member: Member, checksum: str) -> Any:
+        """The entry of an array that is a member of its own."""
+        name = self._names.setdefault(checksum, f"arrays/{len(self._names)}.npy")
         self.members[name] = member
         return {"array": name}
 

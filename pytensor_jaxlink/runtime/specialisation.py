@@ -38,6 +38,11 @@ class Policy:
     beyond: Literal["host", "compile", "error"] = "host"
     compiler_options: Mapping[str, Any] | None = None
 
+    @classmethod
+    def of(cls, options: Any) -> Policy:
+        """The policy that the options of `JAXLinker` ask for."""
+        return cls(options.recompile_limit, options.on_recompile_limit, options.compiler_options)
+
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         """`jax.jit` with the options for XLA."""
         if self.compiler_options:

@@ -29,15 +29,17 @@ HostOps = Callable[[Any], Callable[..., tuple[Any, ...]]]
 
 
 @dataclass(frozen=True)
-class _Driven:
+class Driven:
     """A loop or a branch driven from the host, as the executor takes it."""
 
     node: Any
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
+    """The functions of the steps of a plan, and its constants."""
+
     functions: tuple[Any, ...]
     constants: Mapping[int, Any]
 
@@ -67,7 +69,7 @@ class CompiledReader:
     ) -> LoadedFunction:
         """One function of the file."""
         plan = plan_of(document["plan"])
-        part = self._part(plan, document)
+        part = self.part(plan, document)
         stats = Stats()
         stats.with_regions(len(plan.regions))
         runner = Executor(
@@ -93,7 +95,8 @@ class CompiledReader:
             fits_of(signature.inputs, float_type),
         )
 
-    def _part(self, plan: Plan, document: Any) -> _Part:
+    def part(self, plan: Plan, document: Any) -> Part:
+        """The functions of the steps of a plan, and its constants."""
         functions = tuple(
             self._step(step, described)
             for step, described in zip(plan.steps, document["functions"], strict=True)
@@ -101,27 +104,32 @@ class CompiledReader:
         constants = {number: self._data.value(each) for number, each in document["constants"]}
         if set(constants) != set(plan.constants):
             raise ValueError("the constants of a plan are not those that it names")
-        return _Part(functions, constants)
+        return Part(functions, constants)
 
     def _step(self, step: Any, described: Any) -> Any:
         match step:
             case Region():
-                return SavedRegion(
-                    list(map(str, described["names"])),
-                    [self._specialisation(each) for each in described["code"]],
-                    str(described["reason"]),
-                )
+                return self.region(step, described)
             case HostLoop() | HostBranch():
                 inner = [step.body] if isinstance(step, HostLoop) else step.inner
                 parts = zip(inner, described["parts"], strict=True)
-                return _Driven(step.operation, tuple(self._part(*each) for each in parts))
+                return Driven(step.operation, tuple(self.part(*each) for each in parts))
         if described is None:
             return None
         if "size" in described:
             return size_function(described["size"])
         return self._host_ops(described["op"])
 
-    def _specialisation(self, described: Any) -> Specialisation:
+    def region(self, step: Region, described: Any) -> Any:
+        """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
+        return SavedRegion(
+            list(map(str, described["names"])),
+            [self.specialisation(each) for each in described["code"]],
+            str(described["reason"]),
+        )
+
+    def specialisation(self, described: Any) -> Specialisation:
+        """The code of a region for some sizes."""
         value = self._data.value
         return Specialisation(
             value(described["static"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -38,6 +39,11 @@ class GraphWriter:
         self._table = Table()
         self._by_text: dict[str, int] = {}
         self.entries: list[Any] = []
+
+    @property
+    def objects(self) -> Iterator[Any]:
+        """What the parts are made of: types, Ops, inner graphs and others."""
+        return self._table.objects
 
     def value(self, value: Any) -> Any:
         """A value as JSON."""
