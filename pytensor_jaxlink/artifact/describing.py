@@ -59,7 +59,7 @@ class DataWriter:
 
     def value(self, value: Any) -> Any:
         """A value as JSON."""
-        return describe_value(value, self)
+        return rule_for(describe_value, type(value))(value, self)
 
     def data(self, value: Any, describe: Callable[[], Any]) -> dict[str, int]:
         """A reference to an object of the table."""
@@ -110,6 +110,17 @@ def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
+
+
+def rule_for(table: Any, kind: type) -> Callable[..., Any]:
+    """What is registered for a class in a table, by the classes that it is derived from.
+
+    `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's
+    Ops and Types are such, and a question to one of them goes through all that are derived from it:
+    a tenth of a second for the classes of a model.
+    """
+    registered = table.registry
+    return next(registered[each] for each in kind.__mro__ if each in registered)
 
 
 @singledispatch

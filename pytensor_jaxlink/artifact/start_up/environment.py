@@ -13,7 +13,9 @@ from typing import Any
 
 import jax
 from pytensor.configdefaults import config
+from pytensor.graph.op import Op
 
+from pytensor_jaxlink.artifact.describing import rule_for
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import data_inputs, static_inputs
 
@@ -65,8 +67,8 @@ def flags() -> dict[str, str]:
     return found | {"floatX": config.floatX, "cast_policy": config.cast_policy}
 
 
-def foreign_code(ops: Iterable[Any]) -> dict[str, str]:
-    """The checksum of each module that defines an Op, or says how an Op is compiled.
+def foreign_code(kinds: Iterable[type]) -> dict[str, str]:
+    """The checksum of each module that defines a class of Ops or Types, or has a rule for it.
 
     PyTensor's and our own have versions.
 
@@ -75,10 +77,13 @@ def foreign_code(ops: Iterable[Any]) -> dict[str, str]:
     ArtifactError
         If there is no file to tell whether the code is still the same.
     """
-    kinds = {type(op): None for op in ops}
+    kinds = list(kinds)
     modules = {kind.__module__ for kind in kinds}
+    ops = [  # not `issubclass`: see `rule_for`
+        kind for kind in kinds if Op in kind.__mro__
+    ]
     for table in _tables():
-        modules |= {table.dispatch(kind).__module__ for kind in kinds}
+        modules |= {rule_for(table, kind).__module__ for kind in ops}
     foreign = [m for m in modules if m.partition(".")[0] not in ("pytensor", "pytensor_jaxlink")]
     return {name: _checksum(name) for name in sorted(foreign)}
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.op import Op
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype
@@ -130,7 +129,7 @@ def key_of(
         "inputs": [[bool(spec.mutable), bool(spec.borrow), spec.implicit] for spec in inputs],
         "outputs": [bool(spec.borrow) for spec in outputs],
         "updates": sorted(updated.items()),
-        "code": foreign_code(part for part in writer.objects if isinstance(part, Op)),
+        "code": foreign_code({type(part) for part in writer.objects}),
         "data": data.table.entries,
     }
     return Key(_checksum(document), data, document, graph)
