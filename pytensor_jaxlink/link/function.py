@@ -483,7 +483,8 @@ class JAXFunctionMaker(FunctionMaker):
         places = mode.linker.options
         if places.cache_dir is not None:
             cache = open_cache(places.cache_dir, places.cache_limit)
-            self._entry = cache.entry(self._given, fgraph.update_mapping, mode, inputs, outputs)
+            updated: Any = fgraph.update_mapping
+            self._entry = cache.entry(self._given, updated, mode, inputs, outputs)
         if self._entry is None or not self._entry.found:
             return rewrite(*rest)
         self._rewrite = Postponed(lambda: rewrite(*rest))

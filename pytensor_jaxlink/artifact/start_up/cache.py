@@ -25,7 +25,6 @@ from pytensor_jaxlink.artifact.start_up.regions import KeptRegion, Original
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.start_up import Compiled
-from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import use_compilation_cache
 
 _KIND = "plan"
@@ -109,18 +108,14 @@ class Entry:
         kept, status = self._kept, "hit"
         if kept is None:
             compiled, overwritten = compile_now()
-            self._problem = self._problem or self._keep(compiled, overwritten)
-            if self._problem is not None:
+            kept, status = self._keep(compiled, overwritten), "miss"
+            if kept is None:
                 compiled.stats.start_up_cache = f"not kept: {self._problem}"
                 return compiled, overwritten
-            original, status = Original(compiled.plan), "miss"
-            original.compile_now = lambda: (compiled, overwritten)
-            kept = kept_of(compiled, overwritten, self._regions(original))
-            fgraph = compiled.source
-        else:
-            assert self._original is not None
-            original = self._original
-            original.compile_now = compile_now
+            compile_now, fgraph = (lambda: (compiled, overwritten)), compiled.source
+        original = self._original
+        assert original is not None, "what is kept has regions, which know it"
+        original.compile_now = compile_now
         graph = StartUpGraph(kept, original, fgraph, self._options, status)
         return graph, kept.overwritten
 
@@ -128,25 +123,25 @@ class Entry:
         assert self._key is not None
         return read(container, self._key, self._regions_of)
 
-    def _regions_of(self, plan: Plan) -> RegionOf:
-        self._original = Original(plan)
-        return self._regions(self._original)
+    def _keep(self, compiled: Any, overwritten: tuple[int, ...]) -> Kept | None:
+        """Keep the plan of a graph.  None where that cannot be done."""
+        if self._key is None:
+            return None
+        try:
+            self._key.check()
+            kept = kept_of(compiled, overwritten, self._regions_of)
+            members = describe(kept, compiled, self._key)
+        except Exception as error:
+            self._problem = _reason(error)
+            return None
+        self._problem = self._folder.write(_KIND, self._key.text, {}, members)
+        return kept if self._problem is None else None
 
-    def _regions(self, original: Original) -> RegionOf:
+    def _regions_of(self, structure: str) -> RegionOf:
         key, folder = self._key, self._folder
         assert key is not None
+        original = self._original = Original(structure)
         return lambda index: KeptRegion(index, key, folder, original)
-
-    def _keep(self, compiled: Any, overwritten: tuple[int, ...]) -> str | None:
-        """Keep the plan of a graph.  Returns why that cannot be done, or None."""
-        key = self._key
-        assert key is not None
-        try:
-            key.check()
-            members = describe(compiled, overwritten, key)
-        except Exception as error:
-            return _reason(error)
-        return self._folder.write(_KIND, key.text, {}, members)
 
 
 def _check(options: Options) -> None:

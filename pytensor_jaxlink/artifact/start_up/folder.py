@@ -79,9 +79,7 @@ class Folder:
 
     def evict(self) -> None:
         """Delete what was used least recently, until the folder is within its limit."""
-        files = [
-            (found.stat(), Path(found.path)) for found in _files(self.path) if found.is_file()
-        ]
+        files = [(found.stat(), Path(found.path)) for found in _files(self.path) if found.is_file()]
         total = sum(status.st_size for status, _ in files)
         if total <= self._limit:
             return

@@ -40,6 +40,7 @@ class Checksums(DataWriter):
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
 
     def array(self, array: np.ndarray[Any, Any]) -> Any:
+        """The entry of an array."""
         if array.nbytes <= SMALL:
             return super().array(array)
         check_dtype(array.dtype, "an array")
@@ -48,6 +49,7 @@ class Checksums(DataWriter):
         return {"array": name}
 
     def read(self, name: str) -> memoryview:
+        """The bytes of a large array by its checksum."""
         return memoryview(b"".join(array_member(self.arrays[name])))
 
 
@@ -81,9 +83,9 @@ class Key:
         named = {**self.document, "functions": {"": self.document["graph"]}}
         check_saved(named, {"": self.graph}, self.data)
 
-    def code(self, region: int, signature: Any) -> str:
+    def code(self, structure: str, region: int, signature: Any) -> str:
         """The name of the code of a region for some static values, shapes and dtypes."""
-        return _checksum([self.text, region, signature])
+        return checksum_of([self.text, structure, region, signature])
 
 
 def key_of(
@@ -132,10 +134,11 @@ def key_of(
         "code": foreign_code({type(part) for part in writer.objects}),
         "data": data.table.entries,
     }
-    return Key(_checksum(document), data, document, graph)
+    return Key(checksum_of(document), data, document, graph)
 
 
-def _checksum(document: Any) -> str:
+def checksum_of(document: Any) -> str:
+    """The checksum of a document."""
     return hashlib.sha256(dump_document(document)).hexdigest()
 
 

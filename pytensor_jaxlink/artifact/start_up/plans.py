@@ -11,13 +11,16 @@ from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
-from pytensor_jaxlink.artifact.start_up.key import Key
+from pytensor_jaxlink.artifact.start_up.key import Checksums, Key, checksum_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region
 
 RegionOf = Callable[[int], Any]
 """Makes the function of a region from its number."""
+
+RegionsOf = Callable[[str], RegionOf]
+"""Makes that for a structure."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Kept:
     ----------
     plan
         The plan.
+    structure
+        What its numbers stand for: see `structure_of`.
     functions, constants
         The functions of its steps, as `Executor` takes them, and its constants.
     overwritten
@@ -37,6 +42,7 @@ class Kept:
     """
 
     plan: Plan
+    structure: str
     functions: Sequence[Any]
     constants: Mapping[int, Any]
     overwritten: tuple[int, ...]
@@ -69,7 +75,38 @@ class _Reader(DataReader):
         return super()._entry(entry)
 
 
-def describe(compiled: Any, overwritten: tuple[int, ...], key: Key) -> dict[str, Member]:
+def structure_of(lowered: Any) -> str:
+    """A checksum of a graph that has been rewritten, with the numbers of its values.
+
+    PyTensor's rewrites go through sets, so the same graph may come out in another order in another
+    process.  Where the checksums are equal, regions of one may stand beside regions of the other.
+    """
+    return checksum_of(_structure(lowered))
+
+
+def _structure(lowered: Any) -> Any:
+    view, data = lowered.view, Checksums()
+    constants = [[number, data.value(value)] for number, value in view.constants.items()]
+    return {
+        "nodes": [
+            [str(node.op), reads, writes]
+            for node, reads, writes in zip(
+                view.nodes, view.node_inputs, view.node_outputs, strict=True
+            )
+        ],
+        "constants": constants,
+        "data": data.table.entries,
+        "plan": describe_plan(lowered.plan),
+        "inner": [
+            _structure(part)
+            for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
+            if isinstance(step, HostLoop | HostBranch)
+            for part in function.parts
+        ],
+    }
+
+
+def describe(kept: Kept, compiled: Any, key: Key) -> dict[str, Member]:
     """The members of a file for a compiled graph.
 
     Raises
@@ -79,9 +116,10 @@ def describe(compiled: Any, overwritten: tuple[int, ...], key: Key) -> dict[str,
     """
     data = _Writer(key)
     document = {
-        "plan": describe_plan(compiled.plan),
-        "overwritten": list(overwritten),
-        "copied": list(compiled.copied),
+        "plan": describe_plan(kept.plan),
+        "structure": kept.structure,
+        "overwritten": kept.overwritten,
+        "copied": kept.copied,
         **_describe_part(compiled.lowered, data),
     }
     members: dict[str, Member] = {"plan.json": [dump_document(document)]}
@@ -121,14 +159,15 @@ class _PlanReader(CompiledReader):
         return self._region_of(step.index)
 
 
-def read(container: Container, key: Key, region_of: Callable[[Any], RegionOf]) -> Kept:
-    """What a file holds; ``region_of`` is told the plan."""
+def read(container: Container, key: Key, regions_of: RegionsOf) -> Kept:
+    """What a file holds."""
     document = container.document("plan.json")
-    plan = plan_of(document["plan"])
-    reader = _PlanReader(container, _Reader(container, key), region_of(plan))
+    plan, structure = plan_of(document["plan"]), str(document["structure"])
+    reader = _PlanReader(container, _Reader(container, key), regions_of(structure))
     part = reader.part(plan, document)
     return Kept(
         plan,
+        structure,
         part.functions,
         part.constants,
         tuple(map(int, document["overwritten"])),
@@ -136,11 +175,13 @@ def read(container: Container, key: Key, region_of: Callable[[Any], RegionOf]) -
     )
 
 
-def kept_of(compiled: Any, overwritten: tuple[int, ...], region_of: RegionOf) -> Kept:
+def kept_of(compiled: Any, overwritten: tuple[int, ...], regions_of: RegionsOf) -> Kept:
     """The same of a graph that has just been compiled."""
-    part = _part_of(compiled.lowered, region_of)
+    lowered = compiled.lowered
+    structure = structure_of(lowered)
+    part = _part_of(lowered, regions_of(structure))
     return Kept(
-        compiled.plan, part.functions, part.constants, overwritten, compiled.copied
+        lowered.plan, structure, part.functions, part.constants, overwritten, compiled.copied
     )
 
 

@@ -14,16 +14,17 @@ from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.start_up.folder import Folder
 from pytensor_jaxlink.artifact.start_up.key import Key
+from pytensor_jaxlink.artifact.start_up.plans import structure_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up import Compiled
-from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
+from pytensor_jaxlink.plan import HostBranch, HostLoop, Region
 
 _KIND, _BLOB = "code", "regions/0.stablehlo"
 
 
-class OtherPlanError(Exception):
-    """A graph was compiled to another plan than the one that was kept."""
+class OtherStructureError(Exception):
+    """A graph was rewritten to another one than the one that was kept."""
 
 
 class Original:
@@ -31,16 +32,17 @@ class Original:
 
     Attributes
     ----------
-    plan
-        The plan that was kept.
+    structure
+        That of the graph that was kept.
     compile_now
         Makes it.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, structure: str) -> None:
+        self.structure = structure
         self.compile_now: Callable[[], Compiled] | None = None
         self._made: Any = None
+        self._programs: dict[int, Any] | None = None
         self._lock = RLock()
 
     def __call__(self) -> Any:
@@ -59,15 +61,17 @@ class Original:
 
         Raises
         ------
-        OtherPlanError
-            If there is no such region: the function is not what was kept.
+        OtherStructureError
+            If it is not the region that was kept.
         """
-        found = self()
-        if found.plan != self.plan:
-            error = OtherPlanError("the graph is not compiled to the plan that was kept")
-            setattr(error, FAILED_NODE, None)  # as if the region had failed: see `StartUpGraph`
-            raise error
-        return _programs(found.lowered)[index]
+        lowered = self().lowered
+        if self._programs is None:
+            if structure_of(lowered) != self.structure:
+                error = OtherStructureError("the graph was not rewritten to what was kept")
+                setattr(error, FAILED_NODE, None)  # as if the region had failed: see `StartUpGraph`
+                raise error
+            self._programs = _programs(lowered)
+        return self._programs[index]
 
 
 def _programs(lowered: Any) -> dict[int, Any]:
@@ -112,7 +116,7 @@ class KeptRegion:
         )
         leaves = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree_util.tree_leaves(kinds)]
         signature = DataWriter().value((static, tuple(map(form_of, arguments)), tuple(leaves)))
-        name = self._key.code(self._index, signature)
+        name = self._key.code(self._original.structure, self._index, signature)
         return self._folder.read(_KIND, name, _read) or self._made(name, static, kinds)
 
     def _made(self, name: str, static: tuple[Any, ...], kinds: Any) -> Specialisation | None:
