@@ -72,6 +72,7 @@ class CompiledReader:
         part = self.part(plan, document)
         stats = Stats()
         stats.with_regions(len(plan.regions))
+        policy = Policy(_MOST_KEPT, "compile")
         runner = Executor(
             plan,
             part.functions,
@@ -79,7 +80,7 @@ class CompiledReader:
             stats,
             jit=True,
             rescue=_check_failed,
-            policy=Policy(_MOST_KEPT, "compile"),
+            policy=policy,
         )
         tracer = Executor(
             plan, part.functions, part.constants, _counters(plan), jit=False, rescue=None
@@ -91,6 +92,7 @@ class CompiledReader:
             cells,
             [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
             (runner, tracer),
+            policy,
             Ending(tuple(ending["overwritten"]), tuple(ending["copied"]), ending["as_numpy"]),
             fits_of(signature.inputs, float_type),
         )
