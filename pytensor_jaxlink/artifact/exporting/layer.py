@@ -23,7 +23,7 @@ from pytensor_jaxlink.artifact.exporting.regions import (
     export_for_shapes,
 )
 from pytensor_jaxlink.artifact.exporting.static import static_values
-from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError
+from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, SymbolicBuilder
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
 from pytensor_jaxlink.lowering import Lowered, Program
@@ -208,7 +208,7 @@ class _FunctionWriter:
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
     ) -> Specialisation:
         leaves = [self._leaf(program, number, shapes) for number in region.arguments]
-        builder = self._compiled.rules_of(program.view)
+        builder = SymbolicBuilder.like(self._compiled.rules_of(program.view))
         code, results = export_for_dimensions(
             program, builder.rule, static, leaves, self._constraints_of(leaves), self._wanted.target
         )

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
@@ -29,9 +30,11 @@ from pytensor.tensor.math import Argmax
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
-from pytensor_jaxlink.lowering.checks import collecting, conjunction
-from pytensor_jaxlink.lowering.program import Instruction, Program
+from pytensor_jaxlink.analysis import InnerAnalysis
+from pytensor_jaxlink.lowering.program import Instruction, Program, ProgramBuilder
+from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.values import as_declared, as_known, canonical_dtype
+from pytensor_jaxlink.ops import Branch, WhileLoop
 
 RuleOf = Callable[[int], Callable[..., Any]]
 """The JAX function of a node of the program's graph."""
@@ -58,20 +61,44 @@ def evaluate(
     NotSymbolicError
         If an Op computes with sizes in a way that is not known here.
     """
-    variables = program.view.variables
-    known = {
-        number: as_known(value, variables[number].type)
-        for number, value in zip(program.static, static, strict=True)
-    }
-    traced = {
-        number: as_declared(value, variables[number].type)
-        for number, value in zip(program.arguments, arguments, strict=True)
-    }
-    with collecting() as conditions:
-        run = _Evaluation(program, rule_of, known, traced)
-        for instruction in program.instructions:
-            run.step(instruction)
-        return tuple(map(run.as_traced, program.results)), conjunction(conditions)
+
+    def evaluator(known: dict[int, Any], traced: dict[int, Any]) -> Callable[[int], Any]:
+        return _Evaluation(program, rule_of, known, traced).run()
+
+    return program.run_by(evaluator, static, arguments)
+
+
+class SymbolicBuilder(ProgramBuilder):
+    """Makes rules whose inner graphs (of loops, branches and others) too are evaluated here."""
+
+    @classmethod
+    def like(cls, other: ProgramBuilder) -> SymbolicBuilder:
+        """One for the graph of another."""
+        return cls(other.view, other.facts, other.rules, checks=other.checks)
+
+    def inner_function(self, program: Program, inner: InnerAnalysis) -> JaxFunction:
+        """The function of an inner graph."""
+        view = program.view
+
+        def function(*inputs: Any) -> list[Any]:
+            known = {
+                number: _known(inputs[position], view.variables[number].type)
+                for position, number in enumerate(view.inputs)
+                if position in inner.demanded
+            }
+            traced = {
+                number: value
+                for number, value in zip(view.inputs, inputs, strict=True)
+                if not is_open(value)
+            }
+            value_of = _Evaluation(program, self.rule, known, traced).run()
+            return list(map(value_of, view.outputs))
+
+        return function
+
+
+def _known(value: Any, kind: Any) -> Any:
+    return value if is_open(value) else as_known(value, kind)
 
 
 class _Evaluation:
@@ -81,6 +108,12 @@ class _Evaluation:
         self, program: Program, rule_of: RuleOf, known: dict[int, Any], traced: dict[int, Any]
     ) -> None:
         self.program, self.rule_of, self.known, self.traced = program, rule_of, known, traced
+
+    def run(self) -> Callable[[int], Any]:
+        """Run all instructions; gives what gives values."""
+        for instruction in self.program.instructions:
+            self.step(instruction)
+        return self.as_traced
 
     def step(self, instruction: Instruction) -> None:
         """Run one instruction."""
@@ -94,12 +127,12 @@ class _Evaluation:
             self._fold(instruction, node, any(opened))
         elif isinstance(node.op, Argmax):
             self._set_traced(instruction, _argmax(node.op, *self._inputs(instruction)))
-        elif any(
-            o and as_value for o, (_, as_value) in zip(opened, instruction.reads, strict=True)
-        ):
-            self._set_traced(instruction, _with_open_sizes(node, self._inputs(instruction)))
         else:
-            self._set_traced(instruction, instruction.function(*self._inputs(instruction)))
+            rule, inputs = self.rule_of(instruction.node), self._inputs(instruction)
+            if any(map(is_open, inputs)) or _is_cut(node.op, inputs):
+                self._set_traced(instruction, _with_open_sizes(node, rule, inputs))
+            else:
+                self._set_traced(instruction, rule(*inputs))
 
     def _shape(self, instruction: Instruction, node: Apply) -> None:
         """A shape is known, also where it is used as a number of the code."""
@@ -260,9 +293,18 @@ def _bound(value: Any) -> Any:
 # -- Ops that take sizes ---------------------------------------------------------------------------
 
 
-def _with_open_sizes(node: Apply, inputs: Sequence[Any]) -> Any:
+def _is_cut(op: Any, inputs: Sequence[Any]) -> bool:
+    """Whether an entry or a part is taken of an array with open axes."""
+    return isinstance(op, Subtensor | IncSubtensor) and any(
+        map(jax.export.is_symbolic_dim, np.shape(inputs[0]))
+    )
+
+
+def _with_open_sizes(node: Apply, rule: JaxFunction, inputs: Sequence[Any]) -> Any:
     op: Any = node.op
     match op:
+        case Scan() | WhileLoop() | Branch():
+            return rule(*inputs)  # which looks at sizes no more than these rules do
         case Alloc():
             return jnp.broadcast_to(inputs[0], tuple(map(_item, inputs[1:])))
         case AllocEmpty():
