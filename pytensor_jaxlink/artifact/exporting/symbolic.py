@@ -15,14 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
+from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
     ARange,
+    Eye,
     Join,
     MakeVector,
     ScalarFromTensor,
+    Split,
     TensorFromScalar,
 )
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
@@ -254,6 +257,8 @@ def _size(node: Apply, inputs: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one fo
                 return None
             apply = np.frompyfunc(function, len(inputs), 1)
             return _settled(apply(*(np.asarray(value, dtype=object) for value in inputs)))
+        case CheckAndRaise() if not any(map(is_open, inputs[1:])) and np.all(inputs[1:]):
+            return inputs[0]
         case MakeVector():
             return _settled([_item(value) for value in inputs])
         case ScalarFromTensor() | TensorFromScalar():
@@ -309,6 +314,12 @@ def _with_open_sizes(node: Apply, rule: JaxFunction, inputs: Sequence[Any]) -> A
             return jnp.broadcast_to(inputs[0], tuple(map(_item, inputs[1:])))
         case AllocEmpty():
             return jnp.zeros(tuple(map(_item, inputs)), canonical_dtype(op.dtype))
+        case Eye():
+            rows, columns, offset = map(_item, inputs)
+            return jnp.eye(rows, columns, offset, dtype=canonical_dtype(op.dtype))
+        case Split():
+            axis = op.axis if hasattr(op, "axis") else inputs[1]  # an input before PyTensor 3.1
+            return _split(inputs[0], int(axis), inputs[-1])
         case Reshape():
             return jnp.reshape(inputs[0], tuple(np.asarray(inputs[1], dtype=object).tolist()))
         case ARange() if np.issubdtype(np.dtype(op.dtype), np.integer):
@@ -320,6 +331,14 @@ def _with_open_sizes(node: Apply, rule: JaxFunction, inputs: Sequence[Any]) -> A
             place = jnp.asarray(inputs[0]).at[_index(op, inputs[2:])]
             return (place.set if op.set_instead_of_inc else place.add)(inputs[1])
     raise NotSymbolicError(f"{op} takes a size that is open")
+
+
+def _split(array: Any, axis: int, lengths: Any) -> list[Any]:
+    parts, start = [], 0
+    for length in lengths.tolist():
+        parts.append(jax.lax.slice_in_dim(array, start, start + length, axis=axis))
+        start = start + length
+    return parts
 
 
 def _argmax(op: Any, array: Any) -> Any:
