@@ -106,6 +106,7 @@ class Program:
 
         Fences are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
         """
+
         def evaluate(known: dict[int, Any], traced: dict[int, Any]) -> Callable[[int], Any]:
             self.evaluate(known, traced, self.fences if fences else frozenset())
             return lambda number: self._result(number, known, traced)

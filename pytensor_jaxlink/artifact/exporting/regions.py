@@ -136,9 +136,7 @@ def _equal_lengths(error: Exception) -> tuple[str, int | str] | None:
     return None
 
 
-def _replaced(
-    shape: Sequence[int | str], name: str, length: int | str
-) -> tuple[int | str, ...]:
+def _replaced(shape: Sequence[int | str], name: str, length: int | str) -> tuple[int | str, ...]:
     return tuple(length if each == name else each for each in shape)
 
 

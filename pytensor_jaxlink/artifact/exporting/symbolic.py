@@ -305,7 +305,9 @@ def _is_cut(op: Any, inputs: Sequence[Any]) -> bool:
     )
 
 
-def _with_open_sizes(node: Apply, rule: JaxFunction, inputs: Sequence[Any]) -> Any:
+def _with_open_sizes(  # noqa: PLR0911 -- one for each Op
+    node: Apply, rule: JaxFunction, inputs: Sequence[Any]
+) -> Any:
     op: Any = node.op
     match op:
         case Scan() | WhileLoop() | Branch():

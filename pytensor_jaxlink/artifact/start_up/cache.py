@@ -16,7 +16,7 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.start_up.environment import machine
-from pytensor_jaxlink.artifact.start_up.executables import Executables
+from pytensor_jaxlink.artifact.start_up.executables import Executables, name_of
 from pytensor_jaxlink.artifact.start_up.folder import Folder
 from pytensor_jaxlink.artifact.start_up.graph import StartUpGraph
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
@@ -113,10 +113,12 @@ class Entry:
                 compiled.stats.start_up_cache = f"not kept: {self._problem}"
                 return compiled, overwritten
             compile_now, fgraph = (lambda: (compiled, overwritten)), compiled.source
-        original = self._original
+        original, key = self._original, self._key
         assert original is not None, "what is kept has regions, which know it"
+        assert key is not None
         original.compile_now = compile_now
-        graph = StartUpGraph(kept, original, fgraph, self._options, status)
+        name = name_of(key.text)
+        graph = StartUpGraph(kept, original, fgraph, self._options, status=status, name=name)
         return graph, kept.overwritten
 
     def _read(self, container: Container) -> Kept:

@@ -35,7 +35,6 @@ class Executables:
     def __init__(self, folder: Folder, machine: str) -> None:
         self._folder = folder
         self._path = folder.path / f"xla-{machine[:16]}"
-        self._there: set[str] = set()
         self._known: dict[str, dict[str, str]] = {}
 
     def use(self) -> None:
@@ -44,47 +43,43 @@ class Executables:
             use_compilation_cache(self._path)
 
     def check(self, name: str) -> None:
-        """Look at the executables of a graph; note those that are made from now on."""
+        """Look at the executables of a graph before JAX does."""
         if name in self._known:
             return
         if not self._known:
-            self._there = self._names()
             atexit.register(self.note)
         known = self._folder.read(_KIND, name, _checksums, self.clear) or {}
-        for file, checksum in known.items():
-            path = self._path / file
-            found = _checksum(path)
-            if found is None or found == checksum:
-                touch(path)
-            else:
+        for path in self._of(name):
+            touch(path)
+            if known.get(path.name) not in (None, _checksum(path)):
+                del known[path.name]
                 delete(path)
-                self._there.discard(file)
         self._known[name] = known
 
     def clear(self) -> None:
         """Delete them all, where nothing tells any more which of them are whole."""
-        for file in self._names():
-            delete(self._path / file)
-        self._there = set()
+        for path in self._path.glob("*"):
+            delete(path)
 
     def note(self) -> None:
         """Keep the checksums of what has been made since."""
-        new = {file: _checksum(self._path / file) for file in self._names() - self._there}
-        made = {file: checksum for file, checksum in sorted(new.items()) if checksum}
-        for name, known in self._known.items() if made else ():
-            self._folder.write(_KIND, name, {"checksums": {**known, **made}}, {})
+        for name, known in self._known.items():
+            found = {path.name: _checksum(path) for path in self._of(name)}
+            made = {file: checksum for file, checksum in found.items() if checksum}
+            if made.keys() - known.keys():
+                self._folder.write(_KIND, name, {"checksums": {**known, **made}}, {})
 
-    def _names(self) -> set[str]:
-        try:
-            return {path.name for path in self._path.iterdir()}
-        except OSError:
-            return set()
+    def _of(self, name: str) -> list[Path]:
+        return sorted(self._path.glob(f"*{name_of(name)}*"))
+
+
+def name_of(graph: str) -> str:
+    """What the functions of a graph are called, so that their executables can be told."""
+    return f"jaxlink_{graph[:24]}"
 
 
 def _checksums(container: Container) -> dict[str, str]:
     found: Any = container.manifest["checksums"]
-    if not all(Path(name).name == name for name in found):
-        raise ValueError("a name of a file that is a path")
     return {str(name): str(checksum) for name, checksum in found.items()}
 
 

@@ -22,10 +22,17 @@ class StartUpGraph:
     """
 
     def __init__(
-        self, kept: Kept, original: Original, source: FunctionGraph, options: Options, status: str
+        self,
+        kept: Kept,
+        original: Original,
+        source: FunctionGraph,
+        options: Options,
+        *,
+        status: str,
+        name: str,
     ) -> None:
         self.source, self.options, self.copied = source, options, kept.copied
-        self.policy = Policy.of(options)
+        self.policy = Policy.of(options, name)
         self.stats = Stats(start_up_cache=status)
         self.stats.with_regions(len(kept.plan.regions))
         self._kept, self._original = kept, original

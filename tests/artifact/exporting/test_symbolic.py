@@ -47,14 +47,14 @@ def two_steps_back() -> Any:
 
 @graph
 def lengths_that_the_loop_makes_equal() -> Any:
-    return (scan(lambda r, s: pt.tanh(s + r), [X], [pt.zeros(3, dtype=X.dtype)]) @ W).sum() + Y.sum()
+    return (
+        scan(lambda r, s: pt.tanh(s + r), [X], [pt.zeros(3, dtype=X.dtype)]) @ W
+    ).sum() + Y.sum()
 
 
 @graph
 def as_many_steps_as_rows() -> Any:
-    states = scan(
-        lambda s: s * 0.99 + 0.1, None, [ZERO + 1], n_steps=X.shape[0], strict=True
-    )
+    states = scan(lambda s: s * 0.99 + 0.1, None, [ZERO + 1], n_steps=X.shape[0], strict=True)
     return (states * Y).sum()
 
 

@@ -50,7 +50,7 @@ def test_new_processes(tmp_path: Path) -> None:
     assert (status, hits, compiler) == ("hit", 0, True)
     assert process(tmp_path, 5)[2:4] == [1, False]
     # An executable that is damaged is deleted before JAX warns of it, and made anew.
-    executables = list(tmp_path.glob("xla-*/jit_packed-*"))
+    executables = list(tmp_path.glob("xla-*/jit_jaxlink_*"))
     assert len(executables) == 2
     for path in executables:
         path.write_bytes(path.read_bytes()[:-20])
