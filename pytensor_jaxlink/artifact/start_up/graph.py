@@ -36,6 +36,7 @@ class StartUpGraph:
         self.stats = Stats(start_up_cache=status)
         self.stats.with_regions(len(kept.plan.regions))
         self._kept, self._original = kept, original
+        original.refuse = self._refuse
         self._own = self.executor = Executor(
             kept.plan,
             kept.functions,
@@ -45,6 +46,9 @@ class StartUpGraph:
             rescue=self.rescue,
             policy=self.policy,
         )
+
+    def _refuse(self, reason: str) -> None:
+        self.stats.start_up_cache = f"not kept: {reason}"
 
     @property
     def plan(self) -> Plan:

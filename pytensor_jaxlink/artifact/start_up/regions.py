@@ -36,11 +36,14 @@ class Original:
         That of the graph that was kept.
     compile_now
         Makes it.
+    refuse
+        Told why a region cannot be kept.
     """
 
     def __init__(self, structure: str) -> None:
         self.structure = structure
         self.compile_now: Callable[[], Compiled] | None = None
+        self.refuse: Callable[[str], None] = lambda reason: None
         self._made: Any = None
         self._programs: dict[int, Any] | None = None
         self._lock = RLock()
@@ -130,7 +133,9 @@ class KeptRegion:
         except Exception as error:
             if hasattr(error, FAILED_NODE):
                 raise
-            return None  # what JAX calls outside of XLA has no name in a file
+            [reason, *_] = [*str(error).splitlines(), ""]  # what JAX calls outside of XLA, mostly
+            self._original.refuse(f"region {self._index} cannot be exported: {reason}")
+            return None
         data = DataWriter()
         document = {"code": describe_code(code, data, _BLOB), "data": data.table.entries}
         self._folder.write(_KIND, name, document, {_BLOB: [bytes(code.blob)]})

@@ -14,11 +14,12 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.io import In
+from pytensor.link.jax.dispatch import jax_funcify
 
 from pytensor_jaxlink import JAXFunction, load, save
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
-from tests.lowering.test_learning import RepeatEach
+from tests.lowering.test_learning import Doubled, RepeatEach
 
 
 def status(f: Any) -> str:
@@ -229,6 +230,26 @@ def test_donated_states(build: Any) -> None:
         assert f.stats.donated_bytes == 2 * 8 << 18  # not the NumPy array of the first call
         assert float(state.get_value()[0]) == 8
     assert status(f) == "hit"
+
+
+class CallsBack(Doubled):
+    """Its JAX rule leaves XLA."""
+
+
+@jax_funcify.register(CallsBack)
+def _calls_back(op: CallsBack, **_: Any) -> Any:
+    def rule(array: Any) -> Any:
+        return jax.pure_callback(lambda values: values * 2, array, array)
+
+    return rule
+
+
+def test_what_leaves_xla_is_not_kept(build: Any) -> None:
+    x = pt.dvector("x")
+    for _ in range(2):
+        f = build([x], CallsBack()(x) + 1)
+        np.testing.assert_array_equal(f(np.ones(3)), [3, 3, 3])
+        assert status(f).startswith("not kept: region 0 cannot be exported: ")
 
 
 def test_what_is_not_kept_says_why(build: Any) -> None:
