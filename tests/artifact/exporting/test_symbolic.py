@@ -117,6 +117,24 @@ def test_matrices_of_unknown_size(tmp_path: Path) -> None:
         np.testing.assert_allclose(load(tmp_path / "f")(given), f(given), rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_checks_beside_open_sizes(tmp_path: Path) -> None:
+    i = pt.lscalar("i")
+    half = X.shape[0] // 2
+    outputs = [X[i, 1:].sum(), X[half:, 2].sum(), X[X.shape[0] - 1, 0], pt.inc_subtensor(X[i], 1.0)]
+    f = pytensor.function([X, i], outputs, mode="JAXSELECTIVE")
+    f(np.ones((4, 3)), 0)
+    save(f, tmp_path / "f", graph=False)
+    loaded = load(tmp_path / "f")
+    given = np.arange(12.0).reshape(4, 3)
+    for row in (0, 3, -4):
+        for one, other in zip(f(given, row), loaded(given, row), strict=True):
+            np.testing.assert_array_equal(one, other)
+    for row in (4, -5):
+        with pytest.raises(IndexError):
+            loaded(given, row)
+
+
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
