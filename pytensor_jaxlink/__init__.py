@@ -58,7 +58,13 @@ def __dir__() -> list[str]:
 def _register() -> None:
     from pytensor_jaxlink.link import register
 
-    register()
+    register(_open_cache)
+
+
+def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:
+    from pytensor_jaxlink.artifact.start_up import Cache
+
+    return Cache.at(folder, limit)
 
 
 _when_imported("pytensor", _register, own=__name__)

@@ -38,7 +38,13 @@ _MOST_MEMBERS, _LARGEST_DIRECTORY = 60_000, 8 << 20
 _BLOCK = 1 << 20
 
 
-def write_container(path: str | os.PathLike[str], manifest: Any, members: Mapping[str, Member]):
+def write_container(
+    path: str | os.PathLike[str],
+    manifest: Any,
+    members: Mapping[str, Member],
+    *,
+    durable: bool = True,
+) -> None:
     """Write a file in one step: until it is complete, what was there before stays.
 
     Parameters
@@ -49,6 +55,9 @@ def write_container(path: str | os.PathLike[str], manifest: Any, members: Mappin
         What describes the file, as a dictionary for JSON.  The checksums of the members are added.
     members
         The contents by name.
+    durable
+        Whether to wait until it is on the disk.  Where not, a file may be damaged when the machine
+        loses its power.
     """
     path = Path(path)
     if len(members) > _MOST_MEMBERS:
@@ -56,7 +65,7 @@ def write_container(path: str | os.PathLike[str], manifest: Any, members: Mappin
             f"{path}: {len(members)} members to save, and a file holds at most {_MOST_MEMBERS}"
         )
     described = {
-        name: {"sha256": _digest(parts).hexdigest(), "bytes": sum(map(len, parts))}
+        name: {"sha256": digest_of(parts), "bytes": sum(map(len, parts))}
         for name, parts in members.items()
     }
     head = {"format": FORMAT, "version": VERSION, **manifest, "members": described}
@@ -65,11 +74,13 @@ def write_container(path: str | os.PathLike[str], manifest: Any, members: Mappin
         with temporary.open("x+b") as file:
             _write_zip(file, {MANIFEST: [dump_document(head)], **members})
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    _flush_directory(path.parent)
+    if durable:
+        _flush_directory(path.parent)
 
 
 def _write_zip(file: Any, members: Mapping[str, Member]) -> None:
@@ -282,11 +293,12 @@ def _fits(expected: Any, content: memoryview) -> bool:
     }
 
 
-def _digest(parts: Member) -> Any:
+def digest_of(parts: Member) -> str:
+    """The checksum of the contents of a member."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
-    return digest
+    return digest.hexdigest()
 
 
 def _digest_of_file(file: io.BufferedIOBase | BinaryIO, end: int) -> str:

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype, small_array
-from pytensor_jaxlink.artifact.container import Member
+from pytensor_jaxlink.artifact.container import Member, digest_of
 from pytensor_jaxlink.artifact.values import BIT_GENERATORS
 from pytensor_jaxlink.errors import ArtifactError
 
@@ -24,6 +23,11 @@ class Table:
     def __init__(self) -> None:
         self.entries: list[Any] = []
         self._places: dict[int, tuple[Any, int]] = {}
+
+    @property
+    def objects(self) -> Iterator[Any]:
+        """The objects that have an entry."""
+        return (value for value, _ in self._places.values())
 
     def place(self, value: Any, describe: Callable[[], Any]) -> int:
         """The entry of an object, made at the first time."""
@@ -50,12 +54,12 @@ class DataWriter:
     def __init__(self) -> None:
         self.table = Table()
         self.members: dict[str, Member] = {}
-        self._names: dict[bytes, str] = {}
+        self._names: dict[str, str] = {}
         self._divided: dict[int, np.ndarray[Any, Any]] = {}
 
     def value(self, value: Any) -> Any:
         """A value as JSON."""
-        return describe_value(value, self)
+        return rule_for(describe_value, type(value))(value, self)
 
     def data(self, value: Any, describe: Callable[[], Any]) -> dict[str, int]:
         """A reference to an object of the table."""
@@ -93,9 +97,11 @@ class DataWriter:
         if array.nbytes <= SMALL:
             return {"array": small_array(array)}
         member = array_member(array)
-        digest = hashlib.sha256(member[0])
-        digest.update(member[1])
-        name = self._names.setdefault(digest.digest(), f"arrays/{len(self._names)}.npy")
+        return self.large(member, digest_of(member))
+
+    def large(self, member: Member, checksum: str) -> Any:
+        """The entry of an array that is a member of its own."""
+        name = self._names.setdefault(checksum, f"arrays/{len(self._names)}.npy")
         self.members[name] = member
         return {"array": name}
 
@@ -104,6 +110,17 @@ def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
+
+
+def rule_for(table: Any, kind: type) -> Callable[..., Any]:
+    """What is registered for a class in a table, by the classes that it is derived from.
+
+    `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's
+    Ops and Types are such, and a question to one of them goes through all that are derived from it:
+    a tenth of a second for the classes of a model.
+    """
+    registered = table.registry
+    return next(registered[each] for each in kind.__mro__ if each in registered)
 
 
 @singledispatch

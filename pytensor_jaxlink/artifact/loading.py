@@ -23,6 +23,7 @@ def load(
     prefer: Literal["compiled", "graph"] = "compiled",
     allow: Sequence[str] = (),
     mode: Any = None,
+    compilation_cache: str | os.PathLike[str] | None = None,
 ) -> Any:
     """The function, or the dictionary of functions, that `save` wrote to a file.
 
@@ -41,6 +42,10 @@ def load(
         your own Ops.  They are imported.
     mode
         What compiles the graph, where another mode than the saved one is wanted.
+    compilation_cache
+        A folder for JAX's persistent compilation cache, as in `JAXLinker`.  What a file holds is
+        for any machine, and XLA makes the machine's own code of it at the first call, which takes
+        most of the time until the first result; later processes find that code here.
 
     Raises
     ------
@@ -64,6 +69,10 @@ def load(
         raise ValueError(f"prefer={prefer!r} is not one of 'compiled', 'graph'")
     if isinstance(allow, str):
         raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
+    if compilation_cache is not None:
+        from pytensor_jaxlink.runtime import use_compilation_cache
+
+        use_compilation_cache(compilation_cache)
     with Container(path) as container, reading(container):
         file = _File(container, allow, mode)
         functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
+from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.basic import PerformLinker
+from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import (
@@ -76,9 +78,7 @@ class CompiledGraph:
         self.stats = Stats()
         if options.compilation_cache is not None:
             use_compilation_cache(options.compilation_cache)
-        self.policy = Policy(
-            options.recompile_limit, options.on_recompile_limit, options.compiler_options
-        )
+        self.policy = Policy.of(options)
         self._rules = Rules()
         self._questions = Questions(
             self._rules.obstacle, self._inner_graphs, self._rules.learned_sizes
@@ -133,7 +133,7 @@ class CompiledGraph:
             lowered.constants,
             stats,
             jit=jit,
-            rescue=self._rescue if rescue else None,
+            rescue=self.rescue if rescue else None,
             policy=self.policy,
         )
 
@@ -208,6 +208,16 @@ class CompiledGraph:
     # -- what the function shows ---------------------------------------------------------------
 
     @property
+    def copied(self) -> tuple[int, ...]:
+        """The outputs that are no arrays and that nobody computes: the caller gets a copy."""
+        return tuple(
+            position
+            for position, variable in enumerate(self.source.outputs)
+            if not isinstance(variable.type, DenseTensorType | ScalarType)
+            and (variable.owner is None or isinstance(variable.owner.op, DeepCopyOp))
+        )
+
+    @property
     def plan(self) -> Plan:
         """The plan that is run."""
         return self._lowered.plan
@@ -240,7 +250,7 @@ class CompiledGraph:
 
     # -- when JAX fails ------------------------------------------------------------------------
 
-    def _rescue(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+    def rescue(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
         """Finish a call by PyTensor's own implementation, and learn from the failure.
 
         If that implementation raises, the failure was the user's to see: it raises what PyTensor's

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pytensor_jaxlink.errors import FAILED_ON_HOST, DoesNotFitError
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
+from pytensor_jaxlink.link.start_up import Entry, Postponed, open_cache
 from pytensor_jaxlink.plan import Plan
 
 if TYPE_CHECKING:
@@ -448,7 +450,33 @@ class JAXFunctionMaker(FunctionMaker):
             mode = mode_of(mode)
         elif isinstance(mode, Mode):
             mode = with_inplace(mode)
+        self._entry: Entry | None = None
+        self._rewrite, self._made = Postponed(), False
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
+        linker: Any = self.linker
+        linker.entry, linker.rewrite = self._entry, self._rewrite
+        self._entry = None  # the linker's, which neither copies nor pickles it
+
+    def create(self, *args: Any, **options: Any) -> Any:
+        """Create a function; see `pytensor.compile.maker.FunctionMaker.create`."""
+        function = super().create(*args, **options)
+        self._made = True
+        return function
+
+    @property
+    def fgraph(self) -> FunctionGraph:
+        """The rewritten graph.
+
+        Where the start-up cache had the function, it is rewritten when somebody looks at it, and
+        making the function is not looking.
+        """
+        if self._made:
+            self._rewrite()
+        return self._fgraph
+
+    @fgraph.setter
+    def fgraph(self, fgraph: FunctionGraph) -> None:
+        self._fgraph = fgraph
 
     # PyTensor has it as a static method, and calls it as a method.
     def prepare_fgraph(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -456,7 +484,21 @@ class JAXFunctionMaker(FunctionMaker):
     ) -> Any:
         """Rewrite the graph; a copy of it as the user gave it is kept, for `save`."""
         self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
-        return super().prepare_fgraph(inputs, outputs, additional_outputs, fgraph, *rest)
+        rewrite = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
+        mode: Any = rest[0]
+        places = mode.linker.options
+        if places.cache_dir is not None:
+            cache = open_cache(places.cache_dir, places.cache_limit)
+            updated: Any = fgraph.update_mapping
+            self._entry = cache.entry(self._given, updated, mode, inputs, outputs)
+        if self._entry is None or not self._entry.found:
+            return rewrite(*rest)
+        self._rewrite = Postponed(lambda: rewrite(*rest))
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._rewrite()
+        return vars(self)
 
     @property
     def given(self) -> FunctionGraph:

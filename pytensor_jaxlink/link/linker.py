@@ -15,6 +15,7 @@ from pytensor.link.utils import map_storage
 
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.overwritten import with_overwritten
+from pytensor_jaxlink.link.start_up import Compiled, Entry, Postponed
 from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES
 
 
@@ -57,6 +58,13 @@ class JAXLinker(PyTensorJAXLinker):
         A folder for JAX's persistent compilation cache: what has been compiled once is found there
         by later processes.  JAX has one such folder for the whole process, so this holds for all
         that is compiled from then on.
+    cache_dir : path, optional
+        A folder for the start-up cache: a function that was built and called in an earlier process
+        is neither rewritten nor traced again, and XLA's code for it is found there too (by JAX's
+        compilation cache, in a folder inside, unless JAX has been given another one).  Many
+        processes may use it at once.  ``f.stats.start_up_cache`` says what became of a function.
+    cache_limit : int
+        The bytes that the start-up cache may have; what was used least recently goes first.
 
     Raises
     ------
@@ -78,6 +86,11 @@ class JAXLinker(PyTensorJAXLinker):
     required_rewrites = REQUIRED_REWRITES
     incompatible_rewrites = INCOMPATIBLE_REWRITES
 
+    entry: Entry | None = None
+    """What the start-up cache knows of the accepted graph."""
+    rewrite: Postponed = Postponed()
+    """Rewrites the accepted graph, where that has not been done."""
+
     def __init__(  # noqa: PLR0913 -- one for each option
         self,
         jit: Literal["selective"] | bool = "selective",
@@ -90,6 +103,8 @@ class JAXLinker(PyTensorJAXLinker):
         on_recompile_limit: Literal["host", "compile", "error"] = "host",
         compiler_options: Mapping[str, Any] | None = None,
         compilation_cache: str | PathLike[str] | None = None,
+        cache_dir: str | PathLike[str] | None = None,
+        cache_limit: int = 1 << 30,
         allow_gc: bool | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
@@ -103,6 +118,8 @@ class JAXLinker(PyTensorJAXLinker):
             compilation_cache,
             recompile_limit,
             on_recompile_limit,
+            cache_dir,
+            cache_limit,
         )
 
     @property
@@ -131,18 +148,20 @@ class JAXLinker(PyTensorJAXLinker):
         storage_map: dict[Variable, list[Any]] | None = None,
     ) -> tuple[Any, ...]:
         """Compile the accepted graph and tie it to storage, as `PerformLinker.make_all` does."""
-        # Imported here: PyTensor's JAX rules change JAX's configuration when they are imported.
-        from pytensor_jaxlink.link.compiler import CompiledGraph
         from pytensor_jaxlink.link.virtual_machine import VirtualMachine
 
-        fgraph = self.fgraph
+        fgraph, entry = self.fgraph, self.entry
         assert fgraph is not None, "the linker must accept a graph before it makes a function"
-        source, overwritten = with_overwritten(fgraph)
-        compiled = CompiledGraph(source, self.options)
+        if entry is None:
+            compiled, overwritten = self._compile()
+        else:
+            compiled, overwritten = entry.compiled(fgraph, self._compile)
         nodes = self.schedule(fgraph)
         input_storage, output_storage, storage_map = map_storage(
             fgraph, nodes, input_storage, output_storage, storage_map
         )
+        if entry is not None and entry.found:  # the nodes are not those that will be run
+            storage_map = dict(zip(fgraph.inputs, input_storage, strict=True))
         machine = VirtualMachine(
             compiled,
             input_storage,
@@ -162,6 +181,20 @@ class JAXLinker(PyTensorJAXLinker):
             nodes,
         )
 
+    def _compile(self) -> Compiled:
+        """Compile the accepted graph."""
+        # Imported here: PyTensor's JAX rules change JAX's configuration when they are imported.
+        from pytensor_jaxlink.link.compiler import CompiledGraph
+
+        self.rewrite()
+        fgraph = self.fgraph
+        assert fgraph is not None
+        source, overwritten = with_overwritten(fgraph)
+        return CompiledGraph(source, self.options), overwritten
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "entry"}
+
     def __repr__(self) -> str:
         options = self.options
         return (
@@ -170,5 +203,6 @@ class JAXLinker(PyTensorJAXLinker):
             f"recompile_limit={options.recompile_limit!r}, "
             f"on_recompile_limit={options.on_recompile_limit!r}, "
             f"compiler_options={options.compiler_options!r}, "
-            f"compilation_cache={options.compilation_cache!r})"
+            f"compilation_cache={options.compilation_cache!r}, "
+            f"cache_dir={options.cache_dir!r}, cache_limit={options.cache_limit!r})"
         )

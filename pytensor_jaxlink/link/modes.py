@@ -15,6 +15,7 @@ from pytensor.compile.mode import (
 
 from pytensor_jaxlink.compat import ask_linker_for_function_maker
 from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.link.start_up import OpenCache, provide
 from pytensor_jaxlink.rewriting import default_query
 from pytensor_jaxlink.rewriting import register as register_rewrites
 
@@ -40,8 +41,15 @@ def with_inplace(mode: Mode) -> Mode:
     return Mode(linker=linker, optimizer=query)
 
 
-def register() -> None:
-    """Make the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"`` known to PyTensor."""
+def register(open_cache: OpenCache) -> None:
+    """Make the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"`` known to PyTensor.
+
+    Parameters
+    ----------
+    open_cache
+        Opens the start-up cache in a folder, when a function asks for it.
+    """
+    provide(open_cache)
     ask_linker_for_function_maker()
     register_rewrites()
     if LINKER_NAME not in predefined_linkers:

@@ -17,6 +17,10 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 }
 
 
+PLACES = ("compilation_cache", "cache_dir", "cache_limit")
+"""The options that say where this machine keeps things, and not what a function does."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What `JAXLinker` was asked for."""
@@ -30,6 +34,8 @@ class Options:
     compilation_cache: str | PathLike[str] | None = None
     recompile_limit: int = 8
     on_recompile_limit: Literal["host", "compile", "error"] = "host"
+    cache_dir: str | PathLike[str] | None = None
+    cache_limit: int = 1 << 30
 
     def __post_init__(self) -> None:
         problems = []
@@ -44,10 +50,13 @@ class Options:
             isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
         ):
             problems.append(f"compiler_options={options!r} is not a mapping with names of options")
-        folder = self.compilation_cache
-        if folder is not None and not isinstance(folder, str | PathLike):
-            problems.append(f"compilation_cache={folder!r} is not the name of a folder")
-        if type(self.recompile_limit) is not int or self.recompile_limit < 1:
-            problems.append(f"recompile_limit={self.recompile_limit!r} is not a positive integer")
+        for name in ("compilation_cache", "cache_dir"):
+            folder = getattr(self, name)
+            if folder is not None and not isinstance(folder, str | PathLike):
+                problems.append(f"{name}={folder!r} is not the name of a folder")
+        for name in ("recompile_limit", "cache_limit"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                problems.append(f"{name}={value!r} is not a positive integer")
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.link.compiler import CompiledGraph
 from pytensor_jaxlink.runtime import Boundary, Donatable, Donation, Executor, refuse_donated, store
 
 # The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
 JAX_ARRAY: type = type(jnp.zeros(()))
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
 
 
 class VirtualMachine:
@@ -34,7 +35,7 @@ class VirtualMachine:
 
     overwritten: tuple[int, ...]
     """The inputs into which operations in place write."""
-    copied: list[int]
+    copied: tuple[int, ...]
     """The outputs that are no arrays and that nobody computes: the caller gets a copy."""
 
     def __init__(
@@ -56,12 +57,7 @@ class VirtualMachine:
         ]
         self._scalars = [isinstance(v.type, ScalarType) for v in compiled.source.outputs]
         self.overwritten = overwritten
-        self.copied = [
-            position
-            for position, variable in enumerate(compiled.source.outputs)
-            if not self._arrays[position]
-            and (variable.owner is None or isinstance(variable.owner.op, DeepCopyOp))
-        ]
+        self.copied = compiled.copied
         self._as_numpy = compiled.options.outputs == "numpy"
         self._direct: tuple[Any, tuple[Any, ...]] | None = None
         self._straight: Callable[..., Any] | None = None

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.tensor import subtensor
@@ -213,12 +214,18 @@ class _Block:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], index: Sequence[Any]) -> _Block | None:
-        """The block, or None where a step leaves gaps."""
+        """The block, or None where a step leaves gaps, or an axis of open length is cut."""
         starts: list[Any] = [0] * len(shape)
         lengths, backward, selected = list(shape), [], []
         for axis, entry in enumerate(index):
             if not isinstance(entry, slice):
                 starts[axis], lengths[axis] = _from_start(entry, shape[axis]), 1
+                continue
+            if export.is_symbolic_dim(shape[axis]):
+                if entry not in (slice(None), slice(None, None, -1)):
+                    return None
+                backward += [axis] if entry.step == -1 else []
+                selected.append(shape[axis])
                 continue
             steps = range(*entry.indices(shape[axis]))
             if steps.step not in (1, -1):

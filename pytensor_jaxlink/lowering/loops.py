@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import export
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
@@ -79,14 +81,14 @@ class _Loop:
             jnp.asarray(buffer)[:window]
             for buffer, window in zip(parts.buffers, layout.windows, strict=True)
         ]
-        self.kept = [int(length) for length in parts.kept]
+        self.kept = list(map(_size, parts.kept))
         self.zero = jnp.zeros((), dtype="int64" if jax.config.jax_enable_x64 else "int32")
 
     # -- a known number of steps ----------------------------------------------------------------
 
     def scan(self) -> list[Any]:
         """The outputs, where the number of steps is known."""
-        steps = int(self.steps)
+        steps = _size(self.steps)
         if steps < 0:
             raise ValueError(f"Scan was asked to run for negative number of step {steps}")
         if any(sequence.shape[0] < steps for sequence in self.sequences):
@@ -104,7 +106,7 @@ class _Loop:
 
         def body(state: Any, entries: Any) -> Any:
             registers, windows, carried = state
-            sequences, arriving = entries
+            sequences, arriving, _ = entries
             seen = [[*known, new] for known, new in zip(registers, arriving, strict=True)]
             read = [
                 [strip.at(values, place) for place in places]
@@ -131,7 +133,10 @@ class _Loop:
         )
         sequences = [sequence[:steps] for sequence in self.sequences]
         arriving = [strip.arriving for strip in strips]
-        final, trace = jax.lax.scan(body, start, (sequences, arriving), length=steps)
+        length = steps if isinstance(steps, int) else None
+        # An open length is only known by a sequence of that many entries, and be they empty.
+        counted = jnp.zeros((steps, 0)) if length is None else None
+        final, trace = jax.lax.scan(body, start, (sequences, arriving, counted), length=length)
         leaving, traces, emitted, conditions = trace
         for condition in conditions:
             require(condition)
@@ -328,12 +333,18 @@ def _joined(window: Any) -> Any:
     return jnp.stack(window) if isinstance(window, tuple) else window
 
 
-def _last(array: Any, length: int) -> Any:
+def _size(value: Any) -> Any:
+    """A length as an integer, or as an expression of lengths that are open."""
+    length = np.asarray(value).item()
+    return length if export.is_symbolic_dim(length) else int(length)
+
+
+def _last(array: Any, length: Any) -> Any:
     """The last entries; where there are fewer the rest is zero, as in PyTensor's buffers."""
     missing = length - array.shape[0]
     if missing > 0:
         return jnp.concatenate([array, jnp.zeros((missing, *array.shape[1:]), array.dtype)])
-    return array[-missing:]
+    return array[array.shape[0] - length :]
 
 
 def _write(buffer: Any, counter: Any, places: Sequence[int], values: Sequence[Any]) -> Any:

@@ -46,6 +46,9 @@ _ARITHMETIC = (
 _SMALL = 16  # entries
 
 
+Evaluator = Callable[[dict[int, Any], dict[int, Any]], Callable[[int], Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One node, ready to be evaluated.
@@ -103,6 +106,20 @@ class Program:
 
         Fences are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
         """
+
+        def evaluate(known: dict[int, Any], traced: dict[int, Any]) -> Callable[[int], Any]:
+            self.evaluate(known, traced, self.fences if fences else frozenset())
+            return lambda number: self._result(number, known, traced)
+
+        return self.run_by(evaluate, static, arguments)
+
+    def run_by(
+        self, evaluate: Evaluator, static: Sequence[Any], arguments: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], Any]:
+        """The results and the conditions, by an evaluator of the instructions.
+
+        It is given what is known and what is traced, by number, and gives the values of numbers.
+        """
         variables = self.view.variables
         known = {
             number: as_known(value, variables[number].type)
@@ -113,10 +130,8 @@ class Program:
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
-            self.evaluate(known, traced, self.fences if fences else frozenset())
-            return tuple(self._result(number, known, traced) for number in self.results), (
-                conjunction(conditions)
-            )
+            value_of = evaluate(known, traced)
+            return tuple(map(value_of, self.results)), conjunction(conditions)
 
     def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:
         """The same results without JAX, by PyTensor's own implementation of each node."""
@@ -307,7 +322,7 @@ class ProgramBuilder:
         Inputs that the inner graph demands early must be NumPy values.  Conditions of the inner
         graph are added to those of the surrounding program.
         """
-        builder = ProgramBuilder(inner.view, inner.facts, self.rules, checks=self.checks)
+        builder = type(self)(inner.view, inner.facts, self.rules, checks=self.checks)
         return builder.whole_graph(inner)
 
     def whole_graph(self, inner: InnerAnalysis) -> JaxFunction:
@@ -317,6 +332,10 @@ class ProgramBuilder:
         folded = {view.producer[number] for number in early} - {-1}
         live = _live_nodes(view, facts)
         program = Program(view, lambda: self._instructions(live, folded), (), (), ())
+        return self.inner_function(program, inner)
+
+    def inner_function(self, program: Program, inner: InnerAnalysis) -> JaxFunction:
+        """The function of an inner graph."""
         return _inner_function(program, inner)
 
 

@@ -32,17 +32,36 @@ class Policy:
         among the last used, or raise `RecompileLimitError`.
     compiler_options
         What XLA is asked for.
+    name
+        What the compiled functions are called in JAX's cache and in profiles.
     """
 
     limit: int = 8
     beyond: Literal["host", "compile", "error"] = "host"
     compiler_options: Mapping[str, Any] | None = None
+    name: str | None = None
+
+    @classmethod
+    def of(cls, options: Any, name: str | None = None) -> Policy:
+        """The policy that the options of `JAXLinker` ask for."""
+        limit, beyond = options.recompile_limit, options.on_recompile_limit
+        return cls(limit, beyond, options.compiler_options, name)
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         """`jax.jit` with the options for XLA."""
         if self.compiler_options:
             options["compiler_options"] = dict(self.compiler_options)
-        return jax.jit(function, **options)
+        return jax.jit(self._named(function), **options)
+
+    def _named(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if self.name is None:
+            return function
+
+        def named(*arguments: Any) -> Any:
+            return function(*arguments)
+
+        named.__name__ = self.name
+        return named
 
 
 class _LimitReachedError(DoesNotFitError):

@@ -28,6 +28,9 @@ class Stats:
         For each region, the static values and arguments that it was traced for.
     rescues
         Calls that PyTensor's own implementation had to finish, because a region failed.
+    start_up_cache
+        What became of the function in the start-up cache: ``"off"``, ``"hit"`` (it was there),
+        ``"miss"`` (it is there now), or ``"not kept: "`` and why.
     direct
         Calls that went straight to the function that JAX compiled of the one region.  The others
         are ``general_calls``, so that each call counts once: counting takes time.
@@ -46,6 +49,7 @@ class Stats:
     donated_bytes: int = 0
     rescues: int = 0
     signatures: list[list[Any]] = field(default_factory=list, repr=False)
+    start_up_cache: str = "off"
 
     def with_regions(self, count: int) -> None:
         """Start counting for a plan with ``count`` regions."""
@@ -53,6 +57,20 @@ class Stats:
         self.general_region_calls = [0] * count
         self.compilations = [0] * count
         self.signatures = [[] for _ in range(count)]
+
+    def go_on_from(self, earlier: Stats) -> None:
+        """Count on from where another function left off, which this one takes the place of.
+
+        What is counted by region starts anew.
+        """
+        self.start_up_cache = earlier.start_up_cache
+        self.general_calls += earlier.calls
+        self.host_steps += earlier.host_steps
+        self.host_regions += earlier.host_regions
+        self.bytes_to_host += earlier.bytes_to_host
+        self.bytes_to_device += earlier.bytes_to_device
+        self.donated_bytes += earlier.donated_bytes
+        self.rescues += earlier.rescues
 
     @property
     def calls(self) -> int:

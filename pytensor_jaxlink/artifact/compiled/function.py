@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
+from pytensor_jaxlink.artifact.compiled.donating import Donating
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Executor, Stats
+from pytensor_jaxlink.runtime import Executor, Policy, Stats, refuse_donated
 
 
 class SavedState:
@@ -84,6 +85,7 @@ class LoadedFunction:
         cells: Sequence[SavedState],
         defaults: Sequence[Any],
         runners: tuple[Executor, Executor],
+        policy: Policy,
         ending: Ending,
         fits: Sequence[Callable[[Any], Any]],
     ) -> None:
@@ -107,6 +109,10 @@ class LoadedFunction:
             spec.type.kind in ("array", "number")
             for spec in (*signature.outputs, *(signature.inputs[k] for k in self._updated))
         ]
+        plain = not (ending.overwritten or ending.copied or ending.as_numpy)
+        self._donating = (
+            Donating.of(self._executor, signature, self._storage, policy) if plain else None
+        )
         named = [(signature.inputs[k].name, k) for k in self._taken]
         self._places = {name: k for name, k in named if name is not None}
 
@@ -121,6 +127,9 @@ class LoadedFunction:
             If there is no code for the sizes of this call, and no way to make it.
         """
         values = self._values(args, kwargs)
+        donated = None if self._donating is None else self._donating.run(values)
+        if donated is not None:
+            return self._finished(values, donated)
         try:
             outputs = self._executor(values)
         except NotSavedError as error:
@@ -128,6 +137,9 @@ class LoadedFunction:
                 raise
             # The other function has the same state, and updates it.
             return self.fallback(error)(*(values[place] for place in self._taken))
+        except RuntimeError:
+            refuse_donated([spec.name or spec.type.text for spec in self.signature.inputs], values)
+            raise
         return self._finished(values, self._results(values, outputs))
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -29,15 +29,17 @@ HostOps = Callable[[Any], Callable[..., tuple[Any, ...]]]
 
 
 @dataclass(frozen=True)
-class _Driven:
+class Driven:
     """A loop or a branch driven from the host, as the executor takes it."""
 
     node: Any
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
+    """The functions of the steps of a plan, and its constants."""
+
     functions: tuple[Any, ...]
     constants: Mapping[int, Any]
 
@@ -67,9 +69,10 @@ class CompiledReader:
     ) -> LoadedFunction:
         """One function of the file."""
         plan = plan_of(document["plan"])
-        part = self._part(plan, document)
+        part = self.part(plan, document)
         stats = Stats()
         stats.with_regions(len(plan.regions))
+        policy = Policy(_MOST_KEPT, "compile")
         runner = Executor(
             plan,
             part.functions,
@@ -77,7 +80,7 @@ class CompiledReader:
             stats,
             jit=True,
             rescue=_check_failed,
-            policy=Policy(_MOST_KEPT, "compile"),
+            policy=policy,
         )
         tracer = Executor(
             plan, part.functions, part.constants, _counters(plan), jit=False, rescue=None
@@ -89,11 +92,13 @@ class CompiledReader:
             cells,
             [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
             (runner, tracer),
+            policy,
             Ending(tuple(ending["overwritten"]), tuple(ending["copied"]), ending["as_numpy"]),
             fits_of(signature.inputs, float_type),
         )
 
-    def _part(self, plan: Plan, document: Any) -> _Part:
+    def part(self, plan: Plan, document: Any) -> Part:
+        """The functions of the steps of a plan, and its constants."""
         functions = tuple(
             self._step(step, described)
             for step, described in zip(plan.steps, document["functions"], strict=True)
@@ -101,27 +106,32 @@ class CompiledReader:
         constants = {number: self._data.value(each) for number, each in document["constants"]}
         if set(constants) != set(plan.constants):
             raise ValueError("the constants of a plan are not those that it names")
-        return _Part(functions, constants)
+        return Part(functions, constants)
 
     def _step(self, step: Any, described: Any) -> Any:
         match step:
             case Region():
-                return SavedRegion(
-                    list(map(str, described["names"])),
-                    [self._specialisation(each) for each in described["code"]],
-                    str(described["reason"]),
-                )
+                return self.region(step, described)
             case HostLoop() | HostBranch():
                 inner = [step.body] if isinstance(step, HostLoop) else step.inner
                 parts = zip(inner, described["parts"], strict=True)
-                return _Driven(step.operation, tuple(self._part(*each) for each in parts))
+                return Driven(step.operation, tuple(self.part(*each) for each in parts))
         if described is None:
             return None
         if "size" in described:
             return size_function(described["size"])
         return self._host_ops(described["op"])
 
-    def _specialisation(self, described: Any) -> Specialisation:
+    def region(self, step: Region, described: Any) -> Any:
+        """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
+        return SavedRegion(
+            list(map(str, described["names"])),
+            [self.specialisation(each) for each in described["code"]],
+            str(described["reason"]),
+        )
+
+    def specialisation(self, described: Any) -> Specialisation:
+        """The code of a region for some sizes."""
         value = self._data.value
         return Specialisation(
             value(described["static"]),

@@ -23,7 +23,7 @@ from pytensor_jaxlink.artifact.exporting.regions import (
     export_for_shapes,
 )
 from pytensor_jaxlink.artifact.exporting.static import static_values
-from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError
+from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, SymbolicBuilder
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
 from pytensor_jaxlink.lowering import Lowered, Program
@@ -164,7 +164,9 @@ class _FunctionWriter:
         self.regions.append(_summary(region, names, code, reason))
         return {
             "names": names,
-            "code": [self._describe(each) for each in code],
+            "code": [
+                describe_code(each, self._layer._data, self._layer.add(each.blob)) for each in code
+            ],
             "reason": reason,
         }
 
@@ -206,7 +208,7 @@ class _FunctionWriter:
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
     ) -> Specialisation:
         leaves = [self._leaf(program, number, shapes) for number in region.arguments]
-        builder = self._compiled.rules_of(program.view)
+        builder = SymbolicBuilder.like(self._compiled.rules_of(program.view))
         code, results = export_for_dimensions(
             program, builder.rule, static, leaves, self._constraints_of(leaves), self._wanted.target
         )
@@ -235,16 +237,17 @@ class _FunctionWriter:
             )
         return shapes[number], kind.dtype
 
-    def _describe(self, code: Specialisation) -> Any:
-        value = self._layer._data.value
-        return {
-            "static": value(code.static),
-            "arguments": value(code.arguments),
-            "results": value(code.results),
-            "leaves": value(code.leaves),
-            "constraints": list(code.constraints),
-            "blob": self._layer.add(code.blob),
-        }
+
+def describe_code(code: Specialisation, data: DataWriter, blob: str) -> Any:
+    """The code of a region as JSON; ``blob`` is the name of the member that holds it."""
+    return {
+        "static": data.value(code.static),
+        "arguments": data.value(code.arguments),
+        "results": data.value(code.results),
+        "leaves": data.value(code.leaves),
+        "constraints": list(code.constraints),
+        "blob": blob,
+    }
 
 
 def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[Any]]:

@@ -15,23 +15,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
     ARange,
-    Join,
-    MakeVector,
-    ScalarFromTensor,
-    TensorFromScalar,
+    Eye,
+    Split,
 )
-from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Argmax
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
-from pytensor_jaxlink.lowering.checks import collecting, conjunction
-from pytensor_jaxlink.lowering.program import Instruction, Program
+from pytensor_jaxlink.analysis import InnerAnalysis
+from pytensor_jaxlink.artifact.exporting.sizes import array_of_sizes, is_open, item, size_of
+from pytensor_jaxlink.lowering.program import Instruction, Program, ProgramBuilder
+from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.values import as_declared, as_known, canonical_dtype
+from pytensor_jaxlink.ops import Branch, WhileLoop
 
 RuleOf = Callable[[int], Callable[..., Any]]
 """The JAX function of a node of the program's graph."""
@@ -39,13 +40,6 @@ RuleOf = Callable[[int], Callable[..., Any]]
 
 class NotSymbolicError(Exception):
     """The program cannot be traced for open dimensions."""
-
-
-def is_open(value: Any) -> bool:
-    """Whether a size, or an array of sizes, depends on open dimensions."""
-    if isinstance(value, np.ndarray):
-        return value.dtype == object
-    return jax.export.is_symbolic_dim(value)
 
 
 def evaluate(
@@ -58,20 +52,44 @@ def evaluate(
     NotSymbolicError
         If an Op computes with sizes in a way that is not known here.
     """
-    variables = program.view.variables
-    known = {
-        number: as_known(value, variables[number].type)
-        for number, value in zip(program.static, static, strict=True)
-    }
-    traced = {
-        number: as_declared(value, variables[number].type)
-        for number, value in zip(program.arguments, arguments, strict=True)
-    }
-    with collecting() as conditions:
-        run = _Evaluation(program, rule_of, known, traced)
-        for instruction in program.instructions:
-            run.step(instruction)
-        return tuple(map(run.as_traced, program.results)), conjunction(conditions)
+
+    def evaluator(known: dict[int, Any], traced: dict[int, Any]) -> Callable[[int], Any]:
+        return _Evaluation(program, rule_of, known, traced).run()
+
+    return program.run_by(evaluator, static, arguments)
+
+
+class SymbolicBuilder(ProgramBuilder):
+    """Makes rules whose inner graphs (of loops, branches and others) too are evaluated here."""
+
+    @classmethod
+    def like(cls, other: ProgramBuilder) -> SymbolicBuilder:
+        """One for the graph of another."""
+        return cls(other.view, other.facts, other.rules, checks=other.checks)
+
+    def inner_function(self, program: Program, inner: InnerAnalysis) -> JaxFunction:
+        """The function of an inner graph."""
+        view = program.view
+
+        def function(*inputs: Any) -> list[Any]:
+            known = {
+                number: _known(inputs[position], view.variables[number].type)
+                for position, number in enumerate(view.inputs)
+                if position in inner.demanded
+            }
+            traced = {
+                number: value
+                for number, value in zip(view.inputs, inputs, strict=True)
+                if not is_open(value)
+            }
+            value_of = _Evaluation(program, self.rule, known, traced).run()
+            return list(map(value_of, view.outputs))
+
+        return function
+
+
+def _known(value: Any, kind: Any) -> Any:
+    return value if is_open(value) else as_known(value, kind)
 
 
 class _Evaluation:
@@ -81,6 +99,12 @@ class _Evaluation:
         self, program: Program, rule_of: RuleOf, known: dict[int, Any], traced: dict[int, Any]
     ) -> None:
         self.program, self.rule_of, self.known, self.traced = program, rule_of, known, traced
+
+    def run(self) -> Callable[[int], Any]:
+        """Run all instructions; gives what gives values."""
+        for instruction in self.program.instructions:
+            self.step(instruction)
+        return self.as_traced
 
     def step(self, instruction: Instruction) -> None:
         """Run one instruction."""
@@ -94,12 +118,12 @@ class _Evaluation:
             self._fold(instruction, node, any(opened))
         elif isinstance(node.op, Argmax):
             self._set_traced(instruction, _argmax(node.op, *self._inputs(instruction)))
-        elif any(
-            o and as_value for o, (_, as_value) in zip(opened, instruction.reads, strict=True)
-        ):
-            self._set_traced(instruction, _with_open_sizes(node, self._inputs(instruction)))
         else:
-            self._set_traced(instruction, instruction.function(*self._inputs(instruction)))
+            rule, inputs = self.rule_of(instruction.node), self._inputs(instruction)
+            if any(map(is_open, inputs)):
+                self._set_traced(instruction, _with_open_sizes(node, rule, inputs))
+            else:
+                self._set_traced(instruction, rule(*inputs))
 
     def _shape(self, instruction: Instruction, node: Apply) -> None:
         """A shape is known, also where it is used as a number of the code."""
@@ -107,7 +131,7 @@ class _Evaluation:
         source = self.traced[number] if number in self.traced else self._any(number)
         shape = np.shape(source)
         which = slice(None) if isinstance(node.op, Shape) else node.op.i
-        self.known[instruction.writes[0]] = _array_of_sizes(shape[which])
+        self.known[instruction.writes[0]] = array_of_sizes(shape[which])
 
     def _fold(self, instruction: Instruction, node: Apply, opened: bool) -> None:
         if not opened:
@@ -119,7 +143,7 @@ class _Evaluation:
             for number, output in zip(instruction.writes, outputs, strict=True):
                 self.known[number] = as_known(output, self.program.view.variables[number].type)
         else:
-            result = _size(node, [self._any(number) for number, _ in instruction.reads])
+            result = size_of(node, [self._any(number) for number, _ in instruction.reads])
             if result is None:  # no size any more: a number that is computed when the code runs
                 self._set_traced(instruction, self._by_rule(instruction))
             else:
@@ -162,122 +186,45 @@ class _Evaluation:
             self.traced[number] = as_declared(output, variables[number].type)
 
 
-# -- Ops that compute sizes ------------------------------------------------------------------------
-
-
-def _array_of_sizes(sizes: Any) -> np.ndarray[Any, Any]:
-    """Sizes as an array of int64, or of expressions where one is open."""
-    parts = sizes if isinstance(sizes, tuple | list) else [sizes]
-    opened = any(map(jax.export.is_symbolic_dim, parts))
-    array = np.empty(len(parts), dtype=object if opened else "int64")
-    array[:] = parts
-    return array if isinstance(sizes, tuple | list) else array.reshape(())
-
-
-def _settled(array: Any) -> np.ndarray[Any, Any]:
-    """An array of sizes as integers where no size is open."""
-    array = np.asarray(array, dtype=object)
-    flat = _array_of_sizes(list(array.reshape(-1)))
-    return flat.reshape(array.shape)
-
-
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "Add": lambda *sizes: sum(sizes[1:], sizes[0]),
-    "Sub": lambda one, other: one - other,
-    "Mul": lambda *sizes: _product(sizes),
-    "IntDiv": lambda one, other: one // other,
-    "Mod": lambda one, other: one % other,
-    "Neg": lambda size: -size,
-    "Maximum": jax.core.max_dim,
-    "ScalarMaximum": jax.core.max_dim,
-    "Minimum": jax.core.min_dim,
-    "ScalarMinimum": jax.core.min_dim,
-    "EQ": lambda one, other: one == other,
-    "NEQ": lambda one, other: one != other,
-    "LT": lambda one, other: one < other,
-    "LE": lambda one, other: one <= other,
-    "GT": lambda one, other: one > other,
-    "GE": lambda one, other: one >= other,
-    "Switch": lambda condition, one, other: one if condition else other,
-    "Identity": lambda size: size,
-    "Cast": lambda size: size,
-}
-
-
-def _product(sizes: Sequence[Any]) -> Any:
-    result = sizes[0]
-    for size in sizes[1:]:
-        result = result * size
-    return result
-
-
-def _size(node: Apply, inputs: Sequence[Any]) -> Any:  # noqa: PLR0911 -- one for each Op
-    """The result of an Op on sizes, or None where it is no size."""
-    op: Any = node.op
-    match op:
-        case Elemwise():
-            function = _ARITHMETIC.get(type(op.scalar_op).__name__)
-            if function is None or node.outputs[0].type.dtype not in ("int64", "bool"):
-                return None
-            apply = np.frompyfunc(function, len(inputs), 1)
-            return _settled(apply(*(np.asarray(value, dtype=object) for value in inputs)))
-        case MakeVector():
-            return _settled([_item(value) for value in inputs])
-        case ScalarFromTensor() | TensorFromScalar():
-            return inputs[0]
-        case Join():
-            arrays = inputs if hasattr(op, "axis") else inputs[1:]
-            return _settled(np.concatenate([np.asarray(each, dtype=object) for each in arrays]))
-        case DimShuffle():
-            return _dim_shuffle(op, inputs[0])
-        case CAReduce() if type(op.scalar_op).__name__ in ("Mul", "Add"):
-            flat = list(np.asarray(inputs[0], dtype=object).reshape(-1))
-            empty = [1 if type(op.scalar_op).__name__ == "Mul" else 0]
-            return _settled(_ARITHMETIC[type(op.scalar_op).__name__](*(flat or empty)))
-        case Subtensor():
-            index = indices_from_subtensor([_bound(value) for value in inputs[1:]], op.idx_list)
-            return _settled(inputs[0][tuple(index)])
-    return None
-
-
-def _dim_shuffle(op: Any, value: Any) -> Any:
-    array = np.asarray(value)
-    kept = [axis for axis in op.new_order if axis != "x"]
-    dropped = [axis for axis in range(array.ndim) if axis not in kept]
-    moved = array.transpose([*kept, *dropped])
-    moved = moved.reshape(moved.shape[: len(kept)])
-    return np.expand_dims(moved, tuple(k for k, axis in enumerate(op.new_order) if axis == "x"))
-
-
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _bound(value: Any) -> Any:
-    return None if value is None else _item(value)
-
-
 # -- Ops that take sizes ---------------------------------------------------------------------------
 
 
-def _with_open_sizes(node: Apply, inputs: Sequence[Any]) -> Any:
+def _with_open_sizes(  # noqa: PLR0911 -- one for each Op
+    node: Apply, rule: JaxFunction, inputs: Sequence[Any]
+) -> Any:
     op: Any = node.op
     match op:
+        case Scan() | WhileLoop() | Branch():
+            return rule(*inputs)  # which looks at sizes no more than these rules do
         case Alloc():
-            return jnp.broadcast_to(inputs[0], tuple(map(_item, inputs[1:])))
+            return jnp.broadcast_to(inputs[0], tuple(map(item, inputs[1:])))
         case AllocEmpty():
-            return jnp.zeros(tuple(map(_item, inputs)), canonical_dtype(op.dtype))
+            return jnp.zeros(tuple(map(item, inputs)), canonical_dtype(op.dtype))
+        case Eye():
+            rows, columns, offset = map(item, inputs)
+            return jnp.eye(rows, columns, offset, dtype=canonical_dtype(op.dtype))
+        case Split():
+            axis = op.axis if hasattr(op, "axis") else inputs[1]  # an input before PyTensor 3.1
+            return _split(inputs[0], int(axis), inputs[-1])
         case Reshape():
             return jnp.reshape(inputs[0], tuple(np.asarray(inputs[1], dtype=object).tolist()))
         case ARange() if np.issubdtype(np.dtype(op.dtype), np.integer):
-            start, stop, step = map(_item, inputs)
+            start, stop, step = map(item, inputs)
             return jnp.arange(start, stop, step, dtype=canonical_dtype(op.dtype))
         case Subtensor():
-            return inputs[0][_index(op, inputs[1:])]
+            return inputs[0][_index(op, np.shape(inputs[0]), inputs[1:])]
         case IncSubtensor():
-            place = jnp.asarray(inputs[0]).at[_index(op, inputs[2:])]
+            place = jnp.asarray(inputs[0]).at[_index(op, np.shape(inputs[0]), inputs[2:])]
             return (place.set if op.set_instead_of_inc else place.add)(inputs[1])
     raise NotSymbolicError(f"{op} takes a size that is open")
+
+
+def _split(array: Any, axis: int, lengths: Any) -> list[Any]:
+    parts, start = [], 0
+    for length in lengths.tolist():
+        parts.append(jax.lax.slice_in_dim(array, start, start + length, axis=axis))
+        start = start + length
+    return parts
 
 
 def _argmax(op: Any, array: Any) -> Any:
@@ -289,6 +236,13 @@ def _argmax(op: Any, array: Any) -> Any:
     return jnp.argmax(flat, axis=-1).astype("int64")
 
 
-def _index(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
-    index = [_item(v) if isinstance(v, np.ndarray | np.generic) else v for v in values]
-    return tuple(indices_from_subtensor(index, op.idx_list))
+def _index(op: Any, shape: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    """The index of a part.  Entries are looked at here: JAX does not say what is out of range."""
+    index = [item(v) if isinstance(v, np.ndarray | np.generic) else v for v in values]
+    entries = tuple(indices_from_subtensor(index, op.idx_list))
+    for entry, length in zip(entries, shape, strict=False):
+        if isinstance(entry, slice):
+            continue
+        if isinstance(entry, jax.core.Tracer) or not -length <= entry < length:
+            raise NotSymbolicError("an index beside a size that is open")
+    return entries

@@ -24,6 +24,7 @@ from pytensor_jaxlink.artifact.graph.names import name_of
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
+from pytensor_jaxlink.link.options import PLACES
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
         form,
         function.name,
         bool(function.trust_input),
-        asdict(mode.linker.options),
+        {k: v for k, v in asdict(mode.linker.options).items() if k not in PLACES},
         tuple(tuple(sorted(map(str, tags))) for tags in rewrites),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from functools import singledispatch
+from functools import cache, singledispatch
 from typing import Any
 
 from pytensor_jaxlink.errors import ArtifactError
@@ -82,8 +82,13 @@ def constructor_arguments(part: Any) -> dict[str, Any]:
     return found
 
 
-def _parameters(kind: type) -> Iterator[tuple[str, Any]]:
+@cache
+def _parameters(kind: type) -> tuple[tuple[str, Any], ...]:
     """The names and defaults of what a constructor takes, those it hands on included."""
+    return tuple(_find_parameters(kind))
+
+
+def _find_parameters(kind: type) -> Iterator[tuple[str, Any]]:
     seen: set[str] = set()
     for each in kind.__mro__:
         if "__init__" not in vars(each) or each is object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -13,7 +14,7 @@ from pytensor.graph.utils import MetaObject
 from pytensor.scan.op import ScanInfo
 
 from pytensor_jaxlink.artifact import sparse
-from pytensor_jaxlink.artifact.describing import DataWriter, Table, describe_value
+from pytensor_jaxlink.artifact.describing import DataWriter, Table, describe_value, rule_for
 from pytensor_jaxlink.artifact.graph import ops
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
 from pytensor_jaxlink.artifact.graph.names import Override, name_of
@@ -39,9 +40,14 @@ class GraphWriter:
         self._by_text: dict[str, int] = {}
         self.entries: list[Any] = []
 
+    @property
+    def objects(self) -> Iterator[Any]:
+        """What the parts are made of: types, Ops, inner graphs and others."""
+        return self._table.objects
+
     def value(self, value: Any) -> Any:
         """A value as JSON."""
-        return describe_value(value, self)
+        return rule_for(describe_value, type(value))(value, self)
 
     def data(self, value: Any, describe: Any) -> Any:
         """A reference to an entry of the data."""
@@ -111,7 +117,8 @@ class GraphWriter:
 def _made_of(part: Any, kind: str, writer: GraphWriter) -> Any:
     what = f"the {kind} {part}"
     try:
-        described = {name: writer.value(value) for name, value in properties_of(part).items()}
+        properties = rule_for(properties_of, type(part))(part)
+        described = {name: writer.value(value) for name, value in properties.items()}
     except ArtifactError as error:
         if str(error).startswith("the "):
             raise  # from a part of this part, which it names

@@ -1,0 +1,165 @@
+"""What the linker is given: a cache, and what it knows of each graph."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from pytensor.compile.mode import Mode
+from pytensor.configdefaults import config
+from pytensor.graph.fg import FunctionGraph
+
+from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.start_up.environment import machine
+from pytensor_jaxlink.artifact.start_up.executables import Executables, name_of
+from pytensor_jaxlink.artifact.start_up.folder import Folder
+from pytensor_jaxlink.artifact.start_up.graph import StartUpGraph
+from pytensor_jaxlink.artifact.start_up.key import Key, key_of
+from pytensor_jaxlink.artifact.start_up.plans import Kept, RegionOf, describe, kept_of, read
+from pytensor_jaxlink.artifact.start_up.regions import KeptRegion, Original
+from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.link.start_up import Compiled
+from pytensor_jaxlink.runtime import use_compilation_cache
+
+_KIND = "plan"
+_opened: dict[tuple[str, int], Cache] = {}
+
+
+class Cache:
+    """A start-up cache in a folder.
+
+    Nothing that goes wrong with it is an error for the user: the function is then compiled as it
+    would be without it, and ``f.stats.start_up_cache`` says why.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._executables = Executables(folder, machine())
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str], limit: int) -> Cache:
+        """The cache in a folder, which may have ``limit`` bytes; one object for all functions."""
+        key = os.path.abspath(path), limit
+        if key not in _opened:
+            _opened[key] = cls(Folder(Path(key[0]), limit))
+        return _opened[key]
+
+    def entry(
+        self,
+        given: FunctionGraph,
+        updated: Mapping[int, int],
+        mode: Mode,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+    ) -> Entry:
+        """What is known of a graph; see `pytensor_jaxlink.link.start_up.Cache`."""
+        linker: Any = mode.linker
+        options: Options = linker.options
+        try:
+            _check(options)
+            key = key_of(given, updated, mode, inputs, outputs)
+        except Exception as error:  # whatever stands in the way is not the user's concern
+            return Entry(self._folder, options, problem=_reason(error))
+        if options.compilation_cache is None:
+            self._executables.use()
+        else:
+            use_compilation_cache(options.compilation_cache)
+        self._executables.check(key.text)
+        return Entry(self._folder, options, key)
+
+
+class Entry:
+    """What is known of one graph.
+
+    Parameters
+    ----------
+    folder
+        The cache.
+    options
+        Those of the linker.
+    key
+        The name of the graph there, or None.
+    problem
+        Why it has none.
+    """
+
+    def __init__(
+        self, folder: Folder, options: Options, key: Key | None = None, problem: str | None = None
+    ) -> None:
+        self._folder, self._options, self._key, self._problem = folder, options, key, problem
+        self._original: Original | None = None
+        self._kept = folder.read(_KIND, key.text, self._read) if key is not None else None
+        if self._kept is not None:
+            _set_float_type()
+
+    @property
+    def found(self) -> bool:
+        """Whether the graph need not be rewritten."""
+        return self._kept is not None
+
+    def compiled(self, fgraph: FunctionGraph, compile_now: Callable[[], Compiled]) -> Compiled:
+        """The compiled graph, from the cache where it is there, else compiled and kept."""
+        kept, status = self._kept, "hit"
+        if kept is None:
+            compiled, overwritten = compile_now()
+            kept, status = self._keep(compiled, overwritten), "miss"
+            if kept is None:
+                compiled.stats.start_up_cache = f"not kept: {self._problem}"
+                return compiled, overwritten
+            compile_now, fgraph = (lambda: (compiled, overwritten)), compiled.source
+        original, key = self._original, self._key
+        assert original is not None, "what is kept has regions, which know it"
+        assert key is not None
+        original.compile_now = compile_now
+        name = name_of(key.text)
+        graph = StartUpGraph(kept, original, fgraph, self._options, status=status, name=name)
+        return graph, kept.overwritten
+
+    def _read(self, container: Container) -> Kept:
+        assert self._key is not None
+        return read(container, self._key, self._regions_of)
+
+    def _keep(self, compiled: Any, overwritten: tuple[int, ...]) -> Kept | None:
+        """Keep the plan of a graph.  None where that cannot be done."""
+        if self._key is None:
+            return None
+        try:
+            self._key.check()
+            kept = kept_of(compiled, overwritten, self._regions_of)
+            members = describe(kept, compiled, self._key)
+        except Exception as error:
+            self._problem = _reason(error)
+            return None
+        self._problem = self._folder.write(_KIND, self._key.text, {}, members)
+        return kept if self._problem is None else None
+
+    def _regions_of(self, structure: str) -> RegionOf:
+        key, folder = self._key, self._folder
+        assert key is not None
+        original = self._original = Original(structure)
+        return lambda index: KeptRegion(index, key, folder, original)
+
+
+def _check(options: Options) -> None:
+    if options.jit is False:
+        raise ArtifactError("jit=False compiles nothing")
+    if importlib.util.find_spec("flatbuffers") is None:
+        raise ArtifactError(
+            "jax.export needs the package flatbuffers: pip install 'pytensor_jaxlink[save]'"
+        )
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, ArtifactError) else f"{type(error).__name__}: {error}"
+
+
+def _set_float_type() -> None:
+    """What importing PyTensor's rules for JAX does, which nobody has imported now."""
+    if "pytensor.link.jax.dispatch.basic" not in sys.modules:
+        jax.config.update("jax_enable_x64", config.floatX == "float64")

@@ -1,0 +1,111 @@
+"""The files of a start-up cache.
+
+Each is written once, under a name that says what it is for, beside its place and then renamed; so
+processes need no locks, and what one of them leaves behind when it dies is a file like others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytensor_jaxlink.artifact.container import Container, Member, write_container
+from pytensor_jaxlink.errors import ArtifactError
+
+_SUFFIX = ".jaxlink"
+_KEPT = 0.9  # of the limit is what eviction leaves, so that not each file that is written evicts
+
+Result = TypeVar("Result")
+
+
+class Folder:
+    """A folder with a bound on its size.
+
+    Parameters
+    ----------
+    path
+        The folder; it is made when something is written.
+    limit
+        The bytes that it may have, with the folders inside.
+    """
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path, self._limit = path, limit
+
+    def read(
+        self,
+        kind: str,
+        name: str,
+        make: Callable[[Container], Result],
+        damaged: Callable[[], None] = lambda: None,
+    ) -> Result | None:
+        """What ``make`` makes of a file, or None where there is none that is whole.
+
+        A file that is damaged is deleted, and ``damaged`` is called.
+        """
+        path = self._path(kind, name)
+        try:
+            with Container(path) as container:
+                if container.manifest.get("name") != name:
+                    raise container.error("it has the name of another file")
+                result = make(container)
+            touch(path)
+        except OSError:
+            return None  # it is not there, or not any more
+        except Exception:  # whatever is wrong with it, it is made anew
+            delete(path)
+            damaged()
+            return None
+        return result
+
+    def write(
+        self, kind: str, name: str, document: Mapping[str, Any], members: Mapping[str, Member]
+    ) -> str | None:
+        """Write a file.  Returns why that cannot be done, or None."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            manifest = {"name": name, **document}
+            write_container(self._path(kind, name), manifest, members, durable=False)
+            self.evict()
+        except (OSError, ArtifactError) as error:
+            return str(error)
+        return None
+
+    def _path(self, kind: str, name: str) -> Path:
+        return self.path / f"{kind}-{name}{_SUFFIX}"
+
+    def evict(self) -> None:
+        """Delete what was used least recently, until the folder is within its limit."""
+        files = [(found.stat(), Path(found.path)) for found in _files(self.path) if found.is_file()]
+        total = sum(status.st_size for status, _ in files)
+        if total <= self._limit:
+            return
+        for status, path in sorted(files, key=lambda each: each[0].st_mtime_ns):
+            if total <= self._limit * _KEPT:
+                return
+            delete(path)
+            total -= status.st_size
+
+
+def _files(folder: Path) -> list[os.DirEntry[str]]:
+    """The files in a folder and in the folders inside."""
+    found: list[os.DirEntry[str]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            found += _files(Path(entry.path)) if entry.is_dir(follow_symlinks=False) else [entry]
+    return found
+
+
+def touch(path: Path) -> None:
+    """Note that a file is used."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def delete(path: Path) -> None:
+    """Delete a file, unless another process has done it."""
+    with contextlib.suppress(OSError):
+        path.unlink()

@@ -1,0 +1,96 @@
+"""Compiled graphs out of the start-up cache: a plan and code, and the graph where more is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytensor.graph.fg import FunctionGraph
+
+from pytensor_jaxlink.artifact.start_up.plans import Kept
+from pytensor_jaxlink.artifact.start_up.regions import Original
+from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.runtime import Executor, Policy, Stats
+
+
+class StartUpGraph:
+    """In the place of a `CompiledGraph`: the same plan, whose regions are code that was kept.
+
+    What only the compiler knows (the explanation, the pure function, what becomes of a call that
+    fails) is asked of the original, which is then compiled.
+    """
+
+    def __init__(
+        self,
+        kept: Kept,
+        original: Original,
+        source: FunctionGraph,
+        options: Options,
+        *,
+        status: str,
+        name: str,
+    ) -> None:
+        self.source, self.options, self.copied = source, options, kept.copied
+        self.policy = Policy.of(options, name)
+        self.stats = Stats(start_up_cache=status)
+        self.stats.with_regions(len(kept.plan.regions))
+        self._kept, self._original = kept, original
+        original.refuse = self._refuse
+        self._own = self.executor = Executor(
+            kept.plan,
+            kept.functions,
+            kept.constants,
+            self.stats,
+            jit=True,
+            rescue=self.rescue,
+            policy=self.policy,
+        )
+
+    def _refuse(self, reason: str) -> None:
+        self.stats.start_up_cache = f"not kept: {reason}"
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is run."""
+        return self._kept.plan if self.executor is self._own else self._original().plan
+
+    @property
+    def explanation(self) -> Any:
+        """How the function runs, in words."""
+        return self._original().explanation
+
+    @property
+    def lowered(self) -> Any:
+        """The plan with the functions of its steps and its constants."""
+        return self._original().lowered
+
+    @property
+    def trace(self) -> Callable[..., list[Any]]:
+        """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""
+        return self._original().trace
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The positions of `trace` that must be static under `jax.jit`."""
+        return self._original().static_argnums
+
+    def rules_of(self, view: Any) -> Any:
+        """The JAX functions of the nodes of a graph."""
+        return self._original().rules_of(view)
+
+    def rescue(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+        """Finish a call as the original does.
+
+        Where a region failed, the original runs the call: it fails too, and either raises what the
+        user is to see, or learns from it and takes over.
+        """
+        original = self._original()
+        if error is None:
+            self.stats.rescues += 1
+            return original.rescue(inputs, None)
+        outputs = original.executor(inputs)
+        original.stats.go_on_from(self.stats)
+        original.stats.general_calls -= 1  # this call, which both have counted
+        self.stats, self.executor = original.stats, original.executor
+        return outputs

@@ -1,0 +1,153 @@
+"""The key of a graph: equal for graphs that are compiled to the same, in any process."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.compile.mode import Mode
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+
+from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype
+from pytensor_jaxlink.artifact.container import digest_of
+from pytensor_jaxlink.artifact.describing import DataWriter
+from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.graph.inner import InnerGraph
+from pytensor_jaxlink.artifact.graph.verify import check_saved
+from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.start_up.environment import flags, foreign_code, machine, versions
+from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.link.options import PLACES
+
+FORMAT = 1
+
+
+class Checksums(DataWriter):
+    """Describes large arrays by their checksums alone.
+
+    Attributes
+    ----------
+    arrays
+        These arrays.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+
+    def array(self, array: np.ndarray[Any, Any]) -> Any:
+        """The entry of an array."""
+        if array.nbytes <= SMALL:
+            return super().array(array)
+        check_dtype(array.dtype, "an array")
+        name = digest_of(array_member(array))
+        self.arrays[name] = array
+        return {"array": name}
+
+    def read(self, name: str) -> memoryview:
+        """The bytes of a large array by its checksum."""
+        return memoryview(b"".join(array_member(self.arrays[name])))
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a graph is called in the cache.
+
+    Attributes
+    ----------
+    text
+        Its name.
+    data
+        The data of the graph, whose large constants need not be kept.
+    document, graph
+        What it was made of.
+    """
+
+    text: str
+    data: Checksums
+    document: Any
+    graph: InnerGraph
+
+    def check(self) -> None:
+        """Look whether all that makes the graph what it is has a part in the name.
+
+        Raises
+        ------
+        ArtifactError
+            If what was written would not make an equal graph.
+        """
+        named = {**self.document, "functions": {"": self.document["graph"]}}
+        check_saved(named, {"": self.graph}, self.data)
+
+    def code(self, structure: str, region: int, signature: Any) -> str:
+        """The name of the code of a region for some static values, shapes and dtypes."""
+        return checksum_of([self.text, structure, region, signature])
+
+
+def key_of(
+    given: FunctionGraph,
+    updated: Mapping[int, int],
+    mode: Mode,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+) -> Key:
+    """The key of a graph as the user gave it.
+
+    Cost: that of writing the graph as JSON, and of reading its large constants once.
+
+    Parameters
+    ----------
+    given
+        The graph, updates after outputs.
+    updated
+        For each output that is an update the position of its input.
+    mode
+        What rewrites and compiles it.
+    inputs, outputs
+        What the function says of them (`In`, `Out`).
+
+    Raises
+    ------
+    ArtifactError
+        If something has no name by which other processes would know it.
+    """
+    data, graph = Checksums(), InnerGraph.between(given.inputs, given.outputs)
+    writer = GraphWriter(data)
+    options: Any = mode.linker
+    options = {k: v for k, v in asdict(options.options).items() if k not in PLACES}
+    document = {
+        "format": FORMAT,
+        "versions": versions(),
+        "machine": machine(),
+        "flags": flags(),
+        "options": writer.value(options),
+        "rewrites": _rewrites(mode),
+        "graph": writer.graph(graph),
+        "parts": writer.entries,
+        "inputs": [[bool(spec.mutable), bool(spec.borrow), spec.implicit] for spec in inputs],
+        "outputs": [bool(spec.borrow) for spec in outputs],
+        "updates": sorted(updated.items()),
+        "code": foreign_code({type(part) for part in writer.objects}),
+        "data": data.table.entries,
+    }
+    return Key(checksum_of(document), data, document, graph)
+
+
+def checksum_of(document: Any) -> str:
+    """The checksum of a document."""
+    return hashlib.sha256(dump_document(document)).hexdigest()
+
+
+def _rewrites(mode: Mode) -> list[list[str]]:
+    """The tags of the rewrites: those included, excluded and required."""
+    query: Any = mode.provided_optimizer
+    if isinstance(query, str) or query is None:
+        return [[str(query)]]
+    if not isinstance(query, RewriteDatabaseQuery) or query.subquery or query.extra_rewrites:
+        raise ArtifactError("the mode has rewrites of its own, which have no names")
+    tags = [query.include, query.exclude, query.require]
+    return [sorted(map(str, each or ())) for each in tags] + [[str(query.position_cutoff)]]

@@ -1,0 +1,152 @@
+"""Regions whose code is in the start-up cache, or goes there when they are traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any
+
+import jax
+
+from pytensor_jaxlink.artifact.compiled.loading import CompiledReader
+from pytensor_jaxlink.artifact.compiled.regions import Specialisation, form_of
+from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.describing import DataWriter
+from pytensor_jaxlink.artifact.start_up.folder import Folder
+from pytensor_jaxlink.artifact.start_up.key import Key
+from pytensor_jaxlink.artifact.start_up.plans import structure_of
+from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.link.start_up import Compiled
+from pytensor_jaxlink.plan import HostBranch, HostLoop, Region
+
+_KIND, _BLOB = "code", "regions/0.stablehlo"
+
+
+class OtherStructureError(Exception):
+    """A graph was rewritten to another one than the one that was kept."""
+
+
+class Original:
+    """The compiled graph itself, made when it is needed.
+
+    Attributes
+    ----------
+    structure
+        That of the graph that was kept.
+    compile_now
+        Makes it.
+    refuse
+        Told why a region cannot be kept.
+    """
+
+    def __init__(self, structure: str) -> None:
+        self.structure = structure
+        self.compile_now: Callable[[], Compiled] | None = None
+        self.refuse: Callable[[str], None] = lambda reason: None
+        self._made: Any = None
+        self._programs: dict[int, Any] | None = None
+        self._lock = RLock()
+
+    def __call__(self) -> Any:
+        """The compiled graph."""
+        with self._lock:
+            if self._made is None:
+                assert self.compile_now is not None, "nothing asks before the linker has answered"
+                # Importing PyTensor's rules sets it; that time has passed.
+                before = jax.config.jax_enable_x64
+                self._made, _ = self.compile_now()
+                jax.config.update("jax_enable_x64", before)
+        return self._made
+
+    def program(self, index: int) -> Any:
+        """What a region is made of.
+
+        Raises
+        ------
+        OtherStructureError
+            If it is not the region that was kept.
+        """
+        lowered = self().lowered
+        if self._programs is None:
+            if structure_of(lowered) != self.structure:
+                error = OtherStructureError("the graph was not rewritten to what was kept")
+                setattr(error, FAILED_NODE, None)  # as if the region had failed: see `StartUpGraph`
+                raise error
+            self._programs = _programs(lowered)
+        return self._programs[index]
+
+
+def _programs(lowered: Any) -> dict[int, Any]:
+    """What the regions of a plan are made of, those of loops and branches included."""
+    found: dict[int, Any] = {}
+    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
+        if isinstance(step, Region):
+            found[step.index] = function
+        elif isinstance(step, HostLoop | HostBranch):
+            for part in function.parts:
+                found |= _programs(part)
+    return found
+
+
+class KeptRegion:
+    """A region as a function: ``(static, *arguments) -> (results, conditions)``.
+
+    It is called while JAX traces.  In the process that makes the code it is the code too that JAX
+    gets, and not what the code was made of, so that all processes hand the same to XLA: they have
+    the same bits, and what XLA makes of it is found again.
+    """
+
+    def __init__(self, index: int, key: Key, folder: Folder, original: Original) -> None:
+        self._index, self._key, self._folder, self._original = index, key, folder, original
+
+    def __call__(
+        self, static: Sequence[Any], *arguments: Any, fences: bool = False
+    ) -> tuple[Any, Any]:
+        """Run the code for these sizes, where there is any, else what it is made of."""
+        code = self._code(tuple(static), arguments)
+        if code is None:
+            return self._original.program(self._index)(static, *arguments, fences=fences)
+        return code(arguments)
+
+    def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
+        """The same without JAX."""
+        return self._original.program(self._index).on_host(static, *arguments)
+
+    def _code(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> Specialisation | None:
+        kinds = jax.tree_util.tree_map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), list(arguments)
+        )
+        leaves = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree_util.tree_leaves(kinds)]
+        signature = DataWriter().value((static, tuple(map(form_of, arguments)), tuple(leaves)))
+        name = self._key.code(self._original.structure, self._index, signature)
+        return self._folder.read(_KIND, name, _read) or self._made(name, static, kinds)
+
+    def _made(self, name: str, static: tuple[Any, ...], kinds: Any) -> Specialisation | None:
+        """The code, made now and kept; None where JAX cannot export it."""
+        from pytensor_jaxlink.artifact.exporting.layer import describe_code
+        from pytensor_jaxlink.artifact.exporting.regions import Target, export_for_shapes
+
+        program = self._original.program(self._index)
+        try:
+            code = export_for_shapes(program, static, kinds, Target(None, 0))
+        except Exception as error:
+            if hasattr(error, FAILED_NODE):
+                raise
+            [reason, *_] = [*str(error).splitlines(), ""]  # what JAX calls outside of XLA, mostly
+            self._original.refuse(f"region {self._index} cannot be exported: {reason}")
+            return None
+        data = DataWriter()
+        document = {"code": describe_code(code, data, _BLOB), "data": data.table.entries}
+        self._folder.write(_KIND, name, document, {_BLOB: [bytes(code.blob)]})
+        return code
+
+
+def _read(container: Container) -> Specialisation:
+    manifest = container.manifest
+    data = DataReader(container, manifest["data"])
+    return CompiledReader(container, data, _no_host_ops).specialisation(manifest["code"])
+
+
+def _no_host_ops(place: Any) -> Any:
+    raise ValueError("a host step")

@@ -1,0 +1,91 @@
+"""A loaded function reuses memory where the function that was saved did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.io import In
+from pytensor.raise_op import Assert
+
+from pytensor_jaxlink import DonatedArgumentError, JAXLinker, load, save
+from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
+from pytensor_jaxlink.errors import CheckFailedError
+
+LARGE = 200_000  # entries of float64: more than a megabyte
+X, FACTOR = pt.dvector("x"), pt.dscalar("factor")
+
+
+def loaded(path: Path, inputs: Any, outputs: Any, updates: Any = None, **options: Any) -> Any:
+    f = pytensor.function(inputs, outputs, updates=updates, mode=JAXLinker(**options))
+    save(f, path / "f", graph=False)
+    return load(path / "f")
+
+
+def state() -> Any:
+    return pytensor.shared(np.random.default_rng(0).normal(size=LARGE), name="state")
+
+
+@pytest.mark.parametrize("x64", [True, False])
+def test_states(tmp_path: Path, x64: bool) -> None:
+    shared = state()
+    f = loaded(tmp_path, [FACTOR], shared.sum(), {shared: shared * FACTOR})
+    [cell], expected = f.state, shared.get_value()
+    with jax.enable_x64(x64):
+        for _ in range(4):
+            np.testing.assert_allclose(f(factor=0.5), expected.sum())
+            expected = expected * 0.5
+    np.testing.assert_array_equal(cell.get_value(), expected)
+    assert f.stats.donated_bytes == 3 * expected.nbytes  # the first was NumPy's
+    assert f.stats.region_calls == [f.stats.calls] == [4]
+
+
+@pytest.mark.parametrize("donate", ["none", "updates"])
+def test_what_somebody_holds_stays(tmp_path: Path, donate: str) -> None:
+    shared = state()
+    f = loaded(tmp_path, [FACTOR], shared.sum(), {shared: shared * FACTOR}, donate=donate)
+    f(0.5)
+    held = f.state[0].get_value(borrow=True)
+    before = np.array(held)
+    f(0.5)
+    np.testing.assert_array_equal(held, before)
+    assert f.stats.donated_bytes == 0
+
+
+def test_states_survive_a_false_condition(tmp_path: Path) -> None:
+    shared = state()
+    checked = Assert("no")(shared * FACTOR, pt.gt(FACTOR, 0))
+    f = loaded(tmp_path, [FACTOR], [], {shared: checked})
+    f(1.0)
+    f(2.0)
+    with pytest.raises(CheckFailedError):
+        f(-1.0)
+    np.testing.assert_array_equal(f.state[0].get_value(), shared.get_value() * 2)
+    assert f.stats.donated_bytes == 2 * LARGE * 8
+
+
+@pytest.mark.parametrize("how", ["mutable", "all"])
+def test_arguments(tmp_path: Path, how: str) -> None:
+    donate = "updates" if how == "mutable" else "all"
+    f = loaded(tmp_path, [In(X, mutable=how == "mutable")], X * 2, donate=donate)
+    given = jnp.ones(5)
+    np.testing.assert_array_equal(f(given), np.full(5, 2.0))
+    assert given.is_deleted()
+    with pytest.raises(DonatedArgumentError, match="the array given for input 'x' no longer exis"):
+        f(given)
+    np.testing.assert_array_equal(f(np.ones(3)), np.full(3, 2.0))
+
+
+def test_sizes_without_code(tmp_path: Path) -> None:
+    shared = state()
+    f = loaded(tmp_path, [FACTOR], shared.sum(), {shared: shared * FACTOR})
+    f.state[0].set_value(jnp.ones(LARGE + 1))
+    with pytest.raises(NotSavedError):
+        f(0.5)
+    assert float(f.state[0].get_value()[0]) == 1

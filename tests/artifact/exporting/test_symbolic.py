@@ -1,0 +1,150 @@
+"""One file serves any number of rows, gradients included; in loops too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import load, save
+from pytensor_jaxlink.artifact.exporting.regions import _equal_lengths
+from tests.artifact.compiled.test_compiled import open_regions
+
+X, Y = pt.dmatrix("x"), pt.dvector("y")
+ZERO = pt.constant(np.float64(0))
+W = pytensor.shared(np.array([0.5, -1.0, 2.0]), name="w")
+GRAPHS: dict[str, Callable[[], Any]] = {}
+DERIVED = ("all_states", "levels", "masks")
+"""Those that JAX differentiates too."""
+
+
+def graph(build: Callable[[], Any]) -> Callable[[], Any]:
+    GRAPHS[build.__name__] = build
+    return build
+
+
+def scan(step: Any, sequences: Any, initial: Any = None, **options: Any) -> Any:
+    return pytensor.scan(step, sequences, initial, return_updates=False, **options)
+
+
+@graph
+def all_states() -> Any:
+    states = scan(lambda r, y, s: pt.tanh(s * 0.5 + r.sum() * 0.1 + y), [X, Y], [ZERO])
+    return states.sum() + states[-1]
+
+
+@graph
+def two_steps_back() -> Any:
+    taps = {"initial": pt.zeros(2, dtype=X.dtype), "taps": [-1, -2]}
+    return (scan(lambda r, a, b: 0.5 * a - 0.2 * b + r, [Y], [taps]) ** 2).sum() + X.sum()
+
+
+@graph
+def lengths_that_the_loop_makes_equal() -> Any:
+    return (
+        scan(lambda r, s: pt.tanh(s + r), [X], [pt.zeros(3, dtype=X.dtype)]) @ W
+    ).sum() + Y.sum()
+
+
+@graph
+def as_many_steps_as_rows() -> Any:
+    states = scan(lambda s: s * 0.99 + 0.1, None, [ZERO + 1], n_steps=X.shape[0], strict=True)
+    return (states * Y).sum()
+
+
+@graph
+def a_length_inside_of_a_loop() -> Any:
+    return scan(lambda r, s: s + r / X.shape[0], [Y], [ZERO])[-1] + X.mean()
+
+
+@graph
+def backwards() -> Any:
+    states = scan(lambda r, s: s * 0.5 + r, [Y], [ZERO], go_backwards=True)
+    return (states * Y).sum() + X.sum()
+
+
+@graph
+def parts_of_a_whole() -> Any:
+    return pt.concatenate([Y, Y[::-1], pt.zeros(2, dtype=X.dtype)]).cumsum().sum() + X.sum()
+
+
+@graph
+def masks() -> Any:
+    return Y[Y > 0].sum() + X[X > 0.5].mean() + pt.exp(X[Y > 0]).sum()
+
+
+@graph
+def levels() -> Any:
+    return -0.5 * ((Y - W[pt.cast(pt.abs(Y), "int64") % 3]) ** 2).sum() + (X**2).mean()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", GRAPHS)
+def test_rows(name: str, tmp_path: Path) -> None:
+    cost = GRAPHS[name]()
+    gradients = pytensor.grad(cost, [X, Y], disconnected_inputs="ignore")
+    f = pytensor.function([X, Y], [cost, *gradients], mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False, vjp_order=int(name in DERIVED))
+    assert open_regions(tmp_path / "f") == [True]
+    loaded = load(tmp_path / "f")
+    for rows in (1, 7, 10_000):
+        rng = np.random.default_rng(rows)
+        given = rng.normal(size=(rows, 3)), np.abs(rng.normal(size=rows))
+        expected, found = f(*given), loaded(*given)
+        for one, other in zip(expected, found, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-10)
+        if name in DERIVED:
+            state = [cell.get_value() for cell in loaded.state]
+            derived = jax.grad(lambda *xy: loaded.jax_fn(*xy, *state)[0], (0, 1))(*given)  # noqa: B023
+            for one, other in zip(expected[1:], derived, strict=True):
+                np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_matrices_of_unknown_size(tmp_path: Path) -> None:
+    distances = ((X[:, None, :] - X[None, :, :]) ** 2).sum(-1)
+    factor = pt.linalg.cholesky(pt.exp(-distances) + pt.eye(X.shape[0]))
+    f = pytensor.function([X], pt.log(pt.diag(factor)).sum(), mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False)
+    for rows in (1, 7, 50):
+        given = np.random.default_rng(rows).normal(size=(rows, 3))
+        np.testing.assert_allclose(load(tmp_path / "f")(given), f(given), rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checks_beside_open_sizes(tmp_path: Path) -> None:
+    i = pt.lscalar("i")
+    half = X.shape[0] // 2
+    outputs = [X[i, 1:].sum(), X[half:, 2].sum(), X[X.shape[0] - 1, 0], pt.inc_subtensor(X[i], 1.0)]
+    f = pytensor.function([X, i], outputs, mode="JAXSELECTIVE")
+    f(np.ones((4, 3)), 0)
+    save(f, tmp_path / "f", graph=False)
+    loaded = load(tmp_path / "f")
+    given = np.arange(12.0).reshape(4, 3)
+    for row in (0, 3, -4):
+        for one, other in zip(f(given, row), loaded(given, row), strict=True):
+            np.testing.assert_array_equal(one, other)
+    for row in (4, -5):
+        with pytest.raises(IndexError):
+            loaded(given, row)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("add got incompatible shapes for broadcasting: (3,), (x_1,).", ("x_1", 3)),
+        ("mul got incompatible shapes for broadcasting: (x_0, 1), (y, z).", ("y", "x_0")),
+        ("Incompatible shapes for broadcasting: shapes=[(n, 4), (4,), (m, 1)]", ("m", "n")),
+        ("add got incompatible shapes for broadcasting: (3,), (2*n,).", None),
+        ("add got incompatible shapes for broadcasting: (3,), (4,).", None),
+        ("something else", None),
+    ],
+)
+def test_lengths_that_jax_finds_unequal(message: str, expected: Any) -> None:
+    assert _equal_lengths(TypeError(message)) == expected
