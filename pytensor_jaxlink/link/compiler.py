@@ -52,7 +52,14 @@ from pytensor_jaxlink.rewriting import (
     prepare,
     rewrite_inner,
 )
-from pytensor_jaxlink.runtime import Executor, Policy, Stats, use_compilation_cache
+from pytensor_jaxlink.runtime import (
+    Executor,
+    Policy,
+    Stats,
+    named_device,
+    to_numpy,
+    use_compilation_cache,
+)
 
 
 class CompiledGraph:
@@ -77,7 +84,10 @@ class CompiledGraph:
         if options.compilation_cache is not None:
             use_compilation_cache(options.compilation_cache)
         self.policy = Policy(
-            options.recompile_limit, options.on_recompile_limit, options.compiler_options
+            options.recompile_limit,
+            options.on_recompile_limit,
+            options.compiler_options,
+            None if options.device is None else named_device(options.device),
         )
         self._rules = Rules()
         self._questions = Questions(
@@ -267,7 +277,7 @@ class CompiledGraph:
             thunk, containers, _ = self._python
             for container, value in zip(containers, inputs, strict=True):
                 dense = isinstance(container.type, DenseTensorType)
-                container.storage[0] = np.asarray(value) if dense else value
+                container.storage[0] = to_numpy(value, self.stats) if dense else value
             return thunk()
 
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from os import PathLike
@@ -57,6 +58,11 @@ class JAXLinker(PyTensorJAXLinker):
         A folder for JAX's persistent compilation cache: what has been compiled once is found there
         by later processes.  JAX has one such folder for the whole process, so this holds for all
         that is compiled from then on.
+    device : jax.Device or str, optional
+        Where to run what is not committed to a device: NumPy arrays, constants.  A platform
+        (``"cpu"``: its first device) or one of its devices (``"gpu:1"``), of this process.  Arrays
+        that are committed (`jax.device_put` with a device or a sharding) run where they are, as
+        always in JAX.  What the user traces, ``f.jax_fn``, runs where JAX is told to.
 
     Raises
     ------
@@ -90,6 +96,7 @@ class JAXLinker(PyTensorJAXLinker):
         on_recompile_limit: Literal["host", "compile", "error"] = "host",
         compiler_options: Mapping[str, Any] | None = None,
         compilation_cache: str | PathLike[str] | None = None,
+        device: Any = None,
         allow_gc: bool | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
@@ -103,6 +110,7 @@ class JAXLinker(PyTensorJAXLinker):
             compilation_cache,
             recompile_limit,
             on_recompile_limit,
+            _name_of(device),
         )
 
     @property
@@ -170,5 +178,16 @@ class JAXLinker(PyTensorJAXLinker):
             f"recompile_limit={options.recompile_limit!r}, "
             f"on_recompile_limit={options.on_recompile_limit!r}, "
             f"compiler_options={options.compiler_options!r}, "
-            f"compilation_cache={options.compilation_cache!r})"
+            f"compilation_cache={options.compilation_cache!r}, device={options.device!r})"
         )
+
+
+def _name_of(device: Any) -> Any:
+    """A device as text, which can be copied and pickled; all else as it is."""
+    jax = sys.modules.get("jax")  # who has a device has imported it
+    if jax is None or not isinstance(device, jax.Device):
+        return device
+    there = jax.local_devices(backend=device.platform)
+    if device not in there:
+        raise ValueError(f"JAXLinker: device={device!r} belongs to another process")
+    return f"{device.platform}:{there.index(device)}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
+
+_DEVICE = re.compile(r"[a-z_]+(:\d+)?")
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "jit": ("selective", True, False),
@@ -30,6 +33,7 @@ class Options:
     compilation_cache: str | PathLike[str] | None = None
     recompile_limit: int = 8
     on_recompile_limit: Literal["host", "compile", "error"] = "host"
+    device: str | None = None
 
     def __post_init__(self) -> None:
         problems = []
@@ -49,5 +53,11 @@ class Options:
             problems.append(f"compilation_cache={folder!r} is not the name of a folder")
         if type(self.recompile_limit) is not int or self.recompile_limit < 1:
             problems.append(f"recompile_limit={self.recompile_limit!r} is not a positive integer")
+        if self.device is not None and not _DEVICE.fullmatch(str(self.device)):
+            problems.append(
+                f"device={self.device!r} is no jax.Device, platform ('cpu') or device of one "
+                "('gpu:1'); arrays on several devices are given as arguments, "
+                "jax.device_put(x, sharding)"
+            )
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))
