@@ -145,6 +145,10 @@ class JAXFunction(Function):
         except RuntimeError:
             self.vm.refuse_donated(self.input_names, args)
             raise
+        except ValueError as raised:
+            states = [cell[0] for cell in self._cells]
+            self.vm.note_different_devices(raised, self.input_names, [*args, *states])
+            raise
         finally:
             if self.vm.compiled.executor is not self._executor:
                 self._direct = None  # it was learned from a failure

@@ -108,7 +108,10 @@ class PureFunction:
         )
 
     def store(self, state: Sequence[Any]) -> None:
-        """Put a state into the shared variables, where it lies; a key becomes a generator."""
+        """Put a state into the shared variables: a key as a generator, the rest as NumPy arrays.
+
+        Arrays on several devices stay there.
+        """
         import jax  # at first use: importing this package does not import JAX
 
         for variable, value in zip(self.shared, state, strict=True):
@@ -116,8 +119,8 @@ class PureFunction:
                 variable.set_value(generator_of_key(value))
             else:
                 dtype = variable.type.dtype
-                fits = isinstance(value, jax.Array) and value.dtype == dtype
-                variable.set_value(value if fits else np.asarray(value, dtype))
+                spread = isinstance(value, jax.Array) and len(value.sharding.device_set) > 1
+                variable.set_value(value if spread else np.asarray(value, dtype))
 
     @property
     def static_argnums(self) -> tuple[int, ...]:

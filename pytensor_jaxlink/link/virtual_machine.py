@@ -20,6 +20,7 @@ from pytensor_jaxlink.runtime import (
     Donation,
     Executor,
     Policy,
+    note_different_devices,
     place_for,
     placed_as,
     refuse_donated,
@@ -39,6 +40,7 @@ class VirtualMachine:
     need_update_inputs = True
     jax_array = ARRAY
     refuse_donated = staticmethod(refuse_donated)
+    note_different_devices = staticmethod(note_different_devices)
 
     overwritten: tuple[int, ...]
     """The inputs into which operations in place write."""
@@ -71,7 +73,7 @@ class VirtualMachine:
             and (variable.owner is None or isinstance(variable.owner.op, DeepCopyOp))
         ]
         self._as_numpy = compiled.options.outputs == "numpy"
-        self._direct: tuple[Any, Callable[[Sequence[Any]], tuple[Any, ...]]] | None = None
+        self._direct: tuple[Any, ConstantsAt | None] | None = None
 
     def direct(
         self,
@@ -101,9 +103,8 @@ class VirtualMachine:
 
         policy = self.compiled.policy
         function = policy.jit(packed)
-        with policy.here():
-            constants = _constants_for(constants_at)
-        self._direct = function, constants
+        constants = _constants_for(constants_at)
+        self._direct = function, constants_at
         if donatable is not None:
             donation = Donation(traced, donatable, policy)
             direct = _donating(function, pack, cells, constants, donation)
@@ -142,10 +143,12 @@ class VirtualMachine:
             for example, variable in zip(examples, self.compiled.source.inputs, strict=False)
         ]
         if self._direct is not None:
-            function, constants = self._direct
+            function, constants_at = self._direct
             values += others
+            if constants_at is not None:
+                values += constants_at(place_for(values))
             with self.compiled.policy.here():
-                function.lower(*values, *constants(values)).compile()
+                function.lower(*values).compile()
         elif any(isinstance(value, jax.ShapeDtypeStruct) for value in values):
             raise TypeError("a function of several regions is compiled by running it: give arrays")
         else:
@@ -202,11 +205,13 @@ class VirtualMachine:
         return np.array(to_numpy(value, self.compiled.stats))  # views of JAX arrays are read-only
 
 
+ConstantsAt = Callable[[Any], tuple[Any, ...]]
+"""Gives the constants of a function on the devices of a sharding."""
 Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Gives the constants of a function where the other values of a call are."""
 
 
-def _constants_for(constants_at: Any) -> Constants:
+def _constants_for(constants_at: ConstantsAt | None) -> Constants:
     if constants_at is None:
         return lambda values: ()
     here = constants_at(None)

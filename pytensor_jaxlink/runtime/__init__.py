@@ -3,6 +3,7 @@
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
 from pytensor_jaxlink.runtime.devices import ARRAY as ARRAY
 from pytensor_jaxlink.runtime.devices import named_device as named_device
+from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
 from pytensor_jaxlink.runtime.devices import place_for as place_for
 from pytensor_jaxlink.runtime.devices import placed_as as placed_as
 from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy

@@ -13,10 +13,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from jax.sharding import (
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+)
 
 from pytensor_jaxlink.runtime.stats import Stats
-
 
 ARRAY: type = type(jax.numpy.zeros(()))
 """The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call."""
@@ -80,6 +86,26 @@ def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:
     if not isinstance(where, NamedSharding) or old.shape != new.shape:
         return new
     return jax.lax.with_sharding_constraint(new, where)
+
+
+def note_different_devices(error: Exception, names: Sequence[str], values: Iterable[Any]) -> None:
+    """Add to an error which arguments lie on different devices, where some do."""
+    places: dict[frozenset[Any], list[str]] = {}
+    for name, value in zip(names, values, strict=False):
+        if type(value) is ARRAY and value.committed:
+            places.setdefault(frozenset(value.sharding.device_set), []).append(name)
+    if len(places) > 1:
+        found = "; ".join(f"{', '.join(who)} on {_shown(where)}" for where, who in places.items())
+        error.add_note(
+            f"the arguments are committed to different devices: {found}. Put them on the same ones "
+            "by jax.device_put(value, sharding), or give NumPy arrays, which go where the others "
+            "are"
+        )
+
+
+def _shown(devices: Iterable[Any]) -> str:
+    first, *rest = sorted(devices, key=lambda device: device.id)
+    return f"{first} and {len(rest)} more" if rest else str(first)
 
 
 # -- meshes with explicit axes ---------------------------------------------------------------------
@@ -154,7 +180,7 @@ def named_device(name: str) -> Any:
     platform, _, number = name.partition(":")
     try:
         return jax.local_devices(backend=platform)[int(number or 0)]
-    except (RuntimeError, IndexError, ValueError):
+    except (RuntimeError, IndexError):
         there = dict.fromkeys(str(device) for device in jax.local_devices())
         raise ValueError(
             f"JAXLinker(device={name!r}): this process has no such device. JAX found "

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import numpy as np
-
 from jax.sharding import Sharding
 
 from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableError
@@ -229,6 +228,15 @@ class Executor:
                 self._placed[key] = jax.device_put(value, place)
         return self._placed[key]
 
+    def _place_constants(
+        self, positions: Sequence[int], numbers: Sequence[int], arguments: list[Any]
+    ) -> None:
+        """Replace the constants among the arguments of a region by those where the others are."""
+        place = place_for(arguments) if self._constants_on_device else None
+        if place is not None:
+            for position in positions:
+                arguments[position] = self._constant(numbers[position], place)
+
     # -- steps ---------------------------------------------------------------------------------
 
     def _prepare(self, step: Any, function: Any) -> Callable[..., None]:
@@ -340,10 +348,8 @@ class Executor:
             for number in sparse:
                 arrays[number] = from_scipy(arrays[number])
             arguments = [arrays[number] for number in numbers]
-            if constants and self._constants_on_device:
-                place = place_for(arguments)
-                for k in constants:
-                    arguments[k] = self._constant(numbers[k], place)
+            if constants:
+                self._place_constants(constants, numbers, arguments)
             stats.general_region_calls[index] += 1
             for argument in arguments:
                 if type(argument) is np.ndarray:
