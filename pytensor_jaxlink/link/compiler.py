@@ -117,8 +117,7 @@ class CompiledGraph:
                 view, facts, partition, self._rules, checks=self.options.checks == "raise"
             )
         self.explanation: Explanation = explain_plan(
-            view,
-            self._lowered.plan,
+            self._lowered,
             partition.breaks,
             partition.static_inputs,
             self._lessons,
