@@ -68,7 +68,7 @@ def long_chain(length: int) -> Any:
 
 
 def check(name: str, text: str) -> None:
-    text = re.sub(r"[^\s\"\\>]*test_pictures.py:\d+", "HERE", text) + "\n"
+    text = re.sub(r"/[^\s\"\\>]*test_pictures.py:\d+", "HERE", text) + "\n"
     path = GOLDEN / name
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)
