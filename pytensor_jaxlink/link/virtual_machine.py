@@ -111,7 +111,7 @@ class VirtualMachine:
         elif constants_at is not None:
             direct = _with_constants(function, cells, constants)
         elif cells:
-            direct = lambda *args: function(*args, *[cell[0] for cell in cells])  # noqa: E731
+            direct = _with_cells(function, cells)
         else:
             direct = function
         return direct if policy.device is None else _within(policy, direct)
@@ -224,6 +224,10 @@ def _constants_for(constants_at: ConstantsAt | None) -> Constants:
         return here
 
     return constants
+
+
+def _with_cells(function: Callable[..., Any], cells: list[list[Any]]) -> Callable[..., Any]:
+    return lambda *args: function(*args, *[cell[0] for cell in cells])
 
 
 def _with_constants(

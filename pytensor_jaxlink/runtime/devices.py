@@ -121,6 +121,17 @@ def traced_explicitly(value: Any) -> bool:
     return is_explicit(jax.typeof(value).sharding.mesh)
 
 
+def note_explicit_axes(error: Exception, values: Iterable[Any]) -> None:
+    """Add to an error that JAX traces values with their sharding, where it does."""
+    if any(isinstance(value, jax.core.Tracer) and traced_explicitly(value) for value in values):
+        error.add_note(
+            "the arguments lie on a mesh with explicit axes, on which JAX asks for the sharding of "
+            "results, and a PyTensor graph cannot say it. Make the mesh with "
+            "jax.make_mesh(..., axis_types=(AxisType.Auto, ...)), or call the function itself, "
+            "which does so"
+        )
+
+
 def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
     """The mesh with explicit axes that some of the values lie on, or that is set."""
     for value in values:

@@ -15,7 +15,13 @@ from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.constants import on_device
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
-from pytensor_jaxlink.runtime.devices import explicit_mesh, place_for, run_in_auto, to_numpy
+from pytensor_jaxlink.runtime.devices import (
+    explicit_mesh,
+    note_explicit_axes,
+    place_for,
+    run_in_auto,
+    to_numpy,
+)
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
@@ -175,7 +181,11 @@ class Executor:
 
     def trace(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
-        outputs, _ = self._run(inputs, keys=True)
+        try:
+            outputs, _ = self._run(inputs, keys=True)
+        except Exception as error:
+            note_explicit_axes(error, inputs)
+            raise
         return outputs
 
     def _run(self, inputs: Sequence[Any], *, keys: bool = False) -> tuple[list[Any], list[Any]]:

@@ -211,7 +211,7 @@ def case_false_checks_raise() -> None:
 def case_saved_functions() -> None:
     inputs, outputs = regression()
     state = pytensor.shared(np.zeros(ROWS), "state")
-    f = pytensor.function(inputs, outputs, updates={state: state + inputs[1]}, mode=MODE)
+    f = pytensor.function(inputs, outputs, updates={state: 0 * state + inputs[1]}, mode=MODE)
     with tempfile.TemporaryDirectory() as folder:
         save(f, Path(folder, "f.jaxlink"))
         compiled = load(Path(folder, "f.jaxlink"))
@@ -222,7 +222,7 @@ def case_saved_functions() -> None:
         for g, held in ((compiled, compiled.state[0]), (graph, graph.get_shared()[0])):
             held.set_value(spread(np.zeros(ROWS), rows))
             for _ in range(10):
-                found = g(spread(X, rows), spread(Y, rows), W)
+                found = g(spread(X, rows), spread(Y, over(rows.mesh)), W)
                 assert held.get_value(borrow=True).sharding == rows
             for one, other in zip(found, alone, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -306,6 +306,15 @@ def case_arguments_on_different_devices() -> None:
         "which go where the others are"
     )
     assert f.stats.rescues == 0
+
+
+def case_explicit_axes_are_not_for_what_the_user_traces() -> None:
+    inputs, outputs = regression()
+    f = pytensor.function(inputs, outputs, mode=MODE)
+    rows = over(mesh_of(AxisType.Explicit), "data")
+    with pytest.raises(Exception, match="ambiguous how the output should be sharded") as found:
+        jax.jit(f.jax_fn)(spread(X, rows), spread(Y, rows), W)
+    assert any("axis_types=(AxisType.Auto, ...)" in note for note in found.value.__notes__)
 
 
 def case_a_mesh_that_is_set() -> None:
