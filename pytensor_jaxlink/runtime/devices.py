@@ -34,9 +34,10 @@ def to_numpy(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
     Of an array that lies on several devices the parts are gathered.  Where some belong to other
     processes, all processes have to take part: they do, as all of them run the same plan.
     """
-    if not isinstance(value, jax.Array):
+    if type(value) is not ARRAY:
         return np.asarray(value)
-    if not value.is_fully_replicated:
+    # Asked in this order, what is the rule is found fast.
+    if type(value.sharding) is not SingleDeviceSharding and not value.is_fully_replicated:
         stats.arrays_gathered += 1
         if not value.is_fully_addressable:
             from jax.experimental.multihost_utils import process_allgather  # starts JAX's backends
@@ -54,16 +55,17 @@ def place_for(values: Iterable[Any]) -> Sharding | None:
     """
     for value in values:
         sharding = sharding_of(value)
-        if isinstance(sharding, NamedSharding):
+        if type(sharding) is NamedSharding:
             return NamedSharding(sharding.mesh, PartitionSpec())
-        if isinstance(sharding, SingleDeviceSharding) and getattr(value, "committed", False):
+        if type(sharding) is SingleDeviceSharding and getattr(value, "committed", False):
             return sharding
     return None
 
 
 def sharding_of(value: Any) -> Sharding | None:
     """How an array, or what stands for one, lies on the devices; None for all else."""
-    return value.sharding if type(value) in (ARRAY, jax.ShapeDtypeStruct) else None
+    kind = type(value)
+    return value.sharding if kind is ARRAY or kind is jax.ShapeDtypeStruct else None
 
 
 def placed_as(old: Any, new: Any) -> Any:
@@ -135,9 +137,11 @@ def note_explicit_axes(error: Exception, values: Iterable[Any]) -> None:
 def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
     """The mesh with explicit axes that some of the values lie on, or that is set."""
     for value in values:
-        sharding = sharding_of(value)
-        if isinstance(sharding, NamedSharding) and is_explicit(sharding.mesh):
-            return sharding.mesh if isinstance(sharding.mesh, Mesh) else None
+        if type(value) is not ARRAY or type(value.sharding) is not NamedSharding:
+            continue
+        mesh = value.sharding.mesh
+        if is_explicit(mesh):
+            return mesh
     if is_explicit(jax.sharding.get_abstract_mesh()):
         return jax.sharding.get_mesh()
     return None
