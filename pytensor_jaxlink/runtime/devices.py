@@ -139,7 +139,7 @@ def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
     for value in values:
         if type(value) is not ARRAY or type(value.sharding) is not NamedSharding:
             continue
-        mesh = value.sharding.mesh
+        mesh: Any = value.sharding.mesh  # of an array, a concrete one
         if is_explicit(mesh):
             return mesh
     if is_explicit(jax.sharding.get_abstract_mesh()):
