@@ -54,7 +54,13 @@ from pytensor_jaxlink.rewriting import (
     prepare,
     rewrite_inner,
 )
-from pytensor_jaxlink.runtime import Executor, Policy, Stats, use_compilation_cache
+from pytensor_jaxlink.runtime import (
+    Executor,
+    Policy,
+    Stats,
+    to_numpy,
+    use_compilation_cache,
+)
 
 
 class CompiledGraph:
@@ -107,8 +113,7 @@ class CompiledGraph:
                 view, facts, partition, self._rules, checks=self.options.checks == "raise"
             )
         self.explanation: Explanation = explain_plan(
-            view,
-            self._lowered.plan,
+            self._lowered,
             partition.breaks,
             partition.static_inputs,
             self._lessons,
@@ -277,7 +282,7 @@ class CompiledGraph:
             thunk, containers, _ = self._python
             for container, value in zip(containers, inputs, strict=True):
                 dense = isinstance(container.type, DenseTensorType)
-                container.storage[0] = np.asarray(value) if dense else value
+                container.storage[0] = to_numpy(value, self.stats) if dense else value
             return thunk()
 
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import html
-import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from pytensor_jaxlink.analysis import ObstacleKind
 from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.link.pictures.dot import as_dot
+from pytensor_jaxlink.link.pictures.page import as_html
+from pytensor_jaxlink.link.pictures.terminal import as_rich
+from pytensor_jaxlink.link.sketch import Sketch, Value, sketch_of
+from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.partition import Break as Cut
-from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Break:
         ``file:line`` of the user's code, or ``"<unknown>"``.
     value
         The variable that is copied to the host for JAX to know it, or None for a host step.
+    copies
+        What the break copies to the host: gathers, where it is spread over several devices.
     """
 
     op: str
@@ -38,6 +45,7 @@ class Break:
     where: str
     remedy: str
     value: str | None = None
+    copies: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,9 +56,12 @@ class RegionSummary:
     static: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
-    """How a function runs on JAX, for people (`str`, notebooks) and programs (`to_dict`).
+    """How a function runs on JAX, for people and for programs (`to_dict`).
+
+    ``print`` gives text, a notebook shows a picture of the plan, `show` and `rich.print` a page in
+    the terminal, `to_dot` what Graphviz draws.  `sketch` is what the pictures are made from.
 
     Examples
     --------
@@ -66,6 +77,7 @@ class Explanation:
     breaks: tuple[Break, ...]
     static_inputs: tuple[str, ...]
     plan: Plan
+    sketch: Sketch
     learned: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
 
@@ -106,59 +118,35 @@ class Explanation:
                 f"  where:  {cut.where}",
                 f"  why:    {cut.reason}",
                 f"  remedy: {cut.remedy}",
+                *[f"  gathers: {value}, from its devices to the host" for value in cut.copies],
             ]
         lines += [f"no break: {note}" for note in self.rewritten]
         lines += [f"learned: {lesson}" for lesson in self.learned]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{html.escape(text)}</td>"
-                for text in (cut.op, cut.kind, cut.where, cut.reason, cut.remedy)
-            )
-            + "</tr>"
-            for cut in self.breaks
-        )
-        head = "".join(
-            f"<th>{name}</th>" for name in ("operation", "kind", "where", "why", "remedy")
-        )
-        title = html.escape(str(self).splitlines()[0])
-        table = f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
-        return f"<p><b>{title}</b></p>{table}<pre>{html.escape(str(self.plan))}</pre>"
+        """For notebooks: one piece of HTML, without scripts or anything from the network."""
+        return as_html(self)
 
     def to_dot(self) -> str:
-        """The plan as a Graphviz digraph: regions as boxes, what runs on the host as ellipses.
+        """The plan as a Graphviz digraph, an arrow for each value."""
+        return as_dot(self.sketch)
 
-        An arrow is a value, under its name.
-        """
-        plan, source = self.plan, dict.fromkeys(self.plan.inputs, "inputs")
-        lines = ["digraph plan {", "  inputs [shape=plain];", "  outputs [shape=plain];"]
-        for position, step in enumerate(plan.steps):
-            shape = "box" if isinstance(step, Region) else "ellipse"
-            lines.append(f"  s{position} [shape={shape}, label={json.dumps(_title(step))}];")
-            lines += self._arrows(source, step.reads, f"s{position}")
-            source.update(dict.fromkeys(step.writes, f"s{position}"))
-        lines += self._arrows(source, plan.outputs, "outputs")
-        return "\n".join([*lines, "}"])
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """For `rich.print`."""
+        yield from as_rich(self)
 
-    def _arrows(self, source: dict[int, str], values: tuple[int, ...], target: str) -> list[str]:
-        return [
-            f"  {source[value]} -> {target} [label={json.dumps(self.plan.names[value])}];"
-            for value in values
-            if value in source
-        ]
+    def show(self) -> None:
+        """Write a page to the terminal: by rich where it is installed, as plain text otherwise."""
+        if find_spec("rich") is None:
+            sys.stdout.write(f"{self}\n")
+            return
+        from rich.console import Console  # in the extra `demo`
 
-
-def _title(step: Step) -> str:
-    match step:
-        case Region():
-            return f"region {step.index}\n{_count(len(step.operations), 'operation')}"
-        case HostStep() | HostLoop() | HostBranch():
-            return step.operation
-        case _:
-            return "fetch"
+        Console().print(self)
 
 
 def _count(number: int, noun: str) -> str:
@@ -166,14 +154,14 @@ def _count(number: int, noun: str) -> str:
 
 
 def explain_plan(
-    view: GraphView,
-    plan: Plan,
+    lowered: Lowered,
     cuts: Sequence[Cut],
     static_inputs: Sequence[int],
     learned: Sequence[str],
     rewritten: Sequence[str] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
+    view, plan, sketch = lowered.view, lowered.plan, sketch_of(lowered)
     return Explanation(
         tuple(
             RegionSummary(
@@ -185,16 +173,24 @@ def explain_plan(
             )
             for inner, region in plan.located_regions()
         ),
-        tuple(describe_break(view, cut) for cut in cuts),
+        tuple(describe_break(view, cut, sketch) for cut in cuts),
         tuple(plan.names[number] for number in static_inputs),
         plan,
+        sketch,
         tuple(learned),
         tuple(rewritten),
     )
 
 
-def describe_break(view: GraphView, cut: Cut) -> Break:
+def describe_break(view: GraphView, cut: Cut, sketch: Sketch) -> Break:
     """One break in words."""
+    made = set(view.node_outputs[cut.node])
+    copied = dict.fromkeys(
+        number
+        for box in sketch.boxes
+        for number in box.to_host
+        if number == cut.fetched or (cut.fetched is None and made & {*box.writes})
+    )
     return Break(
         str(view.nodes[cut.node].op),
         cut.obstacle.kind.value,
@@ -202,6 +198,7 @@ def describe_break(view: GraphView, cut: Cut) -> Break:
         user_location(view, cut.node),
         cut.obstacle.remedy,
         None if cut.fetched is None else view.expression_of(cut.fetched),
+        sketch.named(copied),
     )
 
 

@@ -21,6 +21,7 @@ from pytensor_jaxlink.errors import FAILED_ON_HOST, DoesNotFitError
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
+from pytensor_jaxlink.link.shared import hold_arrays
 from pytensor_jaxlink.link.start_up import Entry, Postponed, open_cache
 from pytensor_jaxlink.plan import Plan
 
@@ -67,6 +68,10 @@ class JAXFunction(Function):
         self._executor: Any = None  # that `_direct` belongs to
         self._direct: Any = None
         self._misfits = 0
+        if self._compiled.options.outputs == "jax":
+            for spec in self.maker.inputs:
+                if isinstance(spec.variable, SharedVariable):
+                    hold_arrays(spec.variable.container)
         self._find_direct()  # and move large constants, now and not in the first call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -143,6 +148,10 @@ class JAXFunction(Function):
             return self._checked(*args, **kwargs)
         except RuntimeError:
             self.vm.refuse_donated(self.input_names, args)
+            raise
+        except ValueError as raised:
+            states = [cell[0] for cell in self._cells]
+            self.vm.note_different_devices(raised, self.input_names, [*args, *states])
             raise
         finally:
             if self.vm.compiled.executor is not self._executor:
@@ -383,7 +392,7 @@ def _shown(total: int) -> Callable[[int], None]:
 
 def _fitter(container: Container) -> Callable[[Any], Any]:
     """A function that gives a value as it goes to the device, or None where PyTensor must look."""
-    from pytensor_jaxlink.link.virtual_machine import JAX_ARRAY
+    from pytensor_jaxlink.runtime import ARRAY
 
     kind = container.type
     if not isinstance(kind, DenseTensorType):
@@ -397,7 +406,7 @@ def _fitter(container: Container) -> Callable[[Any], Any]:
     def fit(value: Any) -> Any:
         if type(value) is int and lowest <= value <= highest:
             return np.array(value, dtype)
-        if type(value) is not np.ndarray and type(value) is not JAX_ARRAY:
+        if type(value) is not np.ndarray and type(value) is not ARRAY:
             return None
         if value.dtype != dtype or value.ndim != ndim:
             return None

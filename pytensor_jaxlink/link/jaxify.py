@@ -108,12 +108,19 @@ class PureFunction:
         )
 
     def store(self, state: Sequence[Any]) -> None:
-        """Put a state into the shared variables; a key becomes a generator."""
+        """Put a state into the shared variables: a key as a generator, the rest as NumPy arrays.
+
+        Arrays on several devices stay there.
+        """
+        import jax  # at first use: importing this package does not import JAX
+
         for variable, value in zip(self.shared, state, strict=True):
             if isinstance(variable.get_value(borrow=True), np.random.Generator):
                 variable.set_value(generator_of_key(value))
             else:
-                variable.set_value(np.asarray(value, variable.type.dtype))
+                dtype = variable.type.dtype
+                spread = isinstance(value, jax.Array) and len(value.sharding.device_set) > 1
+                variable.set_value(value if spread else np.asarray(value, dtype))
 
     @property
     def static_argnums(self) -> tuple[int, ...]:

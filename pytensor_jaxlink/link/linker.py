@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from os import PathLike
@@ -65,6 +66,11 @@ class JAXLinker(PyTensorJAXLinker):
         processes may use it at once.  ``f.stats.start_up_cache`` says what became of a function.
     cache_limit : int
         The bytes that the start-up cache may have; what was used least recently goes first.
+    device : jax.Device or str, optional
+        Where to run what is not committed to a device: NumPy arrays, constants.  A platform
+        (``"cpu"``: its first device) or one of its devices (``"gpu:1"``), of this process.  Arrays
+        that are committed (`jax.device_put` with a device or a sharding) run where they are, as
+        always in JAX.  What the user traces, ``f.jax_fn``, runs where JAX is told to.
 
     Raises
     ------
@@ -105,6 +111,7 @@ class JAXLinker(PyTensorJAXLinker):
         compilation_cache: str | PathLike[str] | None = None,
         cache_dir: str | PathLike[str] | None = None,
         cache_limit: int = 1 << 30,
+        device: Any = None,
         allow_gc: bool | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
@@ -120,6 +127,7 @@ class JAXLinker(PyTensorJAXLinker):
             on_recompile_limit,
             cache_dir,
             cache_limit,
+            _name_of(device),
         )
 
     @property
@@ -204,5 +212,17 @@ class JAXLinker(PyTensorJAXLinker):
             f"on_recompile_limit={options.on_recompile_limit!r}, "
             f"compiler_options={options.compiler_options!r}, "
             f"compilation_cache={options.compilation_cache!r}, "
-            f"cache_dir={options.cache_dir!r}, cache_limit={options.cache_limit!r})"
+            f"cache_dir={options.cache_dir!r}, cache_limit={options.cache_limit!r}, "
+            f"device={options.device!r})"
         )
+
+
+def _name_of(device: Any) -> Any:
+    """A device as text, which can be copied and pickled; all else as it is."""
+    jax = sys.modules.get("jax")  # who has a device has imported it
+    if jax is None or not isinstance(device, jax.Device):
+        return device
+    there = jax.local_devices(backend=device.platform)
+    if device not in there:
+        raise ValueError(f"JAXLinker: device={device!r} belongs to another process")
+    return f"{device.platform}:{there.index(device)}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
+
+_DEVICE = re.compile(r"[a-z_]+(:\d+)?")
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "jit": ("selective", True, False),
@@ -36,6 +39,7 @@ class Options:
     on_recompile_limit: Literal["host", "compile", "error"] = "host"
     cache_dir: str | PathLike[str] | None = None
     cache_limit: int = 1 << 30
+    device: str | None = None
 
     def __post_init__(self) -> None:
         problems = []
@@ -58,5 +62,11 @@ class Options:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 problems.append(f"{name}={value!r} is not a positive integer")
+        if self.device is not None and not _DEVICE.fullmatch(str(self.device)):
+            problems.append(
+                f"device={self.device!r} is no jax.Device, platform ('cpu') or device of one "
+                "('gpu:1'); arrays on several devices are given as arguments, "
+                "jax.device_put(x, sharding)"
+            )
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))

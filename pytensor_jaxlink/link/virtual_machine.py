@@ -7,16 +7,26 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.runtime import Boundary, Donatable, Donation, Executor, refuse_donated, store
-
-# The class itself, because `isinstance(value, jax.Array)` runs Python code on each call.
-JAX_ARRAY: type = type(jnp.zeros(()))
+from pytensor_jaxlink.runtime import (
+    ARRAY,
+    Boundary,
+    Donatable,
+    Donation,
+    Executor,
+    Policy,
+    note_different_devices,
+    place_for,
+    placed_as,
+    refuse_donated,
+    store,
+    to_numpy,
+    traced_explicitly,
+)
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
@@ -30,8 +40,9 @@ class VirtualMachine:
     """
 
     need_update_inputs = True
-    jax_array = JAX_ARRAY
+    jax_array = ARRAY
     refuse_donated = staticmethod(refuse_donated)
+    note_different_devices = staticmethod(note_different_devices)
 
     overwritten: tuple[int, ...]
     """The inputs into which operations in place write."""
@@ -59,7 +70,7 @@ class VirtualMachine:
         self.overwritten = overwritten
         self.copied = compiled.copied
         self._as_numpy = compiled.options.outputs == "numpy"
-        self._direct: tuple[Any, tuple[Any, ...]] | None = None
+        self._direct: tuple[Any, ConstantsAt | None] | None = None
         self._straight: Callable[..., Any] | None = None
         self._donation: Donation | None = None
 
@@ -88,23 +99,29 @@ class VirtualMachine:
         found = executor.direct(fits)
         if found is None:
             steps = self._straight = executor.straight(Boundary(fits, fit, as_jax_array, pack))
-            if steps is None or not cells:
-                return steps
-            return lambda *args: steps(*args, *[cell[0] for cell in cells])
-        traced, constants = found
+            if steps is None:
+                return None
+            return _within(self.compiled.policy, _with_cells(steps, cells) if cells else steps)
+        traced, constants_at = found
 
         def packed(*values: Any) -> Any:
             outputs = traced(*values)
             return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
 
-        function = self.compiled.policy.jit(packed)
-        self._direct = function, constants
+        policy = self.compiled.policy
+        function = policy.jit(packed)
+        constants = _constants_for(constants_at)
+        self._direct = function, constants_at
         if donatable is not None:
-            self._donation = Donation(traced, donatable, self.compiled.policy)
-            return _donating(function, pack, cells, constants, self._donation)
-        if not cells and not constants:
-            return function
-        return lambda *args: function(*args, *[cell[0] for cell in cells], *constants)
+            self._donation = Donation(traced, donatable, policy)
+            direct = _donating(function, pack, cells, constants, self._donation)
+        elif constants_at is not None:
+            direct = _with_constants(function, cells, constants)
+        elif cells:
+            direct = _with_cells(function, cells)
+        else:
+            direct = function
+        return _within(policy, direct)
 
     @staticmethod
     def store(cells: Sequence[list[Any]], values: Sequence[Any]) -> None:
@@ -114,8 +131,12 @@ class VirtualMachine:
         """
         if all(cell[0] is value for cell, value in zip(cells, values, strict=True)):
             return  # where memory is reused, that was done together
+        values = [
+            value if type(cell[0]) is not ARRAY else placed_as(cell[0], value)
+            for cell, value in zip(cells, values, strict=True)
+        ]
         for value in values:
-            if type(value) is JAX_ARRAY:
+            if type(value) is ARRAY:
                 value.block_until_ready()
         store(cells, values)
 
@@ -129,12 +150,16 @@ class VirtualMachine:
             for example, variable in zip(examples, self.compiled.source.inputs, strict=False)
         ]
         if self._direct is not None:
-            function, constants = self._direct
-            function.lower(*values, *others, *constants).compile()
-            if self._donation is not None:
-                self._donation.compile_for([*values, *others, *constants])
+            function, constants_at = self._direct
+            values += others
+            if constants_at is not None:
+                values += constants_at(place_for(values))
+            with self.compiled.policy.here():
+                function.lower(*values).compile()
+                if self._donation is not None:
+                    self._donation.compile_for(values)
         elif self._straight is not None and jax.config.jax_enable_x64:
-            self._straight(*values, *others)
+            _within(self.compiled.policy, self._straight)(*values, *others)
         elif any(isinstance(value, jax.ShapeDtypeStruct) for value in values):
             raise TypeError("a function of several regions is compiled by running it: give arrays")
         else:
@@ -159,6 +184,12 @@ class VirtualMachine:
 
     def run(self, values: list[Any]) -> list[Any]:
         """Run the function on the values of its inputs, without touching any cell."""
+        if self.compiled.policy.device is None:
+            return self._run(values)
+        with self.compiled.policy.here():
+            return self._run(values)
+
+    def _run(self, values: list[Any]) -> list[Any]:
         outputs = self.compiled.executor(values)
         if self.overwritten:
             outputs = self._overwrite(values, outputs)
@@ -166,8 +197,8 @@ class VirtualMachine:
             outputs[position] = deepcopy(outputs[position])
         # A hot loop: almost always every output is a JAX array already.
         for position, value in enumerate(outputs):
-            if self._arrays[position] and (self._as_numpy or type(value) is not JAX_ARRAY):
-                converted = _to_numpy(value) if self._as_numpy else _to_jax(value)
+            if self._arrays[position] and (self._as_numpy or type(value) is not ARRAY):
+                converted = self._to_numpy(value) if self._as_numpy else _to_jax(value)
                 scalar = self._as_numpy and self._scalars[position]
                 outputs[position] = converted[()] if scalar else converted
         return outputs
@@ -178,21 +209,72 @@ class VirtualMachine:
         for position, value in zip(self.overwritten, outputs[count:], strict=True):
             given = values[position]
             if isinstance(given, np.ndarray) and given.flags.writeable:
-                np.copyto(given, np.asarray(value))
+                np.copyto(given, to_numpy(value, self.compiled.stats))
         return outputs[:count]
+
+    def _to_numpy(self, value: Any) -> Any:
+        return np.array(to_numpy(value, self.compiled.stats))  # views of JAX arrays are read-only
+
+
+ConstantsAt = Callable[[Any], tuple[Any, ...]]
+"""Gives the constants of a function on the devices of a sharding."""
+Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
+"""Gives the constants of a function where the other values of a call are."""
+
+
+def _constants_for(constants_at: ConstantsAt | None) -> Constants:
+    if constants_at is None:
+        return lambda values: ()
+    here = constants_at(None)
+    home = here[0].sharding
+
+    def constants(values: Sequence[Any]) -> tuple[Any, ...]:
+        for value in values:
+            if type(value) is ARRAY and value.sharding is not home:
+                return constants_at(place_for(values))
+        return here
+
+    return constants
+
+
+def _with_cells(function: Callable[..., Any], cells: list[list[Any]]) -> Callable[..., Any]:
+    return lambda *args: function(*args, *[cell[0] for cell in cells])
+
+
+def _with_constants(
+    function: Callable[..., Any], cells: list[list[Any]], constants: Constants
+) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        values = [*args, *[cell[0] for cell in cells]]
+        return function(*values, *constants(values))
+
+    return call
+
+
+def _within(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, on the device that the linker was asked for, if it was."""
+    if policy.device is None:
+        return function
+
+    def call(*args: Any) -> Any:
+        with policy.here():
+            return function(*args)
+
+    return call
 
 
 def _donating(
     function: Callable[..., Any],
     pack: Callable[[list[Any]], Any],
     cells: list[list[Any]],
-    constants: tuple[Any, ...],
+    constants: Constants,
     donation: Donation,
 ) -> Callable[..., Any]:
     """The function, which donates what can be donated in each call."""
 
     def call(*args: Any) -> Any:
-        values = [*args, *[cell[0] for cell in cells], *constants]
+        values = [*args, *[cell[0] for cell in cells]]
+        values += constants(values)
         chosen = donation.choose(values)
         done = donation.run(values, chosen) if chosen else None
         if done is None:
@@ -208,6 +290,7 @@ def _fits(value: Any, kind: Any) -> bool:
     """Whether a value that JAX traces is one of a type, in the types that JAX now has."""
     return (
         isinstance(kind, DenseTensorType)
+        and not traced_explicitly(value)
         and jax.config.jax_enable_x64
         and getattr(value, "dtype", None) == kind.dtype
         and value.ndim == kind.ndim
@@ -215,13 +298,9 @@ def _fits(value: Any, kind: Any) -> bool:
     )
 
 
-def _to_numpy(value: Any) -> Any:
-    return np.array(value)  # a copy: views of JAX arrays are read-only
-
-
 def as_jax_array(value: Any) -> Any:
     """An output as a `jax.Array`."""
-    return value if type(value) is JAX_ARRAY else _to_jax(value)
+    return value if type(value) is ARRAY else _to_jax(value)
 
 
 def _to_jax(value: Any) -> Any:

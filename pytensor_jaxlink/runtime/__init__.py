@@ -1,6 +1,13 @@
 """Runs plans.  Needs JAX and NumPy, never PyTensor."""
 
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
+from pytensor_jaxlink.runtime.devices import ARRAY as ARRAY
+from pytensor_jaxlink.runtime.devices import named_device as named_device
+from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
+from pytensor_jaxlink.runtime.devices import place_for as place_for
+from pytensor_jaxlink.runtime.devices import placed_as as placed_as
+from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy
+from pytensor_jaxlink.runtime.devices import traced_explicitly as traced_explicitly
 from pytensor_jaxlink.runtime.donation import Donatable as Donatable
 from pytensor_jaxlink.runtime.donation import Donation as Donation
 from pytensor_jaxlink.runtime.donation import refuse_donated as refuse_donated

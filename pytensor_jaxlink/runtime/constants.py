@@ -1,4 +1,4 @@
-"""Large constants on the device: moved once in a process, whichever functions use them."""
+"""Large constants on the devices: moved there once in a process, whichever functions use them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 _SAMPLED = 64  # entries that tell constants apart before they are compared
 
@@ -15,16 +16,24 @@ _known: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 _lock = Lock()
 
 
-def on_device(data: np.ndarray) -> jax.Array:
+def on_device(data: np.ndarray, place: Sharding | None = None) -> jax.Array:
     """A constant as an array on the device, the same array for equal constants.
 
     Cost: a comparison with the one that has the same type, shape and sampled entries, if any.
+
+    Parameters
+    ----------
+    data
+        The constant.
+    place
+        The devices, each of which gets all of it.  None: JAX's default device, and JAX may use it
+        on others, to which it is then copied in each call.
     """
-    key = data.dtype.str, data.shape, _sample(data)
+    key = data.dtype.str, data.shape, _sample(data), place or jax.config.jax_default_device
     with _lock:
         found = _known.get(key)
         if found is None or not _equal(np.asarray(found), data):
-            found = _known[key] = jax.device_put(data)
+            found = _known[key] = jax.device_put(data, place)
     return found
 
 

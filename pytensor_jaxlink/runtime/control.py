@@ -8,8 +8,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from pytensor_jaxlink.plan import LoopLayout
+from pytensor_jaxlink.runtime.devices import place_for, to_numpy
+from pytensor_jaxlink.runtime.stats import Stats
 
 Body = Callable[[Sequence[Any]], tuple[list[Any], list[Any]]]
 """Runs a plan: gives its outputs and the conditions of its regions."""
@@ -25,7 +28,7 @@ def run_branch(
 
 
 def run_loop(
-    layout: LoopLayout, measured: Sequence[int], body: Body, arguments: Sequence[Any]
+    layout: LoopLayout, measured: Sequence[int], body: Body, arguments: Sequence[Any], stats: Stats
 ) -> tuple[list[Any], list[Any]]:
     """Run a loop step by step.
 
@@ -34,24 +37,27 @@ def run_loop(
     IndexError, ValueError
         Where the inputs do not fit together.  PyTensor's own loop then says it in its own words.
     """
-    return _HostLoop(layout, body, arguments).run(measured)
+    return _HostLoop(layout, body, arguments, stats).run(measured)
 
 
 class _HostLoop:
     """One run of a loop."""
 
-    def __init__(self, layout: LoopLayout, body: Body, arguments: Sequence[Any]) -> None:
-        self.layout, self.body = layout, body
+    def __init__(
+        self, layout: LoopLayout, body: Body, arguments: Sequence[Any], stats: Stats
+    ) -> None:
+        self.layout, self.body, self.stats = layout, body, stats
         parts = layout.sort_inputs(arguments)
         self.steps = int(np.asarray(parts.steps))
-        self.sequences = [np.asarray(sequence) for sequence in parts.sequences]
+        self.sequences = [to_numpy(sequence, stats) for sequence in parts.sequences]
         if self.steps < 0 or any(len(sequence) < self.steps for sequence in self.sequences):
             raise IndexError(f"a loop of {self.steps} steps, or a sequence that is shorter")
-        self.scattered = [np.array(buffer) for buffer in parts.scattered]
-        self.buffers = [np.asarray(buffer) for buffer in parts.buffers]
+        self.scattered = [to_numpy(buffer, stats).copy() for buffer in parts.scattered]
+        self.buffers = [to_numpy(buffer, stats) for buffer in parts.buffers]
         self.carried = parts.carried
         self.kept = [int(np.asarray(kept)) for kept in parts.kept]
-        self.constants = [_moved(value) for value in parts.constants]
+        place = place_for(arguments)
+        self.constants = [_moved(value, place) for value in parts.constants]
 
     def run(self, measured: Sequence[int]) -> tuple[list[Any], list[Any]]:
         """The outputs of the loop and the lengths of the measured ones, and the conditions."""
@@ -72,7 +78,7 @@ class _HostLoop:
                 self.scattered, layout.scattered_writes, parts.scattered, strict=True
             ):
                 for place, value in zip(places, values, strict=True):
-                    buffer[made + place] = value
+                    buffer[made + place] = to_numpy(value, self.stats)
             for trace, value, buffer in zip(traces, parts.states, self.buffers, strict=True):
                 if np.shape(value) != buffer.shape[1:]:
                     raise ValueError(f"a state changed its shape to {np.shape(value)}")
@@ -107,7 +113,7 @@ class _HostLoop:
 
     def _result(self, trace: deque[Any], length: int, made: int) -> Any:
         """The last entries of a trace; where there are fewer the rest is zero, as in PyTensor."""
-        entries = [np.asarray(entry) for entry in trace]
+        entries = [to_numpy(entry, self.stats) for entry in trace]
         if not entries:
             raise IndexError("a loop without steps has outputs of unknown shape")
         result = np.stack(entries)[-length:]
@@ -122,6 +128,6 @@ def _array(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def _moved(value: Any) -> Any:
+def _moved(value: Any, place: Sharding | None) -> Any:
     large = isinstance(value, np.ndarray) and value.nbytes > _LARGE
-    return jax.device_put(value) if large else value
+    return jax.device_put(value, place) if large else value

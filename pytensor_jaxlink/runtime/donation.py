@@ -34,13 +34,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from pytensor_jaxlink.errors import DonatedArgumentError
+from pytensor_jaxlink.runtime.devices import ARRAY, constrained_as, sharding_of
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
 
 WORTH_IT = 1 << 20
 """Bytes of a shared variable from which on donating is cheaper than copying."""
 
-_ARRAY = type(jnp.zeros(()))
 _UNUSABLE = "Some donated buffers were not usable"
 
 
@@ -109,14 +109,14 @@ class Donation:
         chosen = [
             position
             for position in self._what.updated
-            if type(values[position]) is _ARRAY
+            if type(values[position]) is ARRAY
             and values[position].nbytes >= WORTH_IT
             and _references(values, position) <= _OF_OURS
         ]
         chosen += [
             position
             for position in self._what.given
-            if type(values[position]) is _ARRAY and not values[position].is_deleted()
+            if type(values[position]) is ARRAY and not values[position].is_deleted()
         ]
         if not chosen:
             return ()
@@ -155,6 +155,11 @@ class Donation:
         chosen = tuple(
             sorted(p for p in self._what.updated if getattr(values[p], "nbytes", 0) >= WORTH_IT)
         )
+        # What is NumPy's now will have been computed by JAX.
+        values = [
+            jax.device_put(value) if p in chosen and type(value) is np.ndarray else value
+            for p, value in enumerate(values)
+        ]
         key = self._key(values, chosen)
         if chosen and key not in self._compiled:
             self._compiled[key] = self._compile(values, chosen)
@@ -176,12 +181,16 @@ class Donation:
         return outputs, holds
 
     def _key(self, values: Sequence[Any], chosen: tuple[int, ...]) -> tuple[Any, ...]:
-        kinds = [(np.shape(value), getattr(value, "dtype", type(value))) for value in values]
+        kinds = [
+            (np.shape(value), getattr(value, "dtype", type(value)), sharding_of(value))
+            for value in values
+        ]
         return chosen, tuple(kinds)
 
     def _compile(self, values: Sequence[Any], chosen: tuple[int, ...]) -> _Compiled | None:
         """The function compiled for these values, of which the chosen are donated."""
         conditional = False
+        places = list(map(sharding_of, values))
 
         def restoring(*arguments: Any) -> Any:
             nonlocal conditional
@@ -191,11 +200,12 @@ class Donation:
                 outputs, holds = outputs
             outputs = list(outputs)
             for position, (output, _) in self._what.updated.items():
+                old, new = arguments[position], outputs[output]
                 if position in chosen:
-                    old, new = arguments[position], outputs[output]
                     if old.shape != new.shape:
                         raise _CannotDonateError
-                    outputs[output] = new if holds is None else jnp.where(holds, new, old)
+                    new = new if holds is None else jnp.where(holds, new, old)
+                outputs[output] = constrained_as(places[position], old, new)
             return outputs if holds is None else (outputs, holds)
 
         with warnings.catch_warnings():

@@ -8,12 +8,20 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.constants import on_device
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
+from pytensor_jaxlink.runtime.devices import (
+    explicit_mesh,
+    note_explicit_axes,
+    place_for,
+    run_in_auto,
+    to_numpy,
+)
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
@@ -69,6 +77,7 @@ class Executor:
         for number, data in constants.items():
             self._template[number] = data
         self._moved_once = _shared_by_regions(plan) if jit else ()
+        self._placed: dict[tuple[int, Sharding], Any] = {}  # constants, on the devices of calls
         # Not without jit: the call may be traced, and what JAX moves then is a tracer.
         self._constants_on_device = not jit
         if jit:
@@ -92,9 +101,12 @@ class Executor:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
-        if jax.config.jax_enable_x64:
+        mesh = explicit_mesh(inputs)
+        if mesh is not None:
+            return run_in_auto(self, inputs, mesh)
+        if jax.config.jax_enable_x64 and self._policy.device is None:
             return self._guarded(inputs)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), self._policy.here():
             return self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
@@ -111,11 +123,12 @@ class Executor:
 
     def direct(
         self, fits: Callable[[int, Any], bool]
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+    ) -> tuple[Callable[..., Any], Callable[[Sharding | None], tuple[Any, ...]] | None] | None:
         """The whole plan as one function that JAX can compile, where it is one region of arrays.
 
-        Returns a function of the inputs and constants, and these constants.  The function gives the
-        list of outputs; or, where there are conditions, a tuple of the list and one boolean.
+        Returns a function of the inputs and constants, and one that gives these constants on the
+        devices of a call (None where there are none).  The first gives the list of outputs; or,
+        where there are conditions, a tuple of the list and one boolean.
 
         Parameters
         ----------
@@ -124,7 +137,8 @@ class Executor:
         """
         if self._one_region is None:
             return None
-        self._move_constants()
+        with self._policy.here():
+            self._move_constants()
         plan, [region] = self.plan, self.plan.regions
         constants = [number for number in region.arguments if number not in plan.inputs]
         places = {number: k for k, number in enumerate((*plan.inputs, *constants))}
@@ -138,7 +152,9 @@ class Executor:
             return [values[place] for place in taken]
 
         function = self._one_region.direct(prepare, lambda values: [values[k] for k in given])
-        return function, tuple(self._template[number] for number in constants)
+        if not constants:
+            return function, None
+        return function, lambda place: tuple(self._constant(n, place) for n in constants)
 
     def straight(self, boundary: Boundary) -> Callable[..., Any] | None:
         """The plan as one Python function of the inputs, or None where it drives loops.
@@ -147,7 +163,8 @@ class Executor:
         """
         if not self._jit or not is_straight(self.plan):
             return None
-        self._move_constants()
+        with self._policy.here():
+            self._move_constants()
         names = {f"h{number}": data for number, data in self._constants.items()}
         names |= {f"a{number}": self._template[number] for number in self._constants}
         by_shape = set()
@@ -155,13 +172,29 @@ class Executor:
             zip(self.plan.steps, self._functions, strict=True)
         ):
             if isinstance(step, Region):
-                names[f"region{step.index}"] = function.straight(self._checked(step, boundary.fits))
+                compiled = function.straight(self._checked(step, boundary.fits))
+                names[f"region{step.index}"] = self._with_constants(step, compiled)
             elif function is not None:
                 names[f"step{place}"] = function
                 if getattr(function, "reads_shape_only", False):
                     by_shape.add(place)
         source = Source(self.plan, frozenset(by_shape), self._moved_once)
         return straight(source, names, self.stats, boundary)
+
+    def _with_constants(self, region: Region, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function of a region, whose constants follow the other arguments."""
+        first = 1 if region.static else 0
+        numbers = [*[-1] * first, *region.arguments]
+        positions = [k for k, number in enumerate(numbers) if number in self.plan.constants]
+        if not positions:
+            return function
+
+        def call(*arguments: Any) -> Any:
+            given = list(arguments)
+            self._place_constants(positions, numbers, given)
+            return function(*given)
+
+        return call
 
     def _checked(
         self, region: Region, fits: Callable[[int, Any], bool]
@@ -191,7 +224,8 @@ class Executor:
             if constants:
                 if not self._constants_on_device:
                     self._move_constants()
-                inputs = [*inputs, *[self._template[number] for number in constants]]
+                place = place_for(inputs)
+                inputs = [*inputs, *[self._constant(number, place) for number in constants]]
             arguments = [inputs[place] for place in taken]
             for argument in arguments:
                 if type(argument) is np.ndarray:
@@ -203,7 +237,11 @@ class Executor:
 
     def trace(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
-        outputs, _ = self._run(inputs, keys=True)
+        try:
+            outputs, _ = self._run(inputs, keys=True)
+        except Exception as error:
+            note_explicit_axes(error, inputs)
+            raise
         return outputs
 
     def _run(self, inputs: Sequence[Any], *, keys: bool = False) -> tuple[list[Any], list[Any]]:
@@ -218,7 +256,7 @@ class Executor:
             value = arrays[number]
             if type(value) is np.ndarray:
                 self.stats.bytes_to_device += value.nbytes
-                arrays[number] = jax.device_put(value)
+                arrays[number] = jax.device_put(value, place_for(inputs))
         for step in self._steps:
             step(arrays, host, conditions)
         outputs = [arrays[number] for number in self.plan.outputs]
@@ -242,6 +280,28 @@ class Executor:
             elif isinstance(value, np.ndarray):
                 self._template[number] = on_device(value)
         self._constants_on_device = True
+
+    def _constant(self, number: int, place: Sharding | None) -> Any:
+        """A constant that a region takes as an argument, where the other arguments are."""
+        if place is None:
+            return self._template[number]
+        key = number, place
+        if key not in self._placed:
+            value = self._template[number]
+            if isinstance(value, jax.Array):
+                self._placed[key] = on_device(np.asarray(value), place)
+            else:
+                self._placed[key] = jax.device_put(value, place)
+        return self._placed[key]
+
+    def _place_constants(
+        self, positions: Sequence[int], numbers: Sequence[int], arguments: list[Any]
+    ) -> None:
+        """Replace the constants among the arguments of a region by those where the others are."""
+        place = place_for(arguments) if self._constants_on_device else None
+        if place is not None:
+            for position in positions:
+                arguments[position] = self._constant(numbers[position], place)
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -313,7 +373,8 @@ class Executor:
             self.stats.host_steps += 1
             try:
                 if isinstance(step, HostLoop):
-                    results, found = run_loop(step.layout, step.measured, bodies[0], values)
+                    loop = step.layout, step.measured, bodies[0]
+                    results, found = run_loop(*loop, values, self.stats)
                 else:
                     results, found = run_branch((bodies[0], bodies[1]), values[0], values[1:])
             except Exception as error:
@@ -338,6 +399,7 @@ class Executor:
         numbers, results, generators = region.arguments, region.results, self.plan.generators
         keyed = [number for number in numbers if number in generators]
         sparse = [number for number in numbers if number in self.plan.sparse]
+        constants = [k for k, number in enumerate(numbers) if number in self.plan.constants]
 
         selecting = region.static
 
@@ -352,6 +414,8 @@ class Executor:
             for number in sparse:
                 arrays[number] = from_scipy(arrays[number])
             arguments = [arrays[number] for number in numbers]
+            if constants:
+                self._place_constants(constants, numbers, arguments)
             stats.general_region_calls[index] += 1
             for argument in arguments:
                 if type(argument) is np.ndarray:
@@ -380,10 +444,7 @@ class Executor:
             return to_scipy(value)
         if isinstance(value, jax.core.Tracer):
             raise NotJittableError(self._not_static(number))
-        if isinstance(value, jax.Array):
-            value = np.asarray(value)
-            self.stats.bytes_to_host += value.nbytes
-        return value
+        return to_numpy(value, self.stats) if isinstance(value, jax.Array) else value
 
     def _not_static(self, number: int) -> str:
         name = self.plan.names[number]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal
@@ -14,6 +15,7 @@ import numpy as np
 
 from pytensor_jaxlink.errors import DoesNotFitError, JAXLinkWarning, RecompileLimitError
 from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
 
 _SHOWN = 4  # values in a warning
@@ -34,18 +36,26 @@ class Policy:
         What XLA is asked for.
     name
         What the compiled functions are called in JAX's cache and in profiles.
+    device
+        Where what is not committed to a device runs; None leaves it to JAX.
     """
 
     limit: int = 8
     beyond: Literal["host", "compile", "error"] = "host"
     compiler_options: Mapping[str, Any] | None = None
     name: str | None = None
+    device: Any = None
 
     @classmethod
     def of(cls, options: Any, name: str | None = None) -> Policy:
         """The policy that the options of `JAXLinker` ask for."""
         limit, beyond = options.recompile_limit, options.on_recompile_limit
-        return cls(limit, beyond, options.compiler_options, name)
+        device = None if options.device is None else named_device(options.device)
+        return cls(limit, beyond, options.compiler_options, name, device)
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Makes the device JAX's default, in this thread."""
+        return nullcontext() if self.device is None else jax.default_device(self.device)
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         """`jax.jit` with the options for XLA."""
@@ -152,7 +162,10 @@ class CompiledRegion:
         if self._policy.beyond == "compile":
             return self._kept_for(_signature(static, arguments))(static, *arguments)
         self._stats.host_regions += 1
-        return self._program.on_host(static, *arguments)
+        return self._program.on_host(static, *[self._on_host(value) for value in arguments])
+
+    def _on_host(self, value: Any) -> Any:
+        return to_numpy(value, self._stats) if isinstance(value, jax.Array) else value
 
     def _kept_for(self, signature: tuple[Any, ...]) -> Callable[..., Any]:
         """The compiled function for one combination, kept while it is among the last used."""

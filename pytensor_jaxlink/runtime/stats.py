@@ -15,13 +15,17 @@ class Stats:
     calls
         Calls of the function.
     region_calls, compilations
-        For each region, how often it ran and how often JAX traced and compiled it.
+        For each region, how often it ran and how often JAX traced and compiled it.  JAX compiles
+        also for each new sharding of arguments; that is not counted, and has no limit.
     host_steps
         Host steps run, size arithmetic not counted.
     host_regions
         Regions that ran on the host, because they would have been compiled once too often.
     bytes_to_host, bytes_to_device
-        Bytes copied for fetches and host steps, and of NumPy arrays given to regions.
+        Bytes copied to the host (for fetches, host steps, rescues, and results as NumPy arrays),
+        and of NumPy arrays given to regions.
+    arrays_gathered
+        Arrays copied to the host that were spread over several devices.
     donated_bytes
         Bytes of arguments whose memory was reused.
     signatures
@@ -46,6 +50,7 @@ class Stats:
     host_regions: int = 0
     bytes_to_host: int = 0
     bytes_to_device: int = 0
+    arrays_gathered: int = 0
     donated_bytes: int = 0
     rescues: int = 0
     signatures: list[list[Any]] = field(default_factory=list, repr=False)

@@ -28,6 +28,7 @@ import numpy as np
 
 from pytensor_jaxlink.errors import DoesNotFitError
 from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
 
 
@@ -89,6 +90,9 @@ class Source:
 
     def _read_inputs(self, moved: tuple[int, ...], by_shape: frozenset[int]) -> None:
         """What regions do not look at when they are traced is looked at in each call."""
+        if moved:
+            inputs = "".join(f"a{number}, " for number in self._plan.inputs)
+            self._lines.append(f"place = place_for(({inputs}))")
         steps = enumerate(self._plan.steps)
         on_host = {n for place, step in steps if place not in by_shape for n in _read_on_host(step)}
         taken = {number for region in self._plan.regions for number in region.arguments}
@@ -96,7 +100,7 @@ class Source:
             if number in on_host or number not in taken:
                 self._lines.append(f"a{number} = fitted({position}, a{number})")
             elif number in moved:
-                self._lines.append(f"a{number} = moved(a{number})")
+                self._lines.append(f"a{number} = moved(a{number}, place)")
 
     def _host(self, number: int) -> str:
         if number not in self._on_host:
@@ -178,9 +182,7 @@ def straight(
     def fetched(value: Any) -> Any:
         if type(value) is np.ndarray:
             return value
-        array = np.asarray(value)
-        stats.bytes_to_host += array.nbytes
-        return array
+        return to_numpy(value, stats)
 
     def sent(value: Any) -> Any:
         if type(value) is np.ndarray:
@@ -193,13 +195,13 @@ def straight(
             raise DoesNotFitError
         return found
 
-    def moved(value: Any) -> Any:
-        return jax.device_put(value) if type(value) is np.ndarray else value
+    def moved(value: Any, place: Any) -> Any:
+        return jax.device_put(value, place) if type(value) is np.ndarray else value
 
     def holds(*conditions: Any) -> bool:
         return all(bool(np.asarray(condition)) for condition in conditions)
 
-    helpers = (fetched, sent, fitted, moved, hashable, holds)
+    helpers = (fetched, sent, fitted, moved, hashable, holds, place_for)
     namespace: dict[str, Any] = {
         **names,
         **{helper.__name__: helper for helper in helpers},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.errors import DoesNotFitError
-from pytensor_jaxlink.runtime import Donatable, Donation, Executor, Policy, Stats
+from pytensor_jaxlink.runtime import Donatable, Donation, Executor, Policy, Stats, place_for
 
 
 class Donating:
@@ -33,7 +33,7 @@ class Donating:
     def __init__(
         self,
         donation: Donation,
-        constants: tuple[Any, ...],
+        constants: Callable[[Sequence[Any]], tuple[Any, ...]],
         states: Mapping[int, list[Any]],
         stats: Stats,
     ) -> None:
@@ -61,7 +61,11 @@ class Donating:
         direct = None if what is None else executor.direct(partial(_fits, signature))
         if what is None or direct is None:
             return None
-        traced, constants = direct
+        traced, constants_at = direct
+
+        def constants(values: Sequence[Any]) -> tuple[Any, ...]:
+            return () if constants_at is None else constants_at(place_for(values))
+
         states = {place: cell for place, (_, cell) in what.updated.items()}
         return cls(Donation(traced, what, policy), constants, states, executor.stats)
 
@@ -71,7 +75,7 @@ class Donating:
         The list must be the only one that holds the values: what somebody else holds stays.
         """
         count = len(values)
-        values.extend(self._constants)
+        values.extend(self._constants(values))
         try:
             with jax.enable_x64(True):
                 chosen = self._donation.choose(values)

@@ -16,7 +16,7 @@ from pytensor_jaxlink.artifact.compiled.donating import Donating
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Executor, Policy, Stats, refuse_donated
+from pytensor_jaxlink.runtime import Executor, Policy, Stats, placed_as, refuse_donated, to_numpy
 
 
 class SavedState:
@@ -174,13 +174,13 @@ class LoadedFunction:
         ending, count = self._ending, len(outputs) - len(self._ending.overwritten)
         for place, value in zip(ending.overwritten, outputs[count:], strict=True):
             if isinstance(values[place], np.ndarray) and values[place].flags.writeable:
-                np.copyto(values[place], np.asarray(value))
+                np.copyto(values[place], to_numpy(value, self.stats))
         outputs = outputs[:count]
         for place in ending.copied:
             outputs[place] = deepcopy(outputs[place])
         for place, is_array in enumerate(self._arrays):
             if is_array and ending.as_numpy:
-                outputs[place] = np.array(outputs[place])
+                outputs[place] = np.array(to_numpy(outputs[place], self.stats))
             elif is_array and not isinstance(outputs[place], jax.Array):
                 with jax.enable_x64(True):
                     outputs[place] = jnp.array(outputs[place])
@@ -192,7 +192,8 @@ class LoadedFunction:
         for place in set(self._taken) - set(self._required):
             self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
         for place, value in zip(self._updated, outputs[count:], strict=True):
-            self._storage[place][0] = value
+            cell = self._storage[place]
+            cell[0] = placed_as(cell[0], value)
         if self.signature.form == "one":
             return outputs[0]
         return None if self.signature.form == "none" else outputs[:count]

@@ -1,0 +1,139 @@
+"""An explanation as HTML for notebooks.
+
+Two lanes, the host on the left and the device on the right; time runs downwards.  Each step is a
+card in its lane, and between the lanes stands what crosses, with its size.  Styles are written on
+the elements, because a style sheet would hold for the whole notebook; colours are laid over the
+notebook's own, so they suit light and dark ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import count
+from typing import TYPE_CHECKING
+
+from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short, split
+from pytensor_jaxlink.link.sketch import Box, Sketch, Value
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.explanation import Break, Explanation
+
+_HOST, _DEVICE, _PLAIN = "224,134,20", "66,133,244", "128,128,128"
+_GRID = (
+    "display:grid;grid-template-columns:minmax(0,2fr) minmax(0,1.5fr) minmax(0,2fr);"
+    "gap:6px 0;align-items:center"
+)
+_FAINT = "opacity:.7;font-size:85%"
+_PARTS = {"loop": ("each step",), "branch": ("if it holds", "else")}
+
+
+def as_html(explanation: Explanation) -> str:
+    """One `<div>`: the plan as a picture, then its breaks."""
+    headline, *rest = str(explanation).splitlines()
+    notes = [line for line in rest if line.startswith(("static inputs", "no break", "learned"))]
+    breaks, hidden = split(explanation.breaks)
+    if hidden:
+        notes.insert(0, counted(hidden, "break"))
+    parts = [
+        f'<div style="font-weight:bold;margin-bottom:6px">{escape(headline)}</div>',
+        *_plan(explanation.sketch, 1),
+        *(_break(number, cut) for number, cut in enumerate(breaks, start=1)),
+        *(f'<div style="{_FAINT};margin-top:4px">{escape(note)}</div>' for note in notes),
+    ]
+    style = "max-width:60em;line-height:1.35;font-family:sans-serif;font-size:13px"
+    return f'<div style="{style}">{"".join(parts)}</div>'
+
+
+def _plan(sketch: Sketch, depth: int) -> Iterator[str]:
+    yield f'<div style="{_GRID}">'
+    yield _cell("1/1", "host", f"{_FAINT};text-align:center")
+    yield _cell("1/3", "device", f"{_FAINT};text-align:center")
+    yield _across(f"inputs: {_names(sketch, sketch.inputs)}")
+    rows = count(3)
+    boxes, hidden = split(sketch.boxes, depth)
+    for box in boxes:
+        yield from _step(box, sketch, depth, rows)
+    if hidden:
+        yield _across(counted(hidden))
+    yield _across(f"outputs: {_names(sketch, sketch.outputs)}")
+    yield "</div>"
+
+
+def _step(box: Box, sketch: Sketch, depth: int, rows: Iterator[int]) -> Iterator[str]:
+    """The card of a step in its lane, and beside it what crosses; a loop's card takes both."""
+    row = next(rows)
+    yield _crossing(row, sketch.named(box.to_host), sketch.named(box.to_device))
+    if box.kind == "region":
+        yield _cell(f"{row}/3", _card(_DEVICE, "region", box))
+    elif box.inner:
+        nested = [
+            f'<div style="{_FAINT};margin-top:4px">{label}</div>{"".join(_plan(plan, depth + 1))}'
+            for label, plan in zip(_PARTS[box.kind], box.inner, strict=True)
+            if depth < DEPTH
+        ]
+        card = _card(_HOST, box.kind, box, "".join(nested))
+        yield f'<div style="grid-area:{next(rows)}/1/auto/4">{card}</div>'
+    else:
+        colour = _PLAIN if box.kind == "sizes" else _HOST
+        yield _cell(f"{row}/1", _card(colour, box.kind, box))
+
+
+def _card(colour: str, label: str, box: Box, inner: str = "") -> str:
+    lines = []
+    if box.operations:
+        lines.append(listed(box.operations))
+    if box.static:
+        lines.append(f"compiled for each value of {listed(box.static)}")
+    if box.where:
+        lines.append(box.where)
+    style = (
+        f"border:1px solid rgba({colour},.9);border-left-width:4px;border-radius:4px;"
+        f"background:rgba({colour},.12);padding:4px 8px;overflow-wrap:anywhere"
+    )
+    details = "".join(f'<div style="{_FAINT}">{escape(line)}</div>' for line in lines)
+    title = f"<b>{escape(label)}</b> {escape(short(box.title))}"
+    return f'<div style="{style}">{title}{details}{inner}</div>'
+
+
+def _crossing(row: int, to_host: Sequence[Value], to_device: Sequence[Value]) -> str:
+    """What goes to the left, what to the right; nothing where nothing does."""
+    lines = [
+        f'<div style="color:rgb({colour})">{arrow.format(escape(_brief(values)))}</div>'
+        for arrow, colour, values in (
+            ("&#x2190; {}", _HOST, to_host),
+            ("{} &#x2192;", _DEVICE, to_device),
+        )
+        if values
+    ]
+    style = "text-align:center;font-size:85%;padding:0 8px;overflow-wrap:anywhere"
+    return _cell(f"{row}/2", "".join(lines), style)
+
+
+def _brief(values: Sequence[Value]) -> str:
+    return listed(f"{value.name} ({value.size or value.kind})" for value in values)
+
+
+def _break(number: int, cut: Break) -> str:
+    rows = [("where", cut.where), ("why", cut.reason), ("remedy", cut.remedy)]
+    if cut.copies:
+        rows.append(("gathers", f"{listed(cut.copies)}, from its devices to the host"))
+    lines = "".join(
+        f'<div><span style="opacity:.7">{name}:</span> {escape(text)}</div>' for name, text in rows
+    )
+    style = f"border-left:4px solid rgba({_HOST},.9);padding:2px 8px;margin-top:8px"
+    title = f"<b>break {number}</b> {escape(short(cut.op))} ({escape(cut.kind)})"
+    return f'<div style="{style};overflow-wrap:anywhere">{title}{lines}</div>'
+
+
+def _names(sketch: Sketch, numbers: Sequence[int]) -> str:
+    return escape(listed(value.name for value in sketch.named(numbers)) or "none")
+
+
+def _cell(place: str, content: str, style: str = "") -> str:
+    """Something at a place in the grid, ``row/column``."""
+    return f'<div style="grid-area:{place};{style}">{content}</div>'
+
+
+def _across(content: str) -> str:
+    return f'<div style="grid-column:1/4;{_FAINT};text-align:center">{content}</div>'

@@ -1,0 +1,60 @@
+"""An explanation as what rich shows in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short, split
+from pytensor_jaxlink.link.sketch import Box, Sketch
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.explanation import Explanation
+
+_STYLES = {"region": "blue", "sizes": "dim"}
+_ON_HOST = "yellow"
+
+
+def as_rich(explanation: Explanation) -> Iterator[Any]:
+    """A tree of the plan, then the breaks.  Rich is imported: it is who asks for this."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    headline, *rest = str(explanation).splitlines()
+    tree = Tree(Text(headline, style="bold"))
+    _add(tree, explanation.sketch, 1)
+    yield tree
+    for line in rest:
+        if not line.startswith("region "):
+            yield Text(line, style=_ON_HOST if line.startswith("break ") else "")
+
+
+def _add(tree: Any, sketch: Sketch, depth: int) -> None:
+    from rich.text import Text
+
+    boxes, hidden = split(sketch.boxes, depth)
+    for box in boxes:
+        branch = tree.add(_line(box, sketch))
+        for inner in box.inner:
+            if depth < DEPTH:
+                _add(branch, inner, depth + 1)
+    if hidden:
+        tree.add(Text(counted(hidden), style="dim"))
+
+
+def _line(box: Box, sketch: Sketch) -> Any:
+    from rich.text import Text
+
+    line = Text(f"{box.kind} ", style=_STYLES.get(box.kind, _ON_HOST))
+    line.append(short(box.title), style="bold")
+    if box.operations and box.kind == "region":
+        line.append(f"  {listed(box.operations)}", style="dim")
+    if box.static:
+        line.append(f"\n  compiled for each value of {listed(box.static)}")
+    if box.where:
+        line.append(f"\n  {box.where}")
+    if box.to_host:
+        line.append(f"\n  to the host: {listed(sketch.named(box.to_host))}", style=_ON_HOST)
+    if box.to_device:
+        line.append(f"\n  to the device: {listed(sketch.named(box.to_device))}", style="blue")
+    return line

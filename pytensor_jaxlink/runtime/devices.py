@@ -1,0 +1,203 @@
+"""Where arrays lie: on one device, on several, on those of other processes.
+
+JAX compiles for the devices that the arguments lie on, so there is little to do here: constants
+follow the arguments, new states lie as the old ones did, and what the host needs is gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import (
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+)
+
+from pytensor_jaxlink.runtime.stats import Stats
+
+ARRAY: type = type(jax.numpy.zeros(()))
+"""The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call."""
+
+
+def to_numpy(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
+    """A value as a NumPy array, counted in ``stats`` where it lay on the device.
+
+    Of an array that lies on several devices the parts are gathered.  Where some belong to other
+    processes, all processes have to take part: they do, as all of them run the same plan.
+    """
+    if type(value) is not ARRAY:
+        return np.asarray(value)
+    # Asked in this order, what is the rule is found fast.
+    if type(value.sharding) is not SingleDeviceSharding and not value.is_fully_replicated:
+        stats.arrays_gathered += 1
+        if not value.is_fully_addressable:
+            from jax.experimental.multihost_utils import process_allgather  # starts JAX's backends
+
+            value = process_allgather(value, tiled=True)
+    array = np.asarray(value)
+    stats.bytes_to_host += array.nbytes
+    return array
+
+
+def place_for(values: Iterable[Any]) -> Sharding | None:
+    """Where constants have to be for a call with these values, None where JAX decides.
+
+    Constants that lie elsewhere would be copied there in each call.
+    """
+    for value in values:
+        sharding = sharding_of(value)
+        if type(sharding) is NamedSharding:
+            return NamedSharding(sharding.mesh, PartitionSpec())
+        if type(sharding) is SingleDeviceSharding and getattr(value, "committed", False):
+            return sharding
+    return None
+
+
+def sharding_of(value: Any) -> Sharding | None:
+    """How an array, or what stands for one, lies on the devices; None for all else."""
+    kind = type(value)
+    return value.sharding if kind is ARRAY or kind is jax.ShapeDtypeStruct else None
+
+
+def placed_as(old: Any, new: Any) -> Any:
+    """A new value of a state, spread over the devices as the old one is.
+
+    One of another shape stays as it is where it cannot be divided so.
+    """
+    where = sharding_of(old)
+    if not isinstance(where, NamedSharding) or where == sharding_of(new):
+        return new
+    try:
+        where.shard_shape(np.shape(new))
+    except ValueError:
+        return new
+    return jax.device_put(new, where)
+
+
+def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:
+    """The same while JAX traces, where it does not know that ``old`` has the sharding ``where``."""
+    if not isinstance(where, NamedSharding) or old.shape != new.shape:
+        return new
+    return jax.lax.with_sharding_constraint(new, where)
+
+
+def note_different_devices(error: Exception, names: Sequence[str], values: Iterable[Any]) -> None:
+    """Add to an error which arguments lie on different devices, where some do."""
+    places: dict[frozenset[Any], list[str]] = {}
+    for name, value in zip(names, values, strict=False):
+        if type(value) is ARRAY and value.committed:
+            places.setdefault(frozenset(value.sharding.device_set), []).append(name)
+    if len(places) > 1:
+        found = "; ".join(f"{', '.join(who)} on {_shown(where)}" for where, who in places.items())
+        error.add_note(
+            f"the arguments are committed to different devices: {found}. Put them on the same ones "
+            "by jax.device_put(value, sharding), or give NumPy arrays, which go where the others "
+            "are"
+        )
+
+
+def _shown(devices: Iterable[Any]) -> str:
+    first, *rest = sorted(devices, key=lambda device: device.id)
+    return f"{first} and {len(rest)} more" if rest else str(first)
+
+
+# -- meshes with explicit axes ---------------------------------------------------------------------
+
+
+def is_explicit(mesh: Any) -> bool:
+    """Whether JAX checks the sharding of each operation on arrays of a mesh (`jax.make_mesh`)."""
+    return AxisType.Explicit in mesh.axis_types
+
+
+def traced_explicitly(value: Any) -> bool:
+    """Whether JAX traces a value with the sharding in its type."""
+    return is_explicit(jax.typeof(value).sharding.mesh)
+
+
+def note_explicit_axes(error: Exception, values: Iterable[Any]) -> None:
+    """Add to an error that JAX traces values with their sharding, where it does."""
+    if any(isinstance(value, jax.core.Tracer) and traced_explicitly(value) for value in values):
+        error.add_note(
+            "the arguments lie on a mesh with explicit axes, on which JAX asks for the sharding of "
+            "results, and a PyTensor graph cannot say it. Make the mesh with "
+            "jax.make_mesh(..., axis_types=(AxisType.Auto, ...)), or call the function itself, "
+            "which does so"
+        )
+
+
+def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
+    """The mesh with explicit axes that some of the values lie on, or that is set."""
+    for value in values:
+        if type(value) is not ARRAY or type(value.sharding) is not NamedSharding:
+            continue
+        mesh: Any = value.sharding.mesh  # of an array, a concrete one
+        if is_explicit(mesh):
+            return mesh
+    if is_explicit(jax.sharding.get_abstract_mesh()):
+        return jax.sharding.get_mesh()
+    return None
+
+
+def run_in_auto(
+    run: Callable[[Sequence[Any]], list[Any]], values: Sequence[Any], mesh: Mesh
+) -> list[Any]:
+    """Run on the same devices, with XLA deciding how operations are divided.
+
+    With explicit axes JAX asks the author of an operation how its result is to lie where that is
+    open (the product in the gradient of a sharded regression).  A PyTensor graph has no place to
+    say it.  No data is moved: arrays are looked at as those of another mesh, results again as those
+    of the first.
+    """
+    auto = _auto(mesh)
+    values = [_on(auto, value, mesh) for value in values]
+    with _within(auto):
+        return [_on(mesh, value, auto) for value in run(values)]
+
+
+@cache
+def _auto(mesh: Mesh) -> Mesh:
+    types = (AxisType.Auto,) * len(mesh.axis_names)
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=types)
+
+
+def _on(target: Mesh, value: Any, source: Mesh) -> Any:
+    sharding = sharding_of(value)
+    if not isinstance(sharding, NamedSharding) or sharding.mesh != source:
+        return value
+    return jax.device_put(value, NamedSharding(target, sharding.spec))
+
+
+def _within(mesh: Mesh) -> AbstractContextManager[Any]:
+    """With ``mesh`` set, where one is set."""
+    return nullcontext() if jax.sharding.get_abstract_mesh().empty else jax.set_mesh(mesh)
+
+
+# -- the device of a function ----------------------------------------------------------------------
+
+
+def named_device(name: str) -> Any:
+    """The device of a platform (``"cpu"``), or one by its number there (``"gpu:1"``).
+
+    Raises
+    ------
+    ValueError
+        If this process has no such device; what it has is named.
+    """
+    platform, _, number = name.partition(":")
+    try:
+        return jax.local_devices(backend=platform)[int(number or 0)]
+    except (RuntimeError, IndexError):
+        there = dict.fromkeys(str(device) for device in jax.local_devices())
+        raise ValueError(
+            f"JAXLinker(device={name!r}): this process has no such device. JAX found "
+            f"{', '.join(there)}; write a platform ('cpu'), or one of its devices ('cpu:0')"
+        ) from None

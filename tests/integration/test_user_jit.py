@@ -1,0 +1,159 @@
+"""``jax.jit(f.jax_fn, static_argnums=f.static_argnums)``, and what it leaves behind: nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+
+from tests.differential.compare import _compare, _outcome
+from tests.differential.grammar import arguments, random_graph
+
+X = np.arange(6.0)
+
+
+def as_sizes(value: Any) -> Any:
+    sizes = np.asarray(value).tolist()
+    return tuple(sizes) if isinstance(sizes, list) else sizes
+
+
+def jitted_alike(seed: int) -> bool:
+    """Whether a random graph is one region; then its `jax_fn` gives what the function does."""
+    pool, outputs = random_graph(seed)
+    f = pytensor.function(pool.inputs, outputs, mode="JAXSELECTIVE", on_unused_input="ignore")
+    explanation = f.explain()
+    if explanation.graph_break_count or explanation.graph_count != 1:
+        return False
+    values = arguments(pool)
+    expected = _outcome(f, values)
+    if isinstance(expected, Exception):
+        return False  # checks are dropped in `jax_fn`
+    sizes = f.static_argnums
+    given = [as_sizes(value) if k in sizes else value for k, value in enumerate(values)]
+    given += [cell.storage[0] for cell in f.input_storage[len(values) :]]
+    with jax.checking_leaks():
+        found = jax.jit(f.jax_fn, static_argnums=sizes)(*given)
+    assert _compare(found[: len(outputs)], expected) is None, seed
+    return True
+
+
+def test_random_graphs_of_one_region() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # divisions by zero and the like
+        assert sum(map(jitted_alike, range(2000, 2030))) >= 15
+
+
+class TestExamplesOfTheProposal:
+    """The three ways in which a shape can be known."""
+
+    def test_the_shape_of_another_array_is_not_static(self) -> None:
+        x, like = pt.dvector("x"), pt.dmatrix("like")
+        f = pytensor.function([x, like], x.reshape(like.shape) * 2, mode="JAXSELECTIVE")
+        assert f.static_argnums == ()
+        with jax.checking_leaks():
+            [found] = jax.jit(f.jax_fn)(X, np.zeros((2, 3)))
+        np.testing.assert_array_equal(found, 2 * X.reshape(2, 3))
+
+    def test_a_tuple_is_a_static_shape(self) -> None:
+        x, shape = pt.dvector("x"), pt.lvector("shape")
+        f = pytensor.function([x, shape], x.reshape(shape, ndim=2) * 2, mode="JAXSELECTIVE")
+        assert f.static_argnums == (1,)
+        jitted = jax.jit(f.jax_fn, static_argnums=f.static_argnums)
+        for asked in ((2, 3), (3, 2), (6, -1)):
+            with jax.checking_leaks():
+                [found] = jitted(X, asked)
+            np.testing.assert_array_equal(found, 2 * X.reshape(asked))
+
+    def test_inside_another_jit_the_shape_is_known(self) -> None:
+        x, shape = pt.dvector("x"), pt.lvector("shape")
+        f = pytensor.function([x, shape], x.reshape(shape, ndim=2) * 2, mode="JAXSELECTIVE")
+        inner = jax.jit(f.jax_fn, static_argnums=f.static_argnums)
+
+        @jax.jit
+        def outer(values: Any, like: Any) -> Any:
+            rows, columns = like.shape
+            [once] = inner(values, (rows, columns))
+            [again] = f.jax_fn(values, (columns, rows))
+            return once @ again
+
+        with jax.checking_leaks():
+            found = outer(X, np.zeros((2, 3)))
+        np.testing.assert_array_equal(found, 4 * X.reshape(2, 3) @ X.reshape(3, 2))
+
+
+_STATE = """
+import json, os, signal, sys, threading, warnings
+import numpy as np, jax, pytensor, pytensor.tensor as pt
+from pytensor.compile.mode import Mode, predefined_linkers, predefined_modes
+import pytensor.link.jax.dispatch, scipy.special, scipy.sparse
+from pytensor.link.jax.dispatch import jax_funcify, jax_typify
+
+def state():
+    classes = [Mode, pt.TensorType, pytensor.compile.SharedVariable, pytensor.graph.Apply]
+    return {
+        "jax": {name: str(value) for name, value in jax.config.values.items()},
+        "pytensor": str(pytensor.config),
+        "rules": [sorted(map(str, table.registry)) for table in (jax_funcify, jax_typify)],
+        "classes": [sorted(f"{k} {v!r}" for k, v in vars(c).items()) for c in classes],
+        "modes": sorted(predefined_modes), "linkers": sorted(predefined_linkers),
+        "warnings": [str(entry[2]) for entry in warnings.filters],
+        "numpy": [str(np.geterr()), str(np.get_printoptions())],
+        "random": str(np.random.get_state()[1][:4]),
+        "process": [sorted(os.environ), str(signal.getsignal(signal.SIGINT)), len(sys.meta_path),
+                    sys.getrecursionlimit(), threading.active_count(), str(sys.excepthook)],
+    }
+
+before = state()
+import pytensor_jaxlink as pjl
+imported = state()
+x, s = pt.dvector("x"), pytensor.shared(np.zeros(300_000), "s")
+rng = pytensor.shared(np.random.default_rng(0))
+output = pt.unique(pt.exp(x)) * 2 + x[: x.argmax()].sum()
+f = pytensor.function([x], output, updates={s: s + 1}, mode=pjl.JAXLinker(device="cpu"))
+for length in (3, 4, 5):
+    f(np.arange(length + 0.0))
+fn = pjl.jaxify([x], x.sum() + pt.random.normal(rng=rng))
+jax.jit(jax.grad(fn))(np.zeros(3), *fn.initial_state())
+pjl.explain(output)._repr_html_()
+print(json.dumps([before, imported, state()]))
+"""
+
+
+def changes(old: Any, new: Any, path: str = "") -> list[str]:
+    if isinstance(old, dict):
+        pairs = [(f"{path}.{k}", old.get(k), new.get(k)) for k in {**old, **new}]
+        return [line for name, a, b in pairs for line in changes(a, b, name)]
+    return [] if old == new else [path.removeprefix(".")]
+
+
+def test_no_other_change_of_global_state() -> None:
+    """Section 7 of docs/design.md lists what changes."""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _STATE],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTENSOR_FLAGS": "cxx="},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    before, imported, after = json.loads(run.stdout.splitlines()[-1])
+    assert sorted(changes(before, imported)) == ["classes", "linkers", "modes"]
+    assert set(imported["modes"]) - set(before["modes"]) == {"JAXSELECTIVE"}
+    assert set(imported["linkers"]) - set(before["linkers"]) == {"jaxselective"}
+    [mode, *others] = (
+        {line.split(" ")[0] for line in {*old} ^ {*new}}
+        for old, new in zip(before["classes"], imported["classes"], strict=True)
+    )
+    assert (mode, others) == ({"function_maker"}, [set(), set(), set()])
+    assert changes(imported, after) == []
