@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.tensor.type import DenseTensorType
@@ -38,7 +38,7 @@ from pytensor_jaxlink.link.explanation import (
     list_blockers,
 )
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower
+from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower, unread
 from pytensor_jaxlink.ops import Branch, InnerGraph
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
@@ -79,9 +79,12 @@ class CompiledGraph:
         self.policy = Policy(
             options.recompile_limit, options.on_recompile_limit, options.compiler_options
         )
-        self._rules = Rules()
+        self._rules = Rules(self._lower_graph, callbacks=options.host_ops == "callback")
         self._questions = Questions(
-            self._rules.obstacle, self._inner_graphs, self._rules.learned_sizes
+            self._rules.obstacle,
+            self._inner_graphs,
+            self._rules.learned_sizes,
+            self._rules.may_be_called,
         )
         self._rewritten: dict[Any, Any] = {}
         self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
@@ -165,6 +168,18 @@ class CompiledGraph:
             self._rewritten[id(fgraph), related] = fgraph, rewritten
         return rewritten
 
+    def _lower_graph(
+        self, inputs: Sequence[Variable], outputs: Sequence[Variable]
+    ) -> Callable[..., Sequence[Any]]:
+        """A graph that is no part of this one, as a JAX function under the same options."""
+        fgraph = FunctionGraph(inputs, outputs, clone=True)
+        query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
+        optdb.query(query).rewrite(fgraph)
+        compiled = CompiledGraph(fgraph, replace(self.options, jit="selective"))
+        if compiled.explanation.breaks:
+            raise compiled._not_jittable()
+        return compiled.trace
+
     def _refuse(self) -> None:
         """Raise where the options leave no way to run the graph."""
         breaks = self.explanation.breaks
@@ -228,7 +243,8 @@ class CompiledGraph:
         if len(values) != expected:
             names = ", ".join(self.view.name_of(number) for number in self.view.inputs)
             raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
-        return self._tracer.trace(values)
+        with unread():
+            return self._tracer.trace(values)
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
@@ -253,6 +269,8 @@ class CompiledGraph:
         except Exception as raised:
             self._note_static_values(raised, inputs)
             raise raised from None
+        if error is None and (broken := self._rules.broken_promise) is not None:
+            raise broken
         if error is not None:
             self._learn(getattr(error, FAILED_NODE), error)
             if self.options.jit is True and self.explanation.breaks:

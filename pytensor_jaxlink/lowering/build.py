@@ -18,7 +18,7 @@ from pytensor_jaxlink.analysis import (
     input_binding_times,
 )
 from pytensor_jaxlink.graph import GraphView, user_location
-from pytensor_jaxlink.lowering.host import HostFunction, host_function
+from pytensor_jaxlink.lowering.host import located_host_function
 from pytensor_jaxlink.lowering.loops import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
@@ -133,7 +133,8 @@ class _Lowering:
                 view.node_outputs[node],
                 folded=node not in slot.steps,
             )
-            steps.append((step, _located(view, node, host_function(apply))))
+            where = user_location(view, node)
+            steps.append((step, located_host_function(apply, where)))
         return steps
 
     def _driven(
@@ -169,24 +170,6 @@ def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
     return tuple(
         view.name_of(number) if number in exchanged else "" for number in range(len(view.variables))
     )
-
-
-def _located(view: GraphView, node: int, function: HostFunction) -> HostFunction:
-    """The same function, whose exceptions tell the user's line."""
-    if getattr(function, "reads_shape_only", False):
-        return function
-
-    def located(*values: Any) -> tuple[Any, ...]:
-        try:
-            return function(*values)
-        except Exception as error:
-            error.add_note(
-                f"while running {view.nodes[node].op} on the host, written at "
-                f"{user_location(view, node)}"
-            )
-            raise
-
-    return located
 
 
 def _region(

@@ -141,13 +141,13 @@ class _Chosen:
 
     def __init__(self, node: Apply) -> None:
         op: Any = node.op
-        self._sides = [_Nodes(fgraph) for fgraph in op.graphs]
+        self._sides = [GraphOnHost(fgraph) for fgraph in op.graphs]
 
     def __call__(self, condition: Any, *values: Any) -> tuple[Any, ...]:
         return self._sides[0 if condition else 1](*values)
 
 
-class _Nodes:
+class GraphOnHost:
     """Runs a graph, node by node."""
 
     def __init__(self, fgraph: FunctionGraph) -> None:
@@ -155,6 +155,7 @@ class _Nodes:
         self._functions = [(node, host_function(node)) for node in fgraph.toposort()]
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """The outputs, for values of the inputs."""
         known = dict(zip(self._fgraph.inputs, values, strict=True))
 
         def value_of(variable: Variable) -> Any:
@@ -164,6 +165,22 @@ class _Nodes:
             outputs = function(*map(value_of, node.inputs))
             known.update(zip(node.outputs, outputs, strict=True))
         return tuple(map(value_of, self._fgraph.outputs))
+
+
+def located_host_function(node: Apply, where: str) -> HostFunction:
+    """The same function, whose exceptions tell the user's line."""
+    function = host_function(node)
+    if getattr(function, "reads_shape_only", False):
+        return function
+
+    def located(*values: Any) -> tuple[Any, ...]:
+        try:
+            return function(*values)
+        except Exception as error:
+            error.add_note(f"while running {node.op} on the host, written at {where}")
+            raise
+
+    return located
 
 
 def _inputs(node: Apply, values: tuple[Any, ...]) -> list[Any]:
