@@ -33,13 +33,14 @@ from pytensor_jaxlink.errors import (
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.link.explanation import (
     Explanation,
+    describe_callbacks,
     explain_plan,
     is_untranspilable,
     list_blockers,
 )
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower, unread
-from pytensor_jaxlink.ops import Branch, InnerGraph
+from pytensor_jaxlink.ops import Branch, InnerGraph, UnknownShapes, output_shapes
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
@@ -47,10 +48,12 @@ from pytensor_jaxlink.rewriting import (
     REQUIRED_REWRITES,
     default_query,
     enabled_of,
+    inline_broken,
     notes_of,
     offsets,
     prepare,
     rewrite_inner,
+    with_shapes,
 )
 from pytensor_jaxlink.runtime import Executor, Policy, Stats, use_compilation_cache
 
@@ -116,6 +119,7 @@ class CompiledGraph:
             partition.static_inputs,
             self._lessons,
             self._rewrites,
+            describe_callbacks(view, facts),
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
             self.stats, jit=self.options.jit is not False
@@ -169,16 +173,27 @@ class CompiledGraph:
         return rewritten
 
     def _lower_graph(
-        self, inputs: Sequence[Variable], outputs: Sequence[Variable]
+        self,
+        inputs: Sequence[Variable],
+        outputs: Sequence[Variable],
+        alike: Sequence[Variable],
     ) -> Callable[..., Sequence[Any]]:
         """A graph that is no part of this one, as a JAX function under the same options."""
-        fgraph = FunctionGraph(inputs, outputs, clone=True)
+        fgraph = FunctionGraph(inputs, outputs, clone=False)
         query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
         optdb.query(query).rewrite(fgraph)
+        while inline_broken(fgraph, self._describe):
+            pass
+        with_shapes(fgraph, alike, self._has_unknown_shape)
         compiled = CompiledGraph(fgraph, replace(self.options, jit="selective"))
         if compiled.explanation.breaks:
             raise compiled._not_jittable()
         return compiled.trace
+
+    def _has_unknown_shape(self, node: Apply) -> bool:
+        if self._rules.obstacle(node) is None or not self._rules.may_be_called(node):
+            return False
+        return isinstance(output_shapes(node.op, node), UnknownShapes)
 
     def _refuse(self) -> None:
         """Raise where the options leave no way to run the graph."""
@@ -231,6 +246,13 @@ class CompiledGraph:
     def lowered(self) -> Lowered:
         """The plan with the functions of its steps and its constants."""
         return self._lowered
+
+    def without_callbacks(self) -> CompiledGraph:
+        """The same with host steps for what JAX calls here; itself where it calls nothing."""
+        if not self.explanation.callbacks:
+            return self
+        options = replace(self.options, jit="selective", host_ops="split")
+        return CompiledGraph(self.source, options)
 
     def rules_of(self, view: GraphView) -> ProgramBuilder:
         """The JAX functions of the nodes of this graph, or of one inside it."""

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pytensor_jaxlink.analysis import ObstacleKind
+from pytensor.graph.basic import Constant
+
+from pytensor_jaxlink.analysis import NodeFacts, ObstacleKind
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.partition import Break as Cut
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
@@ -41,6 +43,29 @@ class Break:
 
 
 @dataclass(frozen=True)
+class CallbackSummary:
+    """One operation that JAX calls on the host, from inside a region.
+
+    Attributes
+    ----------
+    op
+        The Op.
+    reason
+        Why JAX cannot run it.
+    where
+        ``file:line`` of the user's code, or ``"<unknown>"``.
+    takes, gives
+        What is copied to the host, and back to the device, each time it runs.
+    """
+
+    op: str
+    reason: str
+    where: str
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RegionSummary:
     """One JIT region: its operations, and the values that select a specialisation of it."""
 
@@ -68,6 +93,7 @@ class Explanation:
     plan: Plan
     learned: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
+    callbacks: tuple[CallbackSummary, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -106,6 +132,14 @@ class Explanation:
                 f"  where:  {cut.where}",
                 f"  why:    {cut.reason}",
                 f"  remedy: {cut.remedy}",
+            ]
+        for number, called in enumerate(self.callbacks, start=1):
+            lines += [
+                f"callback {number}: {called.op}",
+                f"  where:  {called.where}",
+                f"  why:    {called.reason}",
+                f"  cost:   each time it runs, {', '.join(called.takes) or 'nothing'} is copied to "
+                f"the host and {', '.join(called.gives)} to the device",
             ]
         lines += [f"no break: {note}" for note in self.rewritten]
         lines += [f"learned: {lesson}" for lesson in self.learned]
@@ -172,6 +206,7 @@ def explain_plan(
     static_inputs: Sequence[int],
     learned: Sequence[str],
     rewritten: Sequence[str] = (),
+    callbacks: Sequence[CallbackSummary] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
     return Explanation(
@@ -190,7 +225,28 @@ def explain_plan(
         plan,
         tuple(learned),
         tuple(rewritten),
+        tuple(callbacks),
     )
+
+
+def describe_callbacks(view: GraphView, facts: Sequence[NodeFacts]) -> list[CallbackSummary]:
+    """The nodes that JAX calls, those in inner graphs included."""
+    found = []
+    for node, fact in enumerate(facts):
+        for inner in fact.inner:
+            found += describe_callbacks(inner.view, inner.facts)
+        if fact.callback is not None:
+            apply = view.nodes[node]
+            found.append(
+                CallbackSummary(
+                    str(apply.op),
+                    fact.callback.obstacle.reason,
+                    user_location(view, node),
+                    tuple(f"{v} {v.type}" for v in apply.inputs if not isinstance(v, Constant)),
+                    tuple(str(output.type) for output in apply.outputs),
+                )
+            )
+    return found
 
 
 def describe_break(view: GraphView, cut: Cut) -> Break:

@@ -25,7 +25,7 @@ from pytensor_jaxlink.lowering.checks import are_read, require
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host import GraphOnHost, HostFunction
 from pytensor_jaxlink.lowering.values import canonical_dtype
-from pytensor_jaxlink.ops import OutputShapes
+from pytensor_jaxlink.ops import OutputShapes, Shaped, standing_alone
 
 Promise = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
@@ -143,12 +143,10 @@ class HostCall:
 
     def _vectorised(self, count: int) -> Callable[..., Any] | None:
         """One call for ``count`` dimensions of batch, where PyTensor has an Op for it."""
-        copies: list[Any] = [v if isinstance(v, Constant) else v.type() for v in self.node.inputs]
-        batched = {copies[k]: _with_batch(copies[k], count) for k in self._passed}
-        outputs = self.node.clone_with_new_inputs(copies).outputs
-        together = FunctionGraph(
-            list(batched.values()), list(vectorize_graph(outputs, batched)), clone=True
-        )
+        alone = standing_alone(self.node)
+        batched = {alone.inputs[k]: _with_batch(alone.inputs[k], count) for k in self._passed}
+        outputs: Any = vectorize_graph(alone.outputs, batched)
+        together = FunctionGraph(list(batched.values()), list(outputs), clone=True)
         looping = any(isinstance(node.op, Blockwise) for node in together.apply_nodes)
         return None if looping else GraphOnHost(together)
 
@@ -226,6 +224,8 @@ _making = Lock()
 
 def _lock_of(op: Op) -> Any:
     """One lock for each Op: samplers call from several threads, and Ops need not expect it."""
-    core = op.core_op if isinstance(op, Blockwise) else op
+    core = op
+    while isinstance(core, Blockwise | Shaped):
+        core = core.core_op if isinstance(core, Blockwise) else core.op
     with _making:
         return _locks.setdefault(core, RLock())

@@ -15,8 +15,11 @@ from pytensor.graph.replace import clone_replace
 
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.lowering.linear_maps import LinearMap
+from pytensor_jaxlink.ops import standing_alone
 
-LowerGraph = Callable[[Sequence[Any], Sequence[Any]], Callable[..., Sequence[Any]]]
+LowerGraph = Callable[
+    [Sequence[Variable], Sequence[Variable], Sequence[Variable]], Callable[..., Sequence[Any]]
+]
 
 
 class Derivatives:
@@ -35,7 +38,8 @@ class Derivatives:
     known
         The positions of the inputs that are NumPy values while JAX traces.
     lower_graph
-        Makes a JAX function of a PyTensor graph, given by its inputs and outputs.
+        Makes a JAX function of a PyTensor graph, given by its inputs, its outputs, and for each
+        output an input that has its shape.
     """
 
     def __init__(
@@ -107,10 +111,12 @@ class Derivatives:
             self._pullbacks[moving] = self._lower_graph(*self._pullback_graph(moving))
         return self._pullbacks[moving]
 
-    def _pullback_graph(self, moving: Sequence[int]) -> tuple[list[Variable], list[Variable]]:
+    def _pullback_graph(
+        self, moving: Sequence[int]
+    ) -> tuple[list[Variable], list[Variable], list[Variable]]:
         node = self._node
-        copies: list[Any] = [v.type() if _varies(v) else v for v in node.inputs]
-        alone = node.clone_with_new_inputs(copies)
+        alone = standing_alone(node)
+        copies: list[Any] = alone.inputs
         outputs: list[Any] = [output.type() for output in alone.outputs]
         cotangents: list[Any] = [outputs[k].type() for k in self._real_outputs]
         given = {
@@ -129,7 +135,8 @@ class Derivatives:
             raise self._no_gradient(moving, error) from error
         # The outputs are there: what the gradient reads of them is not computed again.
         gradients = clone_replace(gradients, dict(zip(alone.outputs, outputs, strict=True)))
-        return [*filter(_varies, copies), *outputs, *cotangents], gradients
+        inputs = [*filter(_varies, copies), *outputs, *cotangents]
+        return inputs, gradients, [copies[position] for position in moving]
 
     def _no_gradient(self, moving: Sequence[int], error: Exception) -> NotDifferentiableError:
         names = ", ".join(self._node.inputs[k].name or f"input {k}" for k in moving)

@@ -300,7 +300,13 @@ class ProgramBuilder:
                 if number in demanded
             )
             context = Context(
-                known, self.checks, facts.inner, self.lower_inner, self.rules.function
+                known,
+                self.checks,
+                facts.inner,
+                self.lower_inner,
+                self.rules.function,
+                self.rules.lower_graph,
+                lambda: user_location(self.view, node),
             )
             self._functions[node] = self.rules.function(self.view.nodes[node], context)
         return self._functions[node]

@@ -62,6 +62,10 @@ class Context:
         The analyses of the node's inner graphs, for the rules that lower them.
     core_rule
         The JAX function of another node that has the same inner graphs (the core of a batched one).
+    lower_graph
+        Makes a JAX function of a graph that is no part of this one (a gradient).
+    where
+        Finds the user's line.
     lower_inner
         Turns such an analysis into a function of the inner inputs; those that are demanded early
         must be given as NumPy values.
@@ -72,6 +76,8 @@ class Context:
     inner: tuple[InnerAnalysis, ...]
     lower_inner: Callable[[InnerAnalysis], JaxFunction]
     core_rule: Callable[[Apply, Context], JaxFunction]
+    lower_graph: LowerGraph
+    where: Callable[[], str]
 
 
 @singledispatch
@@ -183,7 +189,7 @@ class Rules:
     Parameters
     ----------
     lower_graph
-        Makes a JAX function of a PyTensor graph, given by its inputs and outputs.
+        Makes a JAX function of a PyTensor graph.
     callbacks
         Whether nodes without a working JAX implementation may be called from regions.
     """

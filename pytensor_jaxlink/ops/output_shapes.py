@@ -59,8 +59,8 @@ def output_shapes(op: Op, node: Apply) -> OutputShapes | UnknownShapes:
     for variable in (*node.inputs, *node.outputs):
         if not isinstance(variable, Constant) and not _is_dense(variable):
             return UnknownShapes(f"it takes or gives values of {variable.type}", "")
-    copies = [v if isinstance(v, Constant) else v.type() for v in node.inputs]
-    alone = node.clone_with_new_inputs(copies)
+    alone = standing_alone(node)
+    copies = alone.inputs
     lengths = _lengths(alone)
     if alone in {variable.owner for variable in ancestors(lengths)}:
         return _unknown_without_running(op)
@@ -73,6 +73,12 @@ def output_shapes(op: Op, node: Apply) -> OutputShapes | UnknownShapes:
     by_value = tuple(k for k in by_value if not isinstance(node.inputs[k], Constant))
     # Constants are kept as they are, and so are no inputs.
     return OutputShapes(FunctionGraph(_variables(copies), lengths, clone=True), by_value)
+
+
+def standing_alone(node: Apply) -> Apply:
+    """A copy of a node in a graph of its own; its constants are the same."""
+    inputs = [v if isinstance(v, Constant) else v.type() for v in node.inputs]
+    return Apply(node.op, inputs, [output.type() for output in node.outputs])
 
 
 @output_shapes.register(Branch)
