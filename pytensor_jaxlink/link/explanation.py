@@ -242,11 +242,15 @@ def describe_callbacks(view: GraphView, facts: Sequence[NodeFacts]) -> list[Call
                     str(apply.op),
                     fact.callback.obstacle.reason,
                     user_location(view, node),
-                    tuple(f"{v} {v.type}" for v in apply.inputs if not isinstance(v, Constant)),
-                    tuple(str(output.type) for output in apply.outputs),
+                    tuple(_typed(v) for v in apply.inputs if not isinstance(v, Constant)),
+                    tuple(map(_typed, apply.outputs)),
                 )
             )
     return found
+
+
+def _typed(variable: Any) -> str:
+    return f"{variable.name or 'a value'} ({variable.type})"
 
 
 def describe_break(view: GraphView, cut: Cut) -> Break:
