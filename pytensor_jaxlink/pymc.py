@@ -16,6 +16,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.link import JAXFunction, JAXLinker, jaxify
+from pytensor_jaxlink.link.modes import mode_of
 
 
 @contextmanager
@@ -43,11 +44,12 @@ def jax_samplers() -> Iterator[None]:
         From numpyro and blackjax, if JAX cannot trace the model; what stands in the way is named.
         nutpie samples these too: it calls the density from the host.
 
-    Examples
-    --------
-    >>> import pymc as pm, pytensor_jaxlink.pymc  # doctest: +SKIP
-    >>> with model, pytensor_jaxlink.pymc.jax_samplers():  # doctest: +SKIP
-    ...     trace = pm.sample(nuts_sampler="numpyro")
+    Notes
+    -----
+    ::
+
+        with model, pytensor_jaxlink.pymc.jax_samplers():
+            trace = pm.sample(nuts_sampler="numpyro")
     """
     _replacement.enter()
     try:
@@ -129,14 +131,12 @@ def jax_function(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[...,
             "these outputs draw random numbers, and a density is a function of its parameters"
         )
     values = {variable: variable.get_value(borrow=True) for variable in shared}
-    function = jaxify(
-        list(inputs), list(outputs), givens=values, name="model", host_ops="callback"
-    )
+    function = jaxify(list(inputs), list(outputs), givens=values, name="model", host_ops="callback")
     _ = function.static_argnums  # raises what stands in the way now, and not inside a sampler
     return function
 
 
-def _sample_by_blackjax(  # noqa: PLR0913 -- the arguments that PyMC gives
+def _sample_by_blackjax(
     seed: Any,
     init_position: Any,
     logp_fn: Callable[[Any], Any],
@@ -187,10 +187,10 @@ def _with_our_mode(make_functions: Callable[..., Any]) -> Callable[..., Any]:
     def make(*args: Any, mode: Any, **options: Any) -> tuple[Any, ...]:
         if mode != "JAX":
             return make_functions(*args, mode=mode, **options)
-        linker = JAXLinker(host_ops="callback")
+        ours = mode_of(JAXLinker(host_ops="callback"))
         return tuple(
             _ForNutpie(part) if isinstance(part, JAXFunction) else part
-            for part in make_functions(*args, mode=linker, **options)
+            for part in make_functions(*args, mode=ours, **options)
         )
 
     return make

@@ -48,7 +48,7 @@ def elementwise(function: Any, kind: Any = pt.dvector) -> Any:
 
 
 class Likelihood(Op):
-    """The log density of a normal distribution of unknown mean and log precision, as a black box."""
+    """The log density of a normal distribution: unknown are its mean and log precision."""
 
     __props__ = ()
 
@@ -217,8 +217,8 @@ class TestUnknownShapes:
         [cut] = f.explain().breaks
         assert cut.reason.endswith(f"; and it cannot be a callback: {self.REASON}")
         assert cut.remedy.startswith(
-            "give FromFunctionOp an infer_shape: as_op(itypes, otypes, infer_shape=...), or declare "
-            "static shapes; or register a JAX implementation"
+            "give FromFunctionOp an infer_shape: as_op(itypes, otypes, infer_shape=...), or "
+            "declare static shapes; or register a JAX implementation"
         )
         assert_same(f(X), sort_down(X) + 1)
         with pytest.raises(NotJittableError, match=self.REASON) as caught:
@@ -344,7 +344,7 @@ class TestDerivatives:
         assert_same(slope, np.asarray(jax.grad(fn)(THETA, DATA)) @ direction)
 
     def test_batches(self) -> None:
-        op, inputs, logp = likelihood()
+        _, inputs, logp = likelihood()
         fn = jaxify(inputs, logp, host_ops="callback")
         batch = np.random.default_rng(1).normal(size=(4, 2))
         for each in (fn, jax.grad(fn), jax.hessian(fn)):
