@@ -25,7 +25,7 @@ from pytensor_jaxlink.lowering.checks import are_read, require
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host import GraphOnHost, HostFunction
 from pytensor_jaxlink.lowering.values import canonical_dtype
-from pytensor_jaxlink.ops import OutputShapes, Shaped, standing_alone
+from pytensor_jaxlink.ops import OutputShapes, Shaped, shape_inputs, standing_alone
 
 Promise = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
@@ -63,7 +63,10 @@ class HostCall:
         self.broken: BrokenShapeError | None = None  # the promise that nobody could see broken
         self._lengths = GraphOnHost(shapes.fgraph)
         self._function, self._derivatives = function, derivatives
-        self._passed = [k for k, v in enumerate(node.inputs) if not isinstance(v, Constant)]
+        self._varying = [k for k, v in enumerate(node.inputs) if not isinstance(v, Constant)]
+        by_shape = shape_inputs(node.op, node)
+        self._passed = [k for k in self._varying if k not in by_shape]
+        self._ndims = [getattr(variable.type, "ndim", 0) for variable in node.inputs]
         self._lock = _lock_of(node.op)
         self._together = cache(self._vectorised)
 
@@ -88,7 +91,7 @@ class HostCall:
 
     def _promise(self, inputs: Sequence[Any]) -> Promise:
         """The shapes and dtypes of the outputs, from the shapes and sizes of the inputs."""
-        lengths = [int(each) for each in self._lengths(*(inputs[k] for k in self._passed))]
+        lengths = [int(each) for each in self._lengths(*(inputs[k] for k in self._varying))]
         promised = []
         for output in self.node.outputs:
             count = getattr(output.type, "ndim", 0)
@@ -126,23 +129,24 @@ class HostCall:
 
     def _batch(self, values: Sequence[Any]) -> tuple[int, ...]:
         """The leading dimensions that the values have beyond those of the node."""
-        return np.broadcast_shapes(
-            *(values[k].shape[: values[k].ndim - self._ndim(k)] for k in self._passed)
-        )
-
-    def _ndim(self, position: int) -> int:
-        return getattr(self.node.inputs[position].type, "ndim", 0)
+        ndims = self._ndims
+        if all(values[k].ndim == ndims[k] for k in self._passed):
+            return ()
+        leading = (values[k].shape[: values[k].ndim - ndims[k]] for k in self._passed)
+        return np.broadcast_shapes(*leading)
 
     def _broadcast(self, values: Sequence[Any], batch: tuple[int, ...]) -> list[Any]:
         """The values, all of the whole batch; nothing is copied."""
         broadcast = list(values)
         for k in self._passed:
-            core = values[k].shape[values[k].ndim - self._ndim(k) :]
+            core = values[k].shape[values[k].ndim - self._ndims[k] :]
             broadcast[k] = np.broadcast_to(values[k], (*batch, *core))
         return broadcast
 
     def _vectorised(self, count: int) -> Callable[..., Any] | None:
         """One call for ``count`` dimensions of batch, where PyTensor has an Op for it."""
+        if self._passed != self._varying:
+            return None
         alone = standing_alone(self.node)
         batched = {alone.inputs[k]: _with_batch(alone.inputs[k], count) for k in self._passed}
         outputs: Any = vectorize_graph(alone.outputs, batched)

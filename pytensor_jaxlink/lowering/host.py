@@ -18,7 +18,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from scipy.special import expit
 
 from pytensor_jaxlink.lowering.values import as_known
-from pytensor_jaxlink.ops import Branch, WhileLoop
+from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 
 HostFunction = Callable[..., tuple[Any, ...]]
 
@@ -38,6 +38,9 @@ def host_function(node: Apply) -> HostFunction:
             return _Measured(node)
         case Branch():
             return _Chosen(node)
+        case Shaped() as op:
+            alone = host_function(op.alone(node))
+            return lambda *values: alone(*values[: op.count])
     if (vectorised := _vectorised(node)) is not None:
         return lambda value: (vectorised(value),)
     if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):

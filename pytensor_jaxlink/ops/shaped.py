@@ -8,6 +8,8 @@ from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
+from pytensor_jaxlink.ops.shape_inputs import shape_inputs
+
 
 class Shaped(Op):
     """An Op with one more input for each of its outputs, of the same shape as the output.
@@ -30,14 +32,17 @@ class Shaped(Op):
         node = self.op.make_node(*inputs[: self.count])
         return Apply(self, list(inputs), [output.type() for output in node.outputs])
 
+    def alone(self, node: Apply) -> Apply:
+        """The node of the Op, without the further inputs."""
+        return Apply(self.op, node.inputs[: self.count], [o.type() for o in node.outputs])
+
     def infer_shape(self, *arguments: Any) -> list[Any]:
         """The shapes of the further inputs.  PyTensor 3.0 passes the graph as well."""
         return arguments[-1][self.count :]
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """What the Op computes."""
-        alone = self.op.make_node(*node.inputs[: self.count])
-        self.op.perform(alone, inputs[: self.count], output_storage)
+        """Not here: `lowering.host` runs the node of the Op alone."""
+        raise NotImplementedError(f"{self} runs through the Op that it stands for")
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         """Nothing depends on the values of the further inputs."""
@@ -51,3 +56,8 @@ class Shaped(Op):
 
     def __str__(self) -> str:
         return str(self.op)
+
+
+@shape_inputs.register(Shaped)
+def _shape_inputs_shaped(op: Shaped, node: Apply) -> tuple[int, ...]:
+    return tuple(range(op.count, len(node.inputs)))
