@@ -148,6 +148,11 @@ def describe(view: GraphView, questions: Questions) -> tuple[NodeFacts, ...]:
     return tuple(_describe_node(view, node, questions) for node in range(len(view.nodes)))
 
 
+def called(facts: Sequence[NodeFacts]) -> frozenset[int]:
+    """The nodes that JAX calls."""
+    return frozenset(node for node, fact in enumerate(facts) if fact.callback is not None)
+
+
 def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFacts:
     apply, inputs = view.nodes[node], view.node_inputs[node]
     obstacle = questions.obstacle(apply)
@@ -199,7 +204,7 @@ def _analyse_inner(inner_graph: InnerGraph, questions: Questions) -> InnerAnalys
         else BindingTime.DEVICE
         for number, position in zip(view.inputs, inner_graph.outer_position, strict=True)
     ]
-    times = binding_times(view, input_times)
+    times = binding_times(view, input_times, called(facts))
     obstacles = [
         f"{view.nodes[node].op}{_place(view, node)}: {reason}"
         for node in range(len(view.nodes))

@@ -20,6 +20,7 @@ from pytensor_jaxlink.analysis import (
     NodeFacts,
     Questions,
     binding_times,
+    called,
     describe,
     input_binding_times,
 )
@@ -106,7 +107,7 @@ class CompiledGraph:
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             self.view = view = GraphView.of(prepare(self.source, self._describe))
             facts = self._describe(view)
-            self.times = times = binding_times(view, input_binding_times(view))
+            self.times = times = binding_times(view, input_binding_times(view), called(facts))
             stages = sink(view, facts, schedule(view, facts, times))
             self._partition = partition = select(view, facts, times, stages)
             self._lowered = lower(

@@ -87,8 +87,15 @@ class Derivatives:
         """The tangents of the outputs; of the inputs only those count that move."""
         real, count = self._real_outputs, len(primals)
         found = [np.zeros(np.shape(output), jax.dtypes.float0) for output in outputs]
-        moving = [k for k, tangent in enumerate(tangents) if not isinstance(tangent, SymbolicZero)]
-        moving = [k for k in moving if _is_real(self._node.inputs[self._traced[k]])]
+        all_moving = [k for k, each in enumerate(tangents) if not isinstance(each, SymbolicZero)]
+        moving = [k for k in all_moving if _is_real(self._node.inputs[self._traced[k]])]
+        concerned = [*(primals[k] for k in all_moving), *outputs]
+        if any(map(np.iscomplexobj, concerned)):
+            raise NotDifferentiableError(
+                f"JAX differentiates {self._node.op}, written at {self._where}, which computes with "
+                "complex numbers. PyTensor and JAX do not mean the same by their gradients: give "
+                "the Op real inputs and outputs."
+            )
         dtypes = [primals[k].dtype for k in moving]
         lowered = self._pullback(tuple(self._traced[k] for k in moving))
 

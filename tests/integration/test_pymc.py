@@ -159,6 +159,7 @@ def test_sizes_change_between_calls(pm: Any, sampler: str) -> None:
 
 
 def test_what_is_replaced_comes_back(pm: Any) -> None:
+    pytest.importorskip("nutpie", reason=NOT_INSTALLED)
     places = [
         (import_module("pymc.sampling.jax"), "get_jaxified_graph"),
         (import_module("pymc.sampling.jax"), "_blackjax_inference_loop"),

@@ -21,10 +21,26 @@ from pytensor.scalar.basic import UnaryScalarOp, float64
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 
-from pytensor_jaxlink import JAXLinker, JAXLinkError, NotJittableError, inspect, jaxify, load, save
+from pytensor_jaxlink import (
+    BrokenShapeError,
+    JAXLinker,
+    JAXLinkError,
+    NotDifferentiableError,
+    NotJittableError,
+    inspect,
+    jaxify,
+    load,
+    save,
+)
 from pytensor_jaxlink.compat import ifelse
-from pytensor_jaxlink.errors import BrokenShapeError, NotDifferentiableError
-from tests.helpers import PYTHON, assert_same, black_box, check_against_python, sort_down
+from tests.helpers import (
+    PYTHON,
+    assert_same,
+    black_box,
+    check_against_python,
+    compile_both,
+    sort_down,
+)
 
 CALLBACK = JAXLinker(host_ops="callback")
 X = np.array([0.3, -0.2, 0.5])
@@ -155,6 +171,18 @@ class TestValues:
         g = pytensor.function([x], op(x, pt.argmax(x)), mode=CALLBACK)
         assert [each.kind for each in g.explain().breaks] == ["size computed from data"]
         assert_same(g(X), np.resize(X, 4))
+
+    def test_a_size_from_a_black_box(self) -> None:
+        x, n = pt.dvector("x"), pt.lscalar("n")
+        half = as_op(lambda count: np.asarray(count // 2), [pt.lscalar], [pt.lscalar])
+        outputs = [
+            x[: half(n)] * 2,
+            pt.zeros(half(x.shape[0]) + 1),
+            half(pt.constant(4, dtype="int64")) + n,
+        ]
+        f, g = compile_both([x, n], outputs, CALLBACK)
+        assert_same(f(X, 4), g(X, 4))
+        assert_same(f(X[:2], 2), g(X[:2], 2))
 
     def test_in_loops_and_branches(self) -> None:
         x, rows = pt.dvector("x"), pt.dmatrix("rows")
@@ -424,6 +452,12 @@ class TestDerivatives:
         _, inputs, logp = likelihood()
         with pytest.raises(NotDifferentiableError, match="with respect to data"):
             jax.grad(jaxify(inputs, logp, host_ops="callback"), 1)(THETA, DATA)
+
+    def test_complex_numbers(self) -> None:
+        z = pt.zvector("z")
+        fn = jaxify([z], pt.real(elementwise(np.exp, pt.zvector)(z)).sum(), host_ops="callback")
+        with pytest.raises(NotDifferentiableError, match="which computes with complex numbers"):
+            jax.grad(fn)(X + 0j)
 
     def test_nothing_leaks(self) -> None:
         _, inputs, logp = likelihood()
