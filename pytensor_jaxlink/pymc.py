@@ -119,10 +119,10 @@ def jax_function(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[...,
 
     Examples
     --------
-    >>> import pytensor, pytensor.tensor as pt
+    >>> import jax, pytensor, pytensor.tensor as pt
     >>> from pytensor_jaxlink.pymc import jax_function
     >>> x, scale = pt.dscalar("x"), pytensor.shared(2.0)
-    >>> jax_function([x], [x * scale])(3.0)
+    >>> jax.jit(jax_function([x], [x * scale]))(3.0)
     [Array(6., dtype=float64)]
     """
     shared = [v for v in graph_inputs(list(outputs)) if isinstance(v, SharedVariable)]

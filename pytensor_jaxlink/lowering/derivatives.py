@@ -92,8 +92,8 @@ class Derivatives:
         concerned = [*(primals[k] for k in all_moving), *outputs]
         if any(map(np.iscomplexobj, concerned)):
             raise NotDifferentiableError(
-                f"JAX differentiates {self._node.op}, written at {self._where}, which computes with "
-                "complex numbers. PyTensor and JAX do not mean the same by their gradients: give "
+                f"JAX differentiates {self._node.op}, written at {self._where}, which computes "
+                "with complex numbers. PyTensor and JAX do not mean the same by their gradients: give "
                 "the Op real inputs and outputs."
             )
         dtypes = [primals[k].dtype for k in moving]
