@@ -93,8 +93,8 @@ class Derivatives:
         if any(map(np.iscomplexobj, concerned)):
             raise NotDifferentiableError(
                 f"JAX differentiates {self._node.op}, written at {self._where}, which computes "
-                "with complex numbers. PyTensor and JAX do not mean the same by their gradients: give "
-                "the Op real inputs and outputs."
+                "with complex numbers. PyTensor and JAX do not mean the same by their gradients: "
+                "give the Op real inputs and outputs."
             )
         dtypes = [primals[k].dtype for k in moving]
         lowered = self._pullback(tuple(self._traced[k] for k in moving))
