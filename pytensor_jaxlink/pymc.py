@@ -187,7 +187,10 @@ def _with_our_mode(make_functions: Callable[..., Any]) -> Callable[..., Any]:
     def make(*args: Any, mode: Any, **options: Any) -> tuple[Any, ...]:
         if mode != "JAX":
             return make_functions(*args, mode=mode, **options)
-        ours = mode_of(JAXLinker(host_ops="callback"))
+        # Nutpie calls what has PyTensor's gradient from the host, where host steps cost less than
+        # callbacks; what JAX is to differentiate has to be one function of JAX.
+        traced = not options.get("compute_grad", True)
+        ours = mode_of(JAXLinker(host_ops="callback" if traced else "split"))
         return tuple(
             _ForNutpie(part) if isinstance(part, JAXFunction) else part
             for part in make_functions(*args, mode=ours, **options)
