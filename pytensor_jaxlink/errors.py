@@ -27,6 +27,14 @@ class RecompileLimitError(JAXLinkError, RuntimeError):
     """A region would have to be compiled more often than the options allow."""
 
 
+class BrokenShapeError(JAXLinkError, ValueError):
+    """An Op that JAX called returned an array of another shape or dtype than it had promised."""
+
+
+class NotDifferentiableError(JAXLinkError, NotImplementedError):
+    """JAX differentiates an Op that it calls, and the Op has no gradient."""
+
+
 class DonatedArgumentError(JAXLinkError, ValueError):
     """An array was given to a function after an earlier call had reused its memory."""
 

@@ -13,11 +13,13 @@ import pytensor_jaxlink
 NAMES = {
     "DonatedArgumentError",
     "ArtifactError",
+    "BrokenShapeError",
     "Explanation",
     "JAXFunction",
     "JAXLinkError",
     "JAXLinkWarning",
     "JAXLinker",
+    "NotDifferentiableError",
     "NotJittableError",
     "RecompileLimitError",
     "UntranspilableOpError",

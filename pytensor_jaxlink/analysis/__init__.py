@@ -4,9 +4,11 @@ from pytensor_jaxlink.analysis.binding import BindingTime as BindingTime
 from pytensor_jaxlink.analysis.binding import binding_times as binding_times
 from pytensor_jaxlink.analysis.binding import input_binding_times as input_binding_times
 from pytensor_jaxlink.analysis.checker import check_binding_times as check_binding_times
+from pytensor_jaxlink.analysis.facts import Callback as Callback
 from pytensor_jaxlink.analysis.facts import InnerAnalysis as InnerAnalysis
 from pytensor_jaxlink.analysis.facts import NodeFacts as NodeFacts
 from pytensor_jaxlink.analysis.facts import Obstacle as Obstacle
 from pytensor_jaxlink.analysis.facts import ObstacleKind as ObstacleKind
 from pytensor_jaxlink.analysis.facts import Questions as Questions
+from pytensor_jaxlink.analysis.facts import called as called
 from pytensor_jaxlink.analysis.facts import describe as describe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 
 from pytensor_jaxlink.graph import GraphView
@@ -30,13 +30,22 @@ def input_binding_times(view: GraphView) -> tuple[BindingTime, ...]:
     )
 
 
-def binding_times(view: GraphView, input_times: Sequence[BindingTime]) -> tuple[BindingTime, ...]:
+def binding_times(
+    view: GraphView, input_times: Sequence[BindingTime], called: Collection[int] = ()
+) -> tuple[BindingTime, ...]:
     """The binding time of every variable of ``view``.
 
     One pass in topological order: a node's outputs are known when all that it reads is known, and
     of some inputs it reads only the shape (`shape_inputs`), which JAX knows when it traces.  A
     graph has no cycles (the states of a `Scan` are DEVICE from the start, because `jax.lax.scan`
     traces them), so this pass is already the fixpoint.  Linear in the size of the graph.
+
+    Parameters
+    ----------
+    view, input_times
+        The graph, and the times of its inputs.
+    called
+        The nodes that a region calls: their outputs are DEVICE, whatever they read.
     """
     times = [BindingTime.DEVICE] * len(view.variables)
     for number in view.constants:
@@ -44,7 +53,9 @@ def binding_times(view: GraphView, input_times: Sequence[BindingTime]) -> tuple[
     for number, time in zip(view.inputs, input_times, strict=True):
         times[number] = time
     for node, outputs in enumerate(view.node_outputs):
-        time = node_binding_time(view, node, times)
+        time = BindingTime.DEVICE
+        if node not in called:
+            time = node_binding_time(view, node, times)
         for number in outputs:
             times[number] = time
     return tuple(times)

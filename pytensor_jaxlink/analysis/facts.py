@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from pytensor.graph.basic import Apply
@@ -13,8 +13,11 @@ from pytensor_jaxlink.analysis.binding import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.ops import (
     InnerGraph,
+    OutputShapes,
+    UnknownShapes,
     can_be_static,
     data_inputs,
+    output_shapes,
     shape_inputs,
     static_inputs,
 )
@@ -39,6 +42,22 @@ class Obstacle:
     remedy: str
 
 
+@dataclass(frozen=True, eq=False)
+class Callback:
+    """A node that JAX cannot run and calls.
+
+    Attributes
+    ----------
+    obstacle
+        Why JAX cannot run it.
+    shapes
+        What it will return.
+    """
+
+    obstacle: Obstacle
+    shapes: OutputShapes
+
+
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """Answers to all the questions about one node, as variable numbers.
@@ -53,6 +72,8 @@ class NodeFacts:
         Read for their shape.
     obstacle
         Why JAX cannot run the node whatever is known, or None.
+    callback
+        How JAX calls the node, if it cannot run it.
     foldable
         Whether NumPy may compute the node while JAX traces (it has no state and no side effect).
     inner
@@ -65,6 +86,7 @@ class NodeFacts:
     obstacle: Obstacle | None
     foldable: bool
     inner: tuple[InnerAnalysis, ...] = ()
+    callback: Callback | None = None
 
 
 # Almost every node: one object for all of them.
@@ -94,6 +116,10 @@ def _nothing(node: Apply) -> tuple[int, ...]:
     return ()
 
 
+def _never(node: Apply) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Questions:
     """What the analysis asks about a node and cannot answer itself.
@@ -107,11 +133,14 @@ class Questions:
         JAX rule of its own.
     learned_sizes
         Positions of inputs that turned out to be sizes, though nobody had declared them.
+    may_be_called
+        Whether a node with an obstacle may stay in its region, as a callback.
     """
 
     obstacle: Callable[[Apply], Obstacle | None]
     inner_graphs: Callable[[Apply], tuple[InnerGraph, ...]]
     learned_sizes: Callable[[Apply], tuple[int, ...]] = field(default=_nothing)
+    may_be_called: Callable[[Apply], bool] = field(default=_never)
 
 
 def describe(view: GraphView, questions: Questions) -> tuple[NodeFacts, ...]:
@@ -119,11 +148,23 @@ def describe(view: GraphView, questions: Questions) -> tuple[NodeFacts, ...]:
     return tuple(_describe_node(view, node, questions) for node in range(len(view.nodes)))
 
 
+def called(facts: Sequence[NodeFacts]) -> frozenset[int]:
+    """The nodes that JAX calls."""
+    return frozenset(node for node, fact in enumerate(facts) if fact.callback is not None)
+
+
 def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFacts:
     apply, inputs = view.nodes[node], view.node_inputs[node]
+    obstacle = questions.obstacle(apply)
+    if obstacle is not None and questions.may_be_called(apply):
+        shapes = output_shapes(apply.op, apply)
+        if isinstance(shapes, OutputShapes):
+            sizes = tuple(sorted({inputs[position] for position in shapes.by_value}))
+            callback = Callback(obstacle, shapes)
+            return NodeFacts(sizes, (), (), None, foldable=False, callback=callback)
+        obstacle = _not_called(obstacle, shapes)
     sizes = {inputs[position] for position in static_inputs(apply.op, apply)}
     sizes.update(inputs[position] for position in questions.learned_sizes(apply))
-    obstacle = questions.obstacle(apply)
     inner_graphs = questions.inner_graphs(apply)
     inner = tuple(_analyse_inner(graph, questions) for graph in inner_graphs)
     if inner:
@@ -144,6 +185,16 @@ def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFact
     return NodeFacts(tuple(sorted(sizes)), data, by_shape, obstacle, foldable, inner)
 
 
+def _not_called(obstacle: Obstacle, shapes: UnknownShapes) -> Obstacle:
+    """The obstacle of a node that may be called, and cannot."""
+    remedies = [text for text in (shapes.remedy, obstacle.remedy) if text]
+    return replace(
+        obstacle,
+        reason=f"{obstacle.reason}; and it cannot be a callback: {shapes.reason}",
+        remedy="; or ".join(remedies),
+    )
+
+
 def _analyse_inner(inner_graph: InnerGraph, questions: Questions) -> InnerAnalysis:
     view = GraphView.of(inner_graph.fgraph)
     facts = describe(view, questions)
@@ -153,7 +204,7 @@ def _analyse_inner(inner_graph: InnerGraph, questions: Questions) -> InnerAnalys
         else BindingTime.DEVICE
         for number, position in zip(view.inputs, inner_graph.outer_position, strict=True)
     ]
-    times = binding_times(view, input_times)
+    times = binding_times(view, input_times, called(facts))
     obstacles = [
         f"{view.nodes[node].op}{_place(view, node)}: {reason}"
         for node in range(len(view.nodes))

@@ -12,7 +12,7 @@ import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
 from pytensor.compile.ops import DeepCopyOp
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.scalar.basic import ScalarType
@@ -22,6 +22,7 @@ from pytensor_jaxlink.analysis import (
     NodeFacts,
     Questions,
     binding_times,
+    called,
     describe,
     input_binding_times,
 )
@@ -35,13 +36,14 @@ from pytensor_jaxlink.errors import (
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.link.explanation import (
     Explanation,
+    describe_callbacks,
     explain_plan,
     is_untranspilable,
     list_blockers,
 )
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower
-from pytensor_jaxlink.ops import Branch, InnerGraph
+from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower, unread
+from pytensor_jaxlink.ops import Branch, InnerGraph, UnknownShapes, output_shapes
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
@@ -49,10 +51,12 @@ from pytensor_jaxlink.rewriting import (
     REQUIRED_REWRITES,
     default_query,
     enabled_of,
+    inline_broken,
     notes_of,
     offsets,
     prepare,
     rewrite_inner,
+    with_shapes,
 )
 from pytensor_jaxlink.runtime import (
     Executor,
@@ -85,9 +89,12 @@ class CompiledGraph:
         if options.compilation_cache is not None:
             use_compilation_cache(options.compilation_cache)
         self.policy = Policy.of(options)
-        self._rules = Rules()
+        self._rules = Rules(self._lower_graph, callbacks=options.host_ops == "callback")
         self._questions = Questions(
-            self._rules.obstacle, self._inner_graphs, self._rules.learned_sizes
+            self._rules.obstacle,
+            self._inner_graphs,
+            self._rules.learned_sizes,
+            self._rules.may_be_called,
         )
         self._rewritten: dict[Any, Any] = {}
         self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
@@ -106,7 +113,7 @@ class CompiledGraph:
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             self.view = view = GraphView.of(prepare(self.source, self._describe))
             facts = self._describe(view)
-            self.times = times = binding_times(view, input_binding_times(view))
+            self.times = times = binding_times(view, input_binding_times(view), called(facts))
             stages = sink(view, facts, schedule(view, facts, times))
             self._partition = partition = select(view, facts, times, stages)
             self._lowered = lower(
@@ -118,6 +125,7 @@ class CompiledGraph:
             partition.static_inputs,
             self._lessons,
             self._rewrites,
+            describe_callbacks(view, facts),
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
             self.stats, jit=self.options.jit is not False
@@ -169,6 +177,29 @@ class CompiledGraph:
             # The graph lives as long as its id.
             self._rewritten[id(fgraph), related] = fgraph, rewritten
         return rewritten
+
+    def _lower_graph(
+        self,
+        inputs: Sequence[Variable],
+        outputs: Sequence[Variable],
+        alike: Sequence[Variable],
+    ) -> Callable[..., Sequence[Any]]:
+        """A graph that is no part of this one, as a JAX function under the same options."""
+        fgraph = FunctionGraph(inputs, outputs, clone=False)
+        query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
+        optdb.query(query).rewrite(fgraph)
+        while inline_broken(fgraph, self._describe):
+            pass
+        with_shapes(fgraph, alike, self._has_unknown_shape)
+        compiled = CompiledGraph(fgraph, replace(self.options, jit="selective"))
+        if compiled.explanation.breaks:
+            raise compiled._not_jittable()
+        return compiled.trace
+
+    def _has_unknown_shape(self, node: Apply) -> bool:
+        if self._rules.obstacle(node) is None or not self._rules.may_be_called(node):
+            return False
+        return isinstance(output_shapes(node.op, node), UnknownShapes)
 
     def _refuse(self) -> None:
         """Raise where the options leave no way to run the graph."""
@@ -232,6 +263,13 @@ class CompiledGraph:
         """The plan with the functions of its steps and its constants."""
         return self._lowered
 
+    def without_callbacks(self) -> CompiledGraph:
+        """The same with host steps for what JAX calls here; itself where it calls nothing."""
+        if not self.explanation.callbacks:
+            return self
+        options = replace(self.options, jit="selective", host_ops="split")
+        return CompiledGraph(self.source, options)
+
     def rules_of(self, view: GraphView) -> ProgramBuilder:
         """The JAX functions of the nodes of this graph, or of one inside it."""
         checks = self.options.checks == "raise"
@@ -243,7 +281,8 @@ class CompiledGraph:
         if len(values) != expected:
             names = ", ".join(self.view.name_of(number) for number in self.view.inputs)
             raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
-        return self._tracer.trace(values)
+        with unread():
+            return self._tracer.trace(values)
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
@@ -268,6 +307,8 @@ class CompiledGraph:
         except Exception as raised:
             self._note_static_values(raised, inputs)
             raise raised from None
+        if error is None and (broken := self._rules.broken_promise) is not None:
+            raise broken
         if error is not None:
             self._learn(getattr(error, FAILED_NODE), error)
             if self.options.jit is True and self.explanation.breaks:

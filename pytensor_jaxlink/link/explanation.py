@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from pytensor_jaxlink.analysis import ObstacleKind
+from pytensor.graph.basic import Constant
+
+from pytensor_jaxlink.analysis import NodeFacts, ObstacleKind
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.link.pictures.dot import as_dot
 from pytensor_jaxlink.link.pictures.page import as_html
@@ -49,6 +51,29 @@ class Break:
 
 
 @dataclass(frozen=True)
+class CallbackSummary:
+    """One operation that JAX calls on the host, from inside a region.
+
+    Attributes
+    ----------
+    op
+        The Op.
+    reason
+        Why JAX cannot run it.
+    where
+        ``file:line`` of the user's code, or ``"<unknown>"``.
+    takes, gives
+        What is copied to the host, and back to the device, each time it runs.
+    """
+
+    op: str
+    reason: str
+    where: str
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RegionSummary:
     """One JIT region: its operations, and the values that select a specialisation of it."""
 
@@ -80,6 +105,7 @@ class Explanation:
     sketch: Sketch
     learned: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
+    callbacks: tuple[CallbackSummary, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -120,6 +146,14 @@ class Explanation:
                 f"  remedy: {cut.remedy}",
                 *[f"  gathers: {value}, from its devices to the host" for value in cut.copies],
             ]
+        for number, called in enumerate(self.callbacks, start=1):
+            lines += [
+                f"callback {number}: {called.op}",
+                f"  where:  {called.where}",
+                f"  why:    {called.reason}",
+                f"  cost:   each time it runs, {', '.join(called.takes) or 'nothing'} is copied to "
+                f"the host and {', '.join(called.gives)} to the device",
+            ]
         lines += [f"no break: {note}" for note in self.rewritten]
         lines += [f"learned: {lesson}" for lesson in self.learned]
         return "\n".join(lines)
@@ -159,6 +193,7 @@ def explain_plan(
     static_inputs: Sequence[int],
     learned: Sequence[str],
     rewritten: Sequence[str] = (),
+    callbacks: Sequence[CallbackSummary] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
     view, plan, sketch = lowered.view, lowered.plan, sketch_of(lowered)
@@ -179,7 +214,32 @@ def explain_plan(
         sketch,
         tuple(learned),
         tuple(rewritten),
+        tuple(callbacks),
     )
+
+
+def describe_callbacks(view: GraphView, facts: Sequence[NodeFacts]) -> list[CallbackSummary]:
+    """The nodes that JAX calls, those in inner graphs included."""
+    found = []
+    for node, fact in enumerate(facts):
+        for inner in fact.inner:
+            found += describe_callbacks(inner.view, inner.facts)
+        if fact.callback is not None:
+            apply = view.nodes[node]
+            found.append(
+                CallbackSummary(
+                    str(apply.op),
+                    fact.callback.obstacle.reason,
+                    user_location(view, node),
+                    tuple(_typed(v) for v in apply.inputs if not isinstance(v, Constant)),
+                    tuple(map(_typed, apply.outputs)),
+                )
+            )
+    return found
+
+
+def _typed(variable: Any) -> str:
+    return f"{variable.name or 'a value'} ({variable.type})"
 
 
 def describe_break(view: GraphView, cut: Cut, sketch: Sketch) -> Break:

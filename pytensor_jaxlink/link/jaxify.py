@@ -87,7 +87,10 @@ class PureFunction:
         try:
             results = self._function.jax_fn(*leaves, *state)
         except NotJittableError as error:
-            raise self._explained([*leaves, *state]) from error
+            explained = self._explained([*leaves, *state], error)
+            if explained is error:
+                raise
+            raise explained from error
         new_state = list(state)
         for output, position in self._updates.items():
             new_state[position - len(leaves)] = results[output]
@@ -191,15 +194,17 @@ class PureFunction:
             return False
         return True
 
-    def _explained(self, values: Sequence[Any]) -> NotJittableError:
+    def _explained(self, values: Sequence[Any], error: NotJittableError) -> NotJittableError:
         """The error for values of which JAX traces some that must be known."""
         import jax  # at first use: importing this package does not import JAX
 
         try:
             sizes = self._function.static_argnums
-        except NotJittableError as error:
-            return error
+        except NotJittableError as blockers:
+            return blockers
         traced = [self.input_names[k] for k in sizes if isinstance(values[k], jax.core.Tracer)]
+        if not traced:
+            return error  # of a gradient, say: the function itself is in order
         return NotJittableError(
             f"JAX traces {', '.join(traced)}, and {self.name} needs the value while it is "
             "traced. Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)."

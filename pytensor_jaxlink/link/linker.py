@@ -31,9 +31,11 @@ class JAXLinker(PyTensorJAXLinker):
         `NotJittableError` when the function is built, with every blocker.  ``False`` compiles
         nothing: the function runs operation by operation in JAX, and the user jits ``f.jax_fn``
         with ``f.static_argnums``.
-    host_ops : {"split", "error"}
-        What becomes of an operation that JAX cannot run: a graph break, or `UntranspilableOpError`
-        when the function is built.
+    host_ops : {"split", "error", "callback"}
+        What becomes of an operation that JAX cannot run: a graph break; `UntranspilableOpError`
+        when the function is built; or a part of its region that JAX calls on the host
+        (`jax.pure_callback`), if the shapes of its outputs are known before it runs, by the Op's
+        ``infer_shape`` or static types, and otherwise a graph break.
     donate : {"updates", "all", "warn", "none"}
         Whose memory a function that is one region may reuse: that of the shared variables which it
         updates, from 1 MiB on; of these and of every `jax.Array` argument; the same, and show
@@ -101,7 +103,7 @@ class JAXLinker(PyTensorJAXLinker):
         self,
         jit: Literal["selective"] | bool = "selective",
         *,
-        host_ops: Literal["split", "error"] = "split",
+        host_ops: Literal["split", "error", "callback"] = "split",
         donate: Literal["updates", "all", "warn", "none"] = "updates",
         checks: Literal["raise", "ignore"] = "raise",
         outputs: Literal["jax", "numpy"] = "jax",

@@ -12,7 +12,7 @@ _DEVICE = re.compile(r"[a-z_]+(:\d+)?")
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "jit": ("selective", True, False),
-    "host_ops": ("split", "error"),
+    "host_ops": ("split", "error", "callback"),
     "checks": ("raise", "ignore"),
     "donate": ("updates", "all", "warn", "none"),
     "outputs": ("jax", "numpy"),
@@ -29,7 +29,7 @@ class Options:
     """What `JAXLinker` was asked for."""
 
     jit: Literal["selective"] | bool = "selective"
-    host_ops: Literal["split", "error"] = "split"
+    host_ops: Literal["split", "error", "callback"] = "split"
     checks: Literal["raise", "ignore"] = "raise"
     outputs: Literal["jax", "numpy"] = "jax"
     donate: Literal["updates", "all", "warn", "none"] = "updates"

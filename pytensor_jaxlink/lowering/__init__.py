@@ -11,6 +11,7 @@ from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering import sparse as _sparse
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
+from pytensor_jaxlink.lowering.checks import unread as unread
 from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.program import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules as Rules

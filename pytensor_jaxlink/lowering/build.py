@@ -15,11 +15,11 @@ from pytensor_jaxlink.analysis import (
     InnerAnalysis,
     NodeFacts,
     binding_times,
+    called,
     input_binding_times,
 )
-from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.graph import GraphView, user_location
-from pytensor_jaxlink.lowering.host import HostFunction, host_function
+from pytensor_jaxlink.lowering.host import located_host_function
 from pytensor_jaxlink.lowering.loops import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
@@ -134,7 +134,8 @@ class _Lowering:
                 view.node_outputs[node],
                 folded=node not in slot.steps,
             )
-            steps.append((step, _located(view, node, host_function(apply))))
+            where = user_location(view, node)
+            steps.append((step, located_host_function(apply, where)))
         return steps
 
     def _driven(
@@ -157,7 +158,7 @@ class _Lowering:
     def _inner(self, inner: InnerAnalysis) -> Lowered:
         """An inner graph with its own partition; its inputs are known when it starts."""
         view, facts = inner.view, inner.facts
-        times = binding_times(view, input_binding_times(view))
+        times = binding_times(view, input_binding_times(view), called(facts))
         stages = sink(view, facts, schedule(view, facts, times))
         return self.graph(view, facts, select(view, facts, times, stages))
 
@@ -170,25 +171,6 @@ def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
     return tuple(
         view.name_of(number) if number in exchanged else "" for number in range(len(view.variables))
     )
-
-
-def _located(view: GraphView, node: int, function: HostFunction) -> HostFunction:
-    """The same function, whose exceptions tell the user's line."""
-    if getattr(function, "reads_shape_only", False):
-        return function
-
-    def located(*values: Any) -> Sequence[Any]:
-        try:
-            return function(*values)
-        except Exception as error:
-            error.add_note(
-                f"while running {view.nodes[node].op} on the host, written at "
-                f"{user_location(view, node)}"
-            )
-            setattr(error, FAILED_ON_HOST, True)
-            raise
-
-    return located
 
 
 def _region(

@@ -20,6 +20,7 @@ import numpy as np
 class _Collectors(threading.local):
     def __init__(self) -> None:
         self.stack: list[list[Any]] = []
+        self.read = True
 
 
 _collectors = _Collectors()
@@ -34,6 +35,24 @@ def collecting() -> Iterator[list[Any]]:
         yield conditions
     finally:
         _collectors.stack.pop()
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """Nobody will look at the conditions that are required inside the block.
+
+    So it is where the user traces: JAX has no place for them in what it makes of the function.
+    """
+    before, _collectors.read = _collectors.read, False
+    try:
+        yield
+    finally:
+        _collectors.read = before
+
+
+def are_read() -> bool:
+    """Whether somebody looks at conditions after the region has run."""
+    return _collectors.read
 
 
 def require(condition: Any) -> None:

@@ -18,8 +18,9 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.type import DenseTensorType
 from scipy.special import expit
 
+from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.lowering.values import as_known
-from pytensor_jaxlink.ops import Branch, WhileLoop
+from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 
 HostFunction = Callable[..., Sequence[Any]]
 
@@ -39,6 +40,9 @@ def host_function(node: Apply) -> HostFunction:
             return _Measured(node)
         case Branch():
             return _Chosen(node)
+        case Shaped() as op:
+            alone = host_function(op.alone(node))
+            return lambda *values: alone(*values[: op.count])
     if (vectorised := _vectorised(node)) is not None:
         return lambda value: (vectorised(value),)
     if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
@@ -148,13 +152,13 @@ class _Chosen:
 
     def __init__(self, node: Apply) -> None:
         op: Any = node.op
-        self._sides = [_Nodes(fgraph) for fgraph in op.graphs]
+        self._sides = [GraphOnHost(fgraph) for fgraph in op.graphs]
 
     def __call__(self, condition: Any, *values: Any) -> tuple[Any, ...]:
         return self._sides[0 if condition else 1](*values)
 
 
-class _Nodes:
+class GraphOnHost:
     """Runs a graph, node by node."""
 
     def __init__(self, fgraph: FunctionGraph) -> None:
@@ -162,6 +166,7 @@ class _Nodes:
         self._functions = [(node, host_function(node)) for node in fgraph.toposort()]
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
+        """The outputs, for values of the inputs."""
         known = dict(zip(self._fgraph.inputs, values, strict=True))
 
         def value_of(variable: Variable) -> Any:
@@ -171,6 +176,23 @@ class _Nodes:
             outputs = function(*map(value_of, node.inputs))
             known.update(zip(node.outputs, outputs, strict=True))
         return tuple(map(value_of, self._fgraph.outputs))
+
+
+def located_host_function(node: Apply, where: str) -> HostFunction:
+    """The same function, whose exceptions tell the user's line."""
+    function = host_function(node)
+    if getattr(function, "reads_shape_only", False):
+        return function
+
+    def located(*values: Any) -> Sequence[Any]:
+        try:
+            return function(*values)
+        except Exception as error:
+            error.add_note(f"while running {node.op} on the host, written at {where}")
+            setattr(error, FAILED_ON_HOST, True)
+            raise
+
+    return located
 
 
 def _taken(node: Apply) -> Callable[[Sequence[Any]], list[Any]]:

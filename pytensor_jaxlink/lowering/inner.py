@@ -10,11 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
+from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE
-from pytensor_jaxlink.lowering.checks import collecting, require
+from pytensor_jaxlink.lowering.checks import are_read, collecting, require
+from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.values import check_broadcast
 from pytensor_jaxlink.ops import Branch
@@ -23,7 +26,23 @@ from pytensor_jaxlink.ops import Branch
 @jax_rule.register(OpFromGraph)
 def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
-    return context.lower_inner(inner)
+    function = context.lower_inner(inner)
+    if not _has_gradient_of_its_own(op, node):
+        return function
+    derivatives = Derivatives(node, context.where(), context.known, context.lower_graph)
+
+    def op_from_graph(*inputs: Any) -> Any:
+        # JAX differentiates what the user traces; the gradient of the Op is for that.
+        return function(*inputs) if are_read() else derivatives.apply(function, inputs)
+
+    return op_from_graph
+
+
+def _has_gradient_of_its_own(op: OpFromGraph, node: Apply) -> bool:
+    """Whether somebody has said what the gradient is, instead of leaving it to the inner graph."""
+    own = op.pullback_overrides is not None or type(op).pullback is not OpFromGraph.pullback
+    variables = (*node.inputs, *node.outputs)
+    return own and all(isinstance(v.type, DenseTensorType | ScalarType) for v in variables)
 
 
 @jax_rule.register(Branch)

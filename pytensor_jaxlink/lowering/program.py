@@ -26,9 +26,11 @@ from pytensor_jaxlink.analysis.facts import early_variables
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
+from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.fences import SMALL, fenced, fenced_if_small
-from pytensor_jaxlink.lowering.host import HostFunction, host_function
+from pytensor_jaxlink.lowering.host import HostFunction, host_function, located_host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
 from pytensor_jaxlink.partition import RegionDraft
@@ -302,6 +304,8 @@ class ProgramBuilder:
 
     def rule(self, node: int) -> JaxFunction:
         """The JAX function of a node."""
+        if node not in self._functions and self.facts[node].callback is not None:
+            self._functions[node] = self._host_call(node)
         if node not in self._functions:
             facts = self.facts[node]
             demanded = {*facts.sizes, *facts.data}
@@ -311,10 +315,26 @@ class ProgramBuilder:
                 if number in demanded
             )
             context = Context(
-                known, self.checks, facts.inner, self.lower_inner, self.rules.function
+                known,
+                self.checks,
+                facts.inner,
+                self.lower_inner,
+                self.rules.function,
+                self.rules.lower_graph,
+                lambda: user_location(self.view, node),
             )
             self._functions[node] = self.rules.function(self.view.nodes[node], context)
         return self._functions[node]
+
+    def _host_call(self, node: int) -> JaxFunction:
+        apply, callback = self.view.nodes[node], self.facts[node].callback
+        assert callback is not None
+        where = user_location(self.view, node)
+        function, known = located_host_function(apply, where), callback.shapes.by_value
+        derivatives = Derivatives(apply, where, known, self.rules.lower_graph)
+        call = HostCall(apply, callback.shapes, function, where, derivatives)
+        self.rules.host_calls.append(call)
+        return call
 
     def lower_inner(self, inner: InnerAnalysis) -> JaxFunction:
         """An inner graph as a function of its inputs; it returns the list of its outputs.

@@ -30,6 +30,9 @@ from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
+from pytensor_jaxlink.errors import BrokenShapeError
+from pytensor_jaxlink.lowering.callbacks import HostCall
+from pytensor_jaxlink.lowering.derivatives import LowerGraph
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
@@ -59,6 +62,10 @@ class Context:
         The analyses of the node's inner graphs, for the rules that lower them.
     core_rule
         The JAX function of another node that has the same inner graphs (the core of a batched one).
+    lower_graph
+        Makes a JAX function of a graph that is no part of this one (a gradient).
+    where
+        Finds the user's line.
     lower_inner
         Turns such an analysis into a function of the inner inputs; those that are demanded early
         must be given as NumPy values.
@@ -69,6 +76,8 @@ class Context:
     inner: tuple[InnerAnalysis, ...]
     lower_inner: Callable[[InnerAnalysis], JaxFunction]
     core_rule: Callable[[Apply, Context], JaxFunction]
+    lower_graph: LowerGraph
+    where: Callable[[], str]
 
 
 @singledispatch
@@ -176,9 +185,19 @@ class Rules:
     """Finds the rules of the nodes of one function, and remembers which have failed.
 
     Methods may be passed as the questions that the analyses ask.
+
+    Parameters
+    ----------
+    lower_graph
+        Makes a JAX function of a PyTensor graph.
+    callbacks
+        Whether nodes without a working JAX implementation may be called from regions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lower_graph: LowerGraph, *, callbacks: bool) -> None:
+        self.lower_graph, self._callbacks = lower_graph, callbacks
+        self.host_calls: list[HostCall] = []
+        self._not_called: set[Any] = set()
         self._own: dict[type[Op], bool] = {}
         self._obstacles: dict[Apply, Obstacle | None] = {}
         self._scalar_reasons: dict[tuple[Op, int], str | None] = {}
@@ -219,6 +238,15 @@ class Rules:
             self._obstacles[node] = None if reason is None else _untranspilable(node, reason)
         return self._obstacles[node]
 
+    def may_be_called(self, node: Apply) -> bool:
+        """Whether a node with an obstacle may be called from a region."""
+        return self._callbacks and not (self._not_called and _kind(node) in self._not_called)
+
+    @property
+    def broken_promise(self) -> BrokenShapeError | None:
+        """That an Op did not return what was promised, where nobody could raise."""
+        return next((call.broken for call in self.host_calls if call.broken is not None), None)
+
     def learned_sizes(self, node: Apply) -> tuple[int, ...]:
         """The inputs that turned out to be sizes."""
         return self._sizes.get(_kind(node), ()) if self._sizes else ()
@@ -238,6 +266,9 @@ class Rules:
             and not isinstance(variable, Constant)
             and position not in declared
         )
+        if any(call.node is node for call in self.host_calls):
+            self._not_called.add(kind)
+            return f"runs on the host ({reason})"
         has_graphs = bool(self.inner_graphs(node))
         retry = isinstance(error, TypeError | IndexError) and not has_graphs
         if retry and undeclared and kind not in self._sizes:

@@ -7,7 +7,12 @@ from pytensor_jaxlink.ops.control_flow import measured_outputs as measured_outpu
 from pytensor_jaxlink.ops.data_inputs import data_inputs as data_inputs
 from pytensor_jaxlink.ops.inner_graph import InnerGraph as InnerGraph
 from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
+from pytensor_jaxlink.ops.output_shapes import OutputShapes as OutputShapes
+from pytensor_jaxlink.ops.output_shapes import UnknownShapes as UnknownShapes
+from pytensor_jaxlink.ops.output_shapes import output_shapes as output_shapes
+from pytensor_jaxlink.ops.output_shapes import standing_alone as standing_alone
 from pytensor_jaxlink.ops.shape_inputs import shape_inputs as shape_inputs
+from pytensor_jaxlink.ops.shaped import Shaped as Shaped
 from pytensor_jaxlink.ops.static_inputs import can_be_static as can_be_static
 from pytensor_jaxlink.ops.static_inputs import static_inputs as static_inputs
 from pytensor_jaxlink.ops.windows import Realign as Realign

@@ -23,6 +23,7 @@ from pytensor_jaxlink.analysis import (
     NodeFacts,
     ObstacleKind,
     binding_times,
+    called,
     input_binding_times,
 )
 from pytensor_jaxlink.compat import IfElse, inlined
@@ -151,7 +152,7 @@ def open_loops(graph: FunctionGraph, describe: Describe) -> None:
         return
     view = GraphView.of(graph)
     facts = describe(view)
-    times = binding_times(view, input_binding_times(view))
+    times = binding_times(view, input_binding_times(view), called(facts))
     for node, fact, inputs in zip(view.nodes, facts, view.node_inputs, strict=True):
         if not isinstance(node.op, Scan) or fact.obstacle is not None:
             continue

@@ -98,6 +98,11 @@ def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[V
     }
 
 
+def _is_size(variable: Any) -> bool:
+    kind = variable.type
+    return getattr(kind, "ndim", 1) == 0 and kind.dtype in discrete_dtypes
+
+
 def _may_select(node: Apply) -> bool:
     if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero | Unique):
         return True
@@ -119,11 +124,11 @@ class _Attempt:
         self.fgraph, self.nodes, self.refused = fgraph, view.nodes, refused
         times = times_of_inputs(view, changing)
         self.late_bounds = _computed_late(view, times)
-        # A mask may be made of sizes, but a vector of integers is data to it.
+        # A mask may be made of sizes, but vectors of integers and real numbers are data to it.
         self.late_masks = _computed_late(
             view,
             [
-                time if getattr(view.variables[number].type, "ndim", 1) == 0 else BindingTime.DEVICE
+                time if _is_size(view.variables[number]) else BindingTime.DEVICE
                 for time, number in zip(times, view.inputs, strict=True)
             ],
         )

@@ -232,3 +232,13 @@ def test_show(capsys: Any, monkeypatch: Any) -> None:
     pytest.importorskip("rich", reason="rich is in the extra `demo`")
     explanation.show()
     assert "├── host step FromFunctionOp{sort_down}" in capsys.readouterr().out
+
+
+def test_callbacks() -> None:
+    x = pt.dvector("x")
+    f = pytensor.function(
+        [x], pt.exp(pt.gammaincinv(x, 0.3)), mode=pjl.JAXLinker(host_ops="callback")
+    )
+    html = f.explain()._repr_html_()
+    assert "<b>callback 1</b> Gammaincinv" in html
+    assert "copies:</span> x (Vector(float64, shape=(?,))) to the host, a value" in html

@@ -213,6 +213,16 @@ def test_masks_that_follow_from_shapes_are_left_alone() -> None:
     assert explanation.rewritten == ()
 
 
+def test_a_mask_by_a_number_selects_no_specialisation() -> None:
+    limit, data = pt.dscalar("limit"), pt.constant(np.arange(5.0))
+    out = [(data[data > limit] * 2).sum(), pytensor.grad((data[data > limit] * limit).sum(), limit)]
+    f, reference = compile_both([limit], out)
+    assert f.explain().static_inputs == ()
+    for value in (0.5, 2.5, 9.0):
+        np.testing.assert_allclose(f(value), reference(value))
+    assert f.stats.compilations == [1]
+
+
 def test_it_can_be_turned_off() -> None:
     mode = get_mode("JAXSELECTIVE").excluding("jaxlink_masks")
     f = pytensor.function([X, MASK], X[MASK].sum(), mode=mode)

@@ -62,8 +62,8 @@ class LayerWriter:
         """The document of one function."""
         machine = function.vm
         writer = _FunctionWriter(self, function)
-        document = writer.part(machine.compiled.lowered, writer.shapes_of_inputs())
-        document["plan"] = describe_plan(machine.compiled.plan)
+        document = writer.part(writer.compiled.lowered, writer.shapes_of_inputs())
+        document["plan"] = describe_plan(writer.compiled.plan)
         document["ending"] = {
             "overwritten": list(machine.overwritten),
             "copied": list(machine.copied),
@@ -88,20 +88,26 @@ class LayerWriter:
 
 
 class _FunctionWriter:
-    """Writes the compiled layer of one function."""
+    """Writes the compiled layer of one function.
+
+    Attributes
+    ----------
+    compiled
+        What is written: code in a file cannot call back, so what JAX calls here is a host step.
+    """
 
     def __init__(self, layer: LayerWriter, function: Any) -> None:
         self._layer, self._function = layer, function
-        self._compiled = function.vm.compiled
+        self.compiled = function.vm.compiled.without_callbacks()
         self._wanted = layer._wanted
         self._constraints: list[str] = []
         self.regions: list[str] = []
         self.host_ops: list[str] = []
         self.without_code: list[str] = []
-        plan = self._compiled.plan
+        plan = self.compiled.plan
         names = [plan.names[number] for number in plan.inputs]
         self._asked = [
-            static_values(self._compiled.lowered, dict(zip(plan.inputs, values, strict=True)))
+            static_values(self.compiled.lowered, dict(zip(plan.inputs, values, strict=True)))
             for values in _assignments(names, self._wanted.static)
         ]
 
@@ -109,7 +115,7 @@ class _FunctionWriter:
         """The shapes of the function's inputs, open where the user allows it."""
         if self._wanted.dims is None:
             return {}
-        maker, plan = self._function.maker, self._compiled.plan
+        maker, plan = self._function.maker, self.compiled.plan
         values = [
             container.storage[0] if spec.implicit else None
             for spec, container in zip(maker.inputs, self._function.input_storage, strict=True)
@@ -152,7 +158,7 @@ class _FunctionWriter:
     def _region(self, region: Region, program: Program, shapes: Shapes) -> Any:
         code: list[Specialisation] = []
         reasons: list[str] = []
-        seen = self._compiled.stats.signatures[region.index]
+        seen = self.compiled.stats.signatures[region.index]
         for static in self._statics(region, seen):
             found, reason = self._code(region, program, static, shapes, seen)
             code += found
@@ -208,7 +214,7 @@ class _FunctionWriter:
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
     ) -> Specialisation:
         leaves = [self._leaf(program, number, shapes) for number in region.arguments]
-        builder = SymbolicBuilder.like(self._compiled.rules_of(program.view))
+        builder = SymbolicBuilder.like(self.compiled.rules_of(program.view))
         code, results = export_for_dimensions(
             program, builder.rule, static, leaves, self._constraints_of(leaves), self._wanted.target
         )

@@ -47,6 +47,10 @@ class StartUpGraph:
             policy=self.policy,
         )
 
+    def without_callbacks(self) -> StartUpGraph:
+        """Itself: a graph with callbacks is not kept."""
+        return self
+
     def _refuse(self, reason: str) -> None:
         self.stats.start_up_cache = f"not kept: {reason}"
 

@@ -17,7 +17,7 @@ from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short,
 from pytensor_jaxlink.link.sketch import Box, Sketch, Value
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.link.explanation import Break, Explanation
+    from pytensor_jaxlink.link.explanation import Break, CallbackSummary, Explanation
 
 _HOST, _DEVICE, _PLAIN = "224,134,20", "66,133,244", "128,128,128"
 _GRID = (
@@ -29,16 +29,20 @@ _PARTS = {"loop": ("each step",), "branch": ("if it holds", "else")}
 
 
 def as_html(explanation: Explanation) -> str:
-    """One `<div>`: the plan as a picture, then its breaks."""
+    """One `<div>`: the plan as a picture, then its breaks and callbacks."""
     headline, *rest = str(explanation).splitlines()
     notes = [line for line in rest if line.startswith(("static inputs", "no break", "learned"))]
     breaks, hidden = split(explanation.breaks)
     if hidden:
         notes.insert(0, counted(hidden, "break"))
+    callbacks, hidden = split(explanation.callbacks)
+    if hidden:
+        notes.insert(0, counted(hidden, "callback"))
     parts = [
         f'<div style="font-weight:bold;margin-bottom:6px">{escape(headline)}</div>',
         *_plan(explanation.sketch, 1),
         *(_break(number, cut) for number, cut in enumerate(breaks, start=1)),
+        *(_callback(number, called) for number, called in enumerate(callbacks, start=1)),
         *(f'<div style="{_FAINT};margin-top:4px">{escape(note)}</div>' for note in notes),
     ]
     style = "max-width:60em;line-height:1.35;font-family:sans-serif;font-size:13px"
@@ -118,12 +122,23 @@ def _break(number: int, cut: Break) -> str:
     rows = [("where", cut.where), ("why", cut.reason), ("remedy", cut.remedy)]
     if cut.copies:
         rows.append(("gathers", f"{listed(cut.copies)}, from its devices to the host"))
+    return _noted(f"break {number}", f"{short(cut.op)} ({cut.kind})", rows)
+
+
+def _callback(number: int, called: CallbackSummary) -> str:
+    copied = f"{listed(called.takes) or 'nothing'} to the host, {listed(called.gives)} back"
+    rows = [("where", called.where), ("why", called.reason), ("copies", copied)]
+    return _noted(f"callback {number}", short(called.op), rows)
+
+
+def _noted(label: str, title: str, rows: Sequence[tuple[str, str]]) -> str:
     lines = "".join(
         f'<div><span style="opacity:.7">{name}:</span> {escape(text)}</div>' for name, text in rows
     )
     style = f"border-left:4px solid rgba({_HOST},.9);padding:2px 8px;margin-top:8px"
-    title = f"<b>break {number}</b> {escape(short(cut.op))} ({escape(cut.kind)})"
-    return f'<div style="{style};overflow-wrap:anywhere">{title}{lines}</div>'
+    return (
+        f'<div style="{style};overflow-wrap:anywhere"><b>{label}</b> {escape(title)}{lines}</div>'
+    )
 
 
 def _names(sketch: Sketch, numbers: Sequence[int]) -> str:

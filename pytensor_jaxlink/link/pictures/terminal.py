@@ -26,7 +26,7 @@ def as_rich(explanation: Explanation) -> Iterator[Any]:
     yield tree
     for line in rest:
         if not line.startswith("region "):
-            yield Text(line, style=_ON_HOST if line.startswith("break ") else "")
+            yield Text(line, style=_ON_HOST if line.startswith(("break ", "callback ")) else "")
 
 
 def _add(tree: Any, sketch: Sketch, depth: int) -> None:

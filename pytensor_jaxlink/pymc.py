@@ -1,0 +1,222 @@
+"""PyMC's samplers on JAX, for every model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.random.type import RandomType
+
+from pytensor_jaxlink.link import JAXFunction, JAXLinker, jaxify
+from pytensor_jaxlink.link.modes import mode_of
+
+
+@contextmanager
+def jax_samplers() -> Iterator[None]:
+    """Let ``"numpyro"``, ``"blackjax"`` and ``"nutpie"`` sample any model of PyMC.
+
+    PyMC and nutpie turn a model into a function of JAX with PyTensor's mode ``"JAX"``, and name it
+    in their code.  Inside the block they do it by `jaxify` with ``host_ops="callback"``: masks and
+    sizes need no data that JAX does not have, and black boxes are called on the host.  PyMC's own
+    sampler needs no block: ``pm.sample(compile_kwargs={"mode": "JAXSELECTIVE"})``.
+
+    Replaced, in the whole process, until the last block is left, with an exception too:
+
+    ``pymc.sampling.jax.get_jaxified_graph``
+        How PyMC makes functions of JAX, for numpyro and blackjax.
+    ``pymc.sampling.jax._blackjax_inference_loop``
+        The loop of blackjax.  PyMC 6.4 gives blackjax arguments that blackjax 1.6 has no longer.
+        There is no progress bar.
+    ``nutpie.compile_pymc._make_functions``
+        How nutpie makes functions.  Only ``backend="jax"`` is another.
+
+    Raises
+    ------
+    NotJittableError
+        From numpyro and blackjax, if JAX cannot trace the model; what stands in the way is named.
+        nutpie samples these too: it calls the density from the host.
+
+    Notes
+    -----
+    ::
+
+        with model, pytensor_jaxlink.pymc.jax_samplers():
+            trace = pm.sample(nuts_sampler="numpyro")
+    """
+    _replacement.enter()
+    try:
+        yield
+    finally:
+        _replacement.leave()
+
+
+class _Replacement:
+    """What the blocks replace: made when the first is entered, undone when the last is left."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._blocks = 0
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._blocks:
+                for owner, name, make in _replaced():
+                    original = getattr(owner, name)
+                    self._before.append((owner, name, original))
+                    setattr(owner, name, make(original))
+            self._blocks += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            while self._before and not self._blocks:
+                setattr(*self._before.pop())
+
+
+_replacement = _Replacement()
+
+
+def _replaced() -> list[tuple[Any, str, Callable[[Any], Any]]]:
+    """Where, under which name, and what: a function of what is there."""
+    sampling = import_module("pymc.sampling.jax")
+    places: list[tuple[Any, str, Callable[[Any], Any]]] = [
+        (sampling, "get_jaxified_graph", lambda _: jax_function),
+        (sampling, "_blackjax_inference_loop", lambda _: _sample_by_blackjax),
+    ]
+    if find_spec("nutpie") is not None:
+        places.append((import_module("nutpie.compile_pymc"), "_make_functions", _with_our_mode))
+    return places
+
+
+# -- numpyro and blackjax ------------------------------------------------------------------------
+
+
+def jax_function(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Any]]:
+    """A function of JAX from the values of the inputs to the list of outputs.
+
+    Shared variables (``pm.Data``) become constants, with the values that they now have.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Variables of a model: its value variables, and its log density, say.
+
+    Raises
+    ------
+    ValueError
+        If the outputs draw random numbers.
+    NotJittableError
+        If JAX cannot trace the graph; what stands in the way is named.
+
+    Examples
+    --------
+    >>> import jax, pytensor, pytensor.tensor as pt
+    >>> from pytensor_jaxlink.pymc import jax_function
+    >>> x, scale = pt.dscalar("x"), pytensor.shared(2.0)
+    >>> jax.jit(jax_function([x], [x * scale]))(3.0)
+    [Array(6., dtype=float64)]
+    """
+    shared = [v for v in graph_inputs(list(outputs)) if isinstance(v, SharedVariable)]
+    if any(isinstance(variable.type, RandomType) for variable in shared):
+        raise ValueError(
+            "these outputs draw random numbers, and a density is a function of its parameters"
+        )
+    values = {variable: variable.get_value(borrow=True) for variable in shared}
+    function = jaxify(list(inputs), list(outputs), givens=values, name="model", host_ops="callback")
+    _ = function.static_argnums  # raises what stands in the way now, and not inside a sampler
+    return function
+
+
+def _sample_by_blackjax(
+    seed: Any,
+    init_position: Any,
+    logp_fn: Callable[[Any], Any],
+    draws: int,
+    tune: int,
+    target_accept: float,
+    **options: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """One chain: window adaptation, then ``draws`` transitions; positions and statistics."""
+    blackjax = import_module("blackjax")
+    options.pop("progress_bar", None)  # blackjax 1.6 has another
+    algorithm = getattr(blackjax, options.pop("algorithm", "nuts"))
+    warmup = blackjax.window_adaptation(
+        algorithm, logp_fn, target_acceptance_rate=target_accept, **options
+    )
+    warmup_key, key = jax.random.split(seed)
+    (state, parameters), _ = warmup.run(warmup_key, init_position, num_steps=tune)
+    transition = algorithm(logp_fn, **parameters).step
+
+    def step(state: Any, key: Any) -> tuple[Any, Any]:
+        state, info = transition(key, state)
+        statistics = {
+            name: getattr(info, attribute)
+            for name, attribute in _STATISTICS.items()
+            if hasattr(info, attribute)
+        }
+        return state, (state.position, {**statistics, "lp": state.logdensity})
+
+    _, (positions, statistics) = jax.lax.scan(step, state, jax.random.split(key, draws))
+    return positions, statistics
+
+
+_STATISTICS = {
+    "diverging": "is_divergent",
+    "energy": "energy",
+    "tree_depth": "num_trajectory_expansions",
+    "n_steps": "num_integration_steps",
+    "acceptance_rate": "acceptance_rate",
+}
+
+
+# -- nutpie --------------------------------------------------------------------------------------
+
+
+def _with_our_mode(make_functions: Callable[..., Any]) -> Callable[..., Any]:
+    """The same maker of functions, which makes ours where it would make those of mode "JAX"."""
+
+    def make(*args: Any, mode: Any, **options: Any) -> tuple[Any, ...]:
+        if mode != "JAX":
+            return make_functions(*args, mode=mode, **options)
+        # Nutpie calls what has PyTensor's gradient from the host, where host steps cost less than
+        # callbacks; what JAX is to differentiate has to be one function of JAX.
+        traced = not options.get("compute_grad", True)
+        ours = mode_of(JAXLinker(host_ops="callback" if traced else "split"))
+        return tuple(
+            _ForNutpie(part) if isinstance(part, JAXFunction) else part
+            for part in make_functions(*args, mode=ours, **options)
+        )
+
+    return make
+
+
+class _ForNutpie:
+    """One of our functions as nutpie takes those of mode "JAX": it looks into them."""
+
+    def __init__(self, function: JAXFunction) -> None:
+        self.get_shared = function.get_shared
+        self.vm = SimpleNamespace(jit_fn=_PureCall(function))
+
+
+class _PureCall:
+    """Calls a function with the values of its shared variables, from several threads."""
+
+    def __init__(self, function: JAXFunction) -> None:
+        self._compiled = function.vm.compiled
+        # Nutpie gives this to JAX, for gradients.
+        self._fun = function.jax_fn
+        # What runs on the host between regions need not expect several threads.
+        self._lock = Lock() if function.explain().breaks else nullcontext()
+
+    def __call__(self, *values: Any) -> list[Any]:
+        with self._lock:
+            return self._compiled.executor(values)
