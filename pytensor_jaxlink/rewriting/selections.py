@@ -7,7 +7,7 @@ A rule says what the outputs of a node become whose inputs are selections: selec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Protocol
 
@@ -157,6 +157,16 @@ def _follow_elementwise(op: Elemwise, node: Apply, known: Known) -> Results:
         return None
     outputs = node.op.make_node(*inputs).outputs
     return [Selection(output, first.mask, first.axis) for output in outputs]
+
+
+@follow.register(CheckAndRaise)
+def _follow_check(op: CheckAndRaise, node: Apply, known: Known) -> Results:
+    """Conditions that depend on no selection: of one, `all` gives a value."""
+    value, *conditions = node.inputs
+    if any(condition in known.selections for condition in conditions):
+        return None
+    chosen = known.selections[value]
+    return [replace(chosen, full=op(chosen.full, *map(known.new, conditions)))]
 
 
 @follow.register(DimShuffle)

@@ -11,6 +11,7 @@ import pytest
 from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import explain
 from pytensor_jaxlink.rewriting.masks import MaskRewriter
@@ -91,6 +92,9 @@ WHOLE = {
     "numbers_of_a_matrix": lambda: M[pt.nonzero(SQUARE)].sum() + pt.nonzero(SQUARE)[1].sum(),
     "distinct": lambda: pt.unique(G).shape[0] + pt.unique(X).sum(),
     "two_levels": lambda: pt.concatenate([X[: B.argmax()] * 2, X[B.argmax() :]]) - B,
+    "checked": lambda: (
+        Assert("positive")(pt.log(Y[MASK]), pt.all(Y[MASK] > 0), B.shape[0] > 0) * 2
+    ).sum(),
     "counted": lambda: (pt.arange(X[MASK].shape[0]) * X[MASK]).sum(),
     "filled": lambda: (pt.full(MASK.sum(), B[0]) + X[MASK]).mean(),
     "place_in_rows": lambda: (M[MASK].argmax(axis=1) + M[:, MASK].argmax(axis=0)).sum(),
