@@ -15,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
+
+from pytensor.tensor.type import discrete_dtypes
 
 from pytensor_jaxlink.analysis import (
     BindingTime,
@@ -141,7 +144,9 @@ class _Scheduler:
     def _given(self, number: int) -> Knowledge:
         if self.times[number] is not BindingTime.HOST:
             return Knowledge(in_region=0, shape_on_host=0)
-        as_data = 0 if self.view.variables[number].type.ndim == 0 else NEVER
+        # A mask may be made of sizes; a real number would be compiled for again and again.
+        kind: Any = self.view.variables[number].type
+        as_data = 0 if kind.ndim == 0 and kind.dtype in discrete_dtypes else NEVER
         return Knowledge(0, 0, 0, as_data, Source.GIVEN, shape_on_host=0)
 
     def _place(self, node: int) -> None:

@@ -225,6 +225,11 @@ def test_a_mask_by_a_number_selects_no_specialisation() -> None:
     for value in (0.5, 2.5, 9.0):
         np.testing.assert_allclose(f(value), reference(value))
     assert f.stats.compilations == [1]
+    f, reference = compile_both([limit], data[data > limit] * 2)
+    for value in np.linspace(0, 4, 12):
+        np.testing.assert_allclose(f(value), reference(value))
+    assert f.explain().static_inputs == ()
+    assert f.stats.rescues == f.stats.host_regions == 0
 
 
 def test_it_can_be_turned_off() -> None:
