@@ -87,3 +87,16 @@ def outcome(function: Any, *arguments: Any) -> Any:
         return np.asarray(function(*arguments))
     except (ValueError, IndexError, AssertionError) as error:
         return type(error)
+
+
+def assert_same_outcomes(function: Any, reference: Any, calls: Sequence[Sequence[Any]]) -> None:
+    """Each call gives the same, or raises the same; some give something."""
+    found = [outcome(function, *arguments) for arguments in calls]
+    expected = [outcome(reference, *arguments) for arguments in calls]
+    for one, other, arguments in zip(found, expected, calls, strict=True):
+        if isinstance(other, type):
+            assert one is other, arguments
+        else:
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=str(arguments))
+    assert not all(isinstance(other, type) for other in expected)

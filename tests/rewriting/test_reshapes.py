@@ -11,7 +11,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 
 from pytensor_jaxlink.rewriting.reshapes import ReshapeRewriter
-from tests.helpers import compile_both, outcome
+from tests.helpers import assert_same_outcomes, compile_both
 
 X, Y, A = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("a")
 K = pt.cast(X[0], "int64")  # known only when the data are
@@ -61,16 +61,7 @@ def test_no_break_and_the_same_values(name: str) -> None:
     assert f.explain().graph_break_count == 0
     if name != "size":  # PyTensor's own
         assert f.explain().rewritten
-    good = 0
-    for arguments in calls():
-        found, expected = outcome(f, *arguments), outcome(reference, *arguments)
-        if isinstance(expected, type):
-            assert found is expected, arguments
-        else:
-            assert found.dtype == expected.dtype
-            np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=str(arguments))
-            good += 1
-    assert good
+    assert_same_outcomes(f, reference, calls())
 
 
 KEPT = {

@@ -11,7 +11,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 
 from pytensor_jaxlink.rewriting.sizes import SizeRewriter
-from tests.helpers import compile_both, outcome
+from tests.helpers import assert_same_outcomes, compile_both
 
 X, AT = pt.dvector("x"), pt.lscalar("i")
 K = pt.cast(X[0], "int64")  # known only when the data are
@@ -41,15 +41,12 @@ def test_no_break_and_the_same_values(name: str) -> None:
     assert f.explain().graph_break_count == 0
     if name != "ones":  # PyTensor's own
         assert any("jaxlink_sizes" in note for note in f.explain().rewritten)
-    for size in range(-2, 8):
-        for index in (-3, 0, 2):
-            x = np.array([size, 0.5, 1.5, -2, 3, 1])
-            found, expected = outcome(f, x, index), outcome(reference, x, index)
-            if isinstance(expected, type):
-                assert found is expected, (size, index)
-            else:
-                assert found.dtype == expected.dtype
-                np.testing.assert_allclose(found, expected, err_msg=str((size, index)))
+    calls = [
+        [np.array([size, 0.5, 1.5, -2, 3, 1]), index]
+        for size in range(-2, 8)
+        for index in (-3, 0, 2)
+    ]
+    assert_same_outcomes(f, reference, calls)
 
 
 KEPT = {
