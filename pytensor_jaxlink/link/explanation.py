@@ -15,7 +15,7 @@ from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.link.pictures.dot import as_dot
 from pytensor_jaxlink.link.pictures.page import as_html
 from pytensor_jaxlink.link.pictures.terminal import as_rich
-from pytensor_jaxlink.link.sketch import Sketch, Value, sketch_of
+from pytensor_jaxlink.link.sketch import GATHERED, Sketch, Value, sketch_of
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.partition import Break as Cut
 from pytensor_jaxlink.plan import Plan
@@ -144,7 +144,7 @@ class Explanation:
                 f"  where:  {cut.where}",
                 f"  why:    {cut.reason}",
                 f"  remedy: {cut.remedy}",
-                *[f"  gathers: {value}, from its devices to the host" for value in cut.copies],
+                *[f"  copied: {value} {GATHERED}" for value in cut.copies],
             ]
         for number, called in enumerate(self.callbacks, start=1):
             lines += [

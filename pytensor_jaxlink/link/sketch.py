@@ -16,6 +16,9 @@ from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, R
 
 Kind = Literal["region", "host step", "fetch", "loop", "branch", "sizes"]
 
+GATHERED = "to the host, from all its devices"
+"""What becomes of a value that a host step reads."""
+
 
 @dataclass(frozen=True)
 class Value:

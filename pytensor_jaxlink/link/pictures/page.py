@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short, split
-from pytensor_jaxlink.link.sketch import Box, Sketch, Value
+from pytensor_jaxlink.link.sketch import GATHERED, Box, Sketch, Value
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.explanation import Break, CallbackSummary, Explanation
@@ -121,7 +121,7 @@ def _brief(values: Sequence[Value]) -> str:
 def _break(number: int, cut: Break) -> str:
     rows = [("where", cut.where), ("why", cut.reason), ("remedy", cut.remedy)]
     if cut.copies:
-        rows.append(("gathers", f"{listed(cut.copies)}, from its devices to the host"))
+        rows.append(("copied", f"{listed(cut.copies)} {GATHERED}"))
     return _noted(f"break {number}", f"{short(cut.op)} ({cut.kind})", rows)
 
 
