@@ -307,7 +307,8 @@ class CompiledGraph:
         except Exception as raised:
             self._note_static_values(raised, inputs)
             raise raised from None
-        if error is None and (broken := self._rules.broken_promise) is not None:
+        broken = self._rules.take_broken_promise()
+        if error is None and broken is not None:
             raise broken
         if error is not None:
             self._learn(getattr(error, FAILED_NODE), error)

@@ -242,10 +242,12 @@ class Rules:
         """Whether a node with an obstacle may be called from a region."""
         return self._callbacks and not (self._not_called and _kind(node) in self._not_called)
 
-    @property
-    def broken_promise(self) -> BrokenShapeError | None:
-        """That an Op did not return what was promised, where nobody could raise."""
-        return next((call.broken for call in self.host_calls if call.broken is not None), None)
+    def take_broken_promise(self) -> BrokenShapeError | None:
+        """That an Op did not return what was promised, where nobody could raise; told once."""
+        broken = None
+        for call in self.host_calls:
+            broken, call.broken = broken or call.broken, None
+        return broken
 
     def learned_sizes(self, node: Apply) -> tuple[int, ...]:
         """The inputs that turned out to be sizes."""

@@ -338,6 +338,17 @@ class TestFailures:
         with pytest.raises(jax.errors.JaxRuntimeError, match=re.escape(message)):
             jax.block_until_ready(jax.jit(fn)(X))
 
+    def test_a_broken_promise_is_told_once(self) -> None:
+        x = pt.dvector("x")
+        start = pt.cast(x[0], "int64")
+        cut = elementwise(lambda v: v[:-1] if v[0] < 0 else v)
+        f = pytensor.function([x], cut(x).sum() + x[start : start + 2].sum(), mode=CALLBACK)
+        with pytest.raises(BrokenShapeError):
+            f(np.array([-1.0, 0, 0]))
+        # A slice that reaches beyond the array is finished by PyTensor's own implementation.
+        assert float(f(np.array([2.0, 0, 5]))) == 12
+        assert f.stats.rescues == 2
+
 
 class TestDerivatives:
     def test_the_gradient_of_the_op(self) -> None:
