@@ -8,8 +8,9 @@ Pattern and replacement::
     reshape(x, (k, -1))[i, j]                            x[i * (size // k) + j], checked
 
 On the way the array passes through elementwise operations, casts, transpositions, new dimensions,
-`SpecifyShape`, `Join` and the softmax over all entries.  It ends in a reduction over all entries,
-in another reshape, in a running sum or the place of the largest over all entries, or in one entry.
+`SpecifyShape`, `Join`, `Alloc` (repeated as a whole) and the softmax over all entries.  It ends in
+a reduction over all entries, in another reshape, in a running sum or the place of the largest over
+all entries, or in one entry.
 
 It fires only where it removes the break: where a reader that needs the shape is left, nothing
 changes.
@@ -20,16 +21,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import Join
+from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax
@@ -249,6 +251,28 @@ def _lifted_joined(op: Join, node: Apply, flats: dict[Variable, _Flat]) -> _Flat
         axis == 0 and all(part.ordered for part in parts),
         tuple(lengths),
         sources,
+    )
+
+
+@_lifted.register(Alloc)
+def _lifted_repeated(op: Alloc, node: Apply, flats: dict[Variable, _Flat]) -> _Flat | None:
+    """Repeated as a whole, a known number of times; nothing in it is stretched."""
+    value, *sizes = node.inputs
+    flat = flats.get(value)
+    lead, own = sizes[: len(sizes) - value.type.ndim], sizes[len(sizes) - value.type.ndim :]
+    if flat is None or not all(isinstance(size, Constant) for size in lead):
+        return None
+    if any(value.type.broadcastable):
+        return None  # it may be stretched
+    holds = [pt.eq(length, size) for length, size in zip(flat.lengths, own, strict=True)]
+    message = "an array has not the shape to which it is to be repeated"
+    entries = CheckAndRaise(ValueError, message)(flat.entries, *holds)
+    times = prod(int(size.data) for size in lead)
+    return replace(
+        flat,
+        entries=pt.alloc(entries, times, entries.shape[0]).flatten(),
+        layout=("repeated", *(int(size.data) for size in lead), *flat.layout),
+        lengths=(*lead, *flat.lengths),
     )
 
 

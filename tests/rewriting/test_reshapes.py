@@ -41,6 +41,8 @@ WHOLE = {
     "joined and combined": lambda: (
         pt.concatenate([TABLE, A], axis=1) * pt.exp(pt.concatenate([TABLE, A], axis=1))
     ).sum(),
+    "repeated": lambda: (pt.alloc(TABLE, 3, K, Y.shape[0] // K) * 2).sum(),
+    "repeated in order": lambda: pt.exp(pt.alloc(TABLE, 2, 2, K, 3)).ravel(),
     "one entry": lambda: (TABLE * 2)[1, -1] + TABLE[0, 0],
     "gradient": lambda: pt.grad((pt.exp(TABLE) ** 2).sum(), Y),
     "size": lambda: TABLE.size * Y.sum(),
@@ -67,6 +69,7 @@ def test_no_break_and_the_same_values(name: str) -> None:
 KEPT = {
     "rows": lambda: TABLE.sum(axis=1),
     "tables of two shapes": lambda: (TABLE * Y.reshape((-1, K))).sum(),
+    "repeated as often as data say": lambda: pt.alloc(TABLE, K, K, 3).ravel(),
     "in another order": lambda: TABLE.T.ravel(),
     "place in another order": lambda: pt.argmax(TABLE.T),
     "beside a row": lambda: (TABLE * A[0]).sum(),
