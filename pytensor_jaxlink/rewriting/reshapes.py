@@ -258,13 +258,16 @@ def _lifted_joined(op: Join, node: Apply, flats: dict[Variable, _Flat]) -> _Flat
 def _lifted_repeated(op: Alloc, node: Apply, flats: dict[Variable, _Flat]) -> _Flat | None:
     """Repeated as a whole, a known number of times; nothing in it is stretched."""
     value, *sizes = node.inputs
-    flat = flats.get(value)
-    lead, own = sizes[: len(sizes) - value.type.ndim], sizes[len(sizes) - value.type.ndim :]
-    if flat is None or not all(isinstance(size, Constant) for size in lead):
+    flat, single = flats.get(value), list(value.type.broadcastable)
+    first = single.index(False) if False in single else len(single)  # what is before has length 1
+    count = len(sizes) - len(single) + first
+    lead, own = sizes[:count], sizes[count:]
+    if flat is None or any(single[first:]):  # it may be stretched
         return None
-    if any(value.type.broadcastable):
-        return None  # it may be stretched
-    holds = [pt.eq(length, size) for length, size in zip(flat.lengths, own, strict=True)]
+    if not all(isinstance(size, Constant) for size in lead):
+        return None
+    lengths = flat.lengths[first:]
+    holds = [pt.eq(length, size) for length, size in zip(lengths, own, strict=True)]
     message = "an array has not the shape to which it is to be repeated"
     entries = CheckAndRaise(ValueError, message)(flat.entries, *holds)
     times = prod(int(size.data) for size in lead)
@@ -272,7 +275,7 @@ def _lifted_repeated(op: Alloc, node: Apply, flats: dict[Variable, _Flat]) -> _F
         flat,
         entries=pt.alloc(entries, times, entries.shape[0]).flatten(),
         layout=("repeated", *(int(size.data) for size in lead), *flat.layout),
-        lengths=(*lead, *flat.lengths),
+        lengths=(*lead, *lengths),
     )
 
 
