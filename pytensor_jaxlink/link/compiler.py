@@ -111,7 +111,7 @@ class CompiledGraph:
         self._prepared.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
-            self.view = view = GraphView.of(prepare(self.source, self._describe))
+            self.view = view = GraphView.of(self._prepare(self.source))
             facts = self._describe(view)
             self.times = times = binding_times(view, input_binding_times(view), called(facts))
             stages = sink(view, facts, schedule(view, facts, times))
@@ -137,6 +137,9 @@ class CompiledGraph:
     def _describe(self, view: GraphView) -> tuple[NodeFacts, ...]:
         return describe(view, self._questions)
 
+    def _prepare(self, fgraph: AbstractFunctionGraph) -> AbstractFunctionGraph:
+        return prepare(fgraph, self._describe, enabled_of(self.source))
+
     def _executor(self, stats: Stats, *, jit: bool, rescue: bool = True) -> Executor:
         lowered = self._lowered
         stats.with_regions(len(lowered.plan.regions))
@@ -154,7 +157,7 @@ class CompiledGraph:
         """The inner graphs of a node, rewritten and prepared as the outer graph is."""
         if node not in self._prepared:
             self._prepared[node] = tuple(
-                replace(graph, fgraph=prepare(self._rewrite(node, graph), self._describe))
+                replace(graph, fgraph=self._prepare(self._rewrite(node, graph)))
                 for graph in self._rules.inner_graphs(node)
             )
         return self._prepared[node]

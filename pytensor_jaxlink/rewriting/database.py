@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pytensor.compile.mode import optdb
 
-from pytensor_jaxlink.rewriting import lengths, masks, reshapes, sizes, windows
+from pytensor_jaxlink.rewriting import lengths, masks, reshapes, sizes, traces, windows
 
 TAG = "jaxlink"
 
@@ -18,6 +18,7 @@ _ORDER = (
     (sizes.NAME, sizes.SizeRewriter),
     (windows.NAME, windows.WindowRewriter),
     (masks.NAME, masks.MaskRewriter),
+    (traces.NAME, traces.TraceRewriter),
 )
 
 NAMES = tuple(name for name, _ in _ORDER)

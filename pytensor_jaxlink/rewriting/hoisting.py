@@ -15,20 +15,16 @@ batched form is another Op.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
-from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 
-from pytensor_jaxlink.compat import inlined, mutable
 from pytensor_jaxlink.ops.costs import cost_of
+from pytensor_jaxlink.rewriting.loops import going_through, is_wrapped, unwrapped
 
 _MOVABLE = (CAReduce, DimShuffle, Elemwise)
 _WORTH_IT = 20
@@ -48,9 +44,9 @@ def hoist_from_loops(graph: FunctionGraph) -> None:
 def _hoisted(node: Apply) -> Sequence[Variable] | None:
     """The outputs of a loop that finds more of its work done, or None."""
     op: Any = node.op
-    inner = _unwrapped(op.fgraph)
-    if inner is None:
+    if not _may_move(op.fgraph):
         return None
+    inner = unwrapped(op.fgraph)
     inputs: list[Any] = list(inner.inputs)
     count = op.info.n_seqs
     sequences, states = inputs[:count], inputs[count : len(inputs) - op.info.n_non_seqs]
@@ -75,33 +71,13 @@ def _hoisted(node: Apply) -> Sequence[Variable] | None:
         return None
     entries = [v.type() for v in needed]
     inner.replace_all(list(zip(needed, entries, strict=True)), import_missing=True)
-    scan = Scan(
-        [*sequences, *entries, *inputs[count:]],
-        list(inner.outputs),
-        replace(op.info, n_seqs=count + len(entries)),
-        mode=op.mode,
-        truncate_gradient=op.truncate_gradient,
-        name=op.name,
-        profile=op.profile,
-        allow_gc=op.allow_gc,
-        strict=op.strict,
-    )
-    return scan.make_node(*outer[: 1 + count], *batched, *outer[1 + count :]).outputs
+    arrays = zip([*sequences, *entries], [*outer[1 : 1 + count], *batched], strict=True)
+    return going_through(node, inner, dict(arrays))
 
 
-def _unwrapped(fgraph: Any) -> FunctionGraph | None:
-    """A copy of a loop's graph with what is wrapped up unwrapped, or None: nothing to gain."""
-    wrapped = any(type(node.op) is OpFromGraph for node in fgraph.apply_nodes)
-    if not wrapped and not any(isinstance(node.op, CAReduce) for node in fgraph.apply_nodes):
-        return None
-    inner = mutable(fgraph)
-    while found := [node for node in inner.apply_nodes if type(node.op) is OpFromGraph]:
-        pairs = list(zip(found[0].outputs, inlined(found[0]), strict=True))
-        inner.replace_all(pairs, import_missing=True)
-    if wrapped:
-        names = ("canonicalize", "stabilize", "specialize")
-        optdb.query(RewriteDatabaseQuery(include=names)).rewrite(inner)
-    return inner
+def _may_move(fgraph: Any) -> bool:
+    """Whether a loop's graph has what PyTensor leaves in it: reductions, and what is wrapped up."""
+    return is_wrapped(fgraph) or any(isinstance(n.op, CAReduce) for n in fgraph.apply_nodes)
 
 
 def _movable(

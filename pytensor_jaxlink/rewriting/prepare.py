@@ -5,6 +5,7 @@ These changes are made after PyTensor's rewrites, and no graph of the user ever 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
@@ -21,6 +22,7 @@ from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.compat import IfElse, mutable
 from pytensor_jaxlink.ops import Contraction
+from pytensor_jaxlink.rewriting import traces
 from pytensor_jaxlink.rewriting.control_flow import (
     Describe,
     core,
@@ -33,11 +35,14 @@ from pytensor_jaxlink.rewriting.products import share_products, shares_products
 from pytensor_jaxlink.rewriting.windows import bounded_axes, rewrite_windows
 
 
-def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFunctionGraph:
+def prepare(
+    fgraph: AbstractFunctionGraph, describe: Describe, enabled: Collection[str]
+) -> AbstractFunctionGraph:
     """The graph with the forms that JAX can run; itself where there is nothing to change.
 
     - Slices of one length at places that are known on the host are compiled once for all places.
     - What a loop computes from its sequences alone is computed before it.
+    - A loop over the traces of another one takes what that one has computed.
     - A product takes the value of another one whose factors it holds.
     - A product of matrices takes over that one of them is transposed.
     - Copies of generators and other values that are no arrays go: they would be graph breaks.
@@ -52,6 +57,8 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     ----------
     describe
         Gives the facts of each node of a view.
+    enabled
+        The names of the rewrites that the mode includes.
     """
     if not (any(map(_concerns, fgraph.apply_nodes)) or shares_products(fgraph)):
         return fgraph
@@ -59,6 +66,8 @@ def prepare(fgraph: AbstractFunctionGraph, describe: Describe) -> AbstractFuncti
     _drop_copies(graph)
     _read_shapes(graph)
     hoist_from_loops(graph)
+    if traces.NAME in enabled:
+        traces.share_traces(graph)
     rewrite_windows(graph, (), exact=True)
     share_products(graph)
     _absorb_transpositions(graph)

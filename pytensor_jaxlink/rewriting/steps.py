@@ -1,0 +1,285 @@
+"""What each step of a loop computes, so that the steps of two loops can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import HasInnerGraph
+from pytensor.tensor.basic import Alloc, AllocEmpty
+from pytensor.tensor.blas import BatchedDot
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.special import LogSoftmax, Softmax
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+
+from pytensor_jaxlink.ops.costs import FUNCTION, cost_of
+from pytensor_jaxlink.rewriting.bounds import tensor_behind
+from pytensor_jaxlink.rewriting.loops import buffer_of, states_of
+from pytensor_jaxlink.rewriting.polynomials import Polynomial, Polynomials, difference
+
+_DEAR = (BatchedDot, Blockwise, Dot, LogSoftmax, Softmax)
+_DEAREST = 1_000_000
+_SMALL = 4096  # bytes of a constant that is compared by value
+_DEPTH = 50  # of an expression outside of loops; deeper ones are not looked into
+
+
+@dataclass(frozen=True)
+class Trace:
+    """An array of the values of a variable in all steps, from an index on."""
+
+    array: Variable
+    first: int
+
+
+class Steps:
+    """Numbers for values of a step: equal numbers, equal expressions of equal inputs.
+
+    Attributes
+    ----------
+    costs
+        What each number costs to compute from entries of arrays that are there, in additions for
+        each entry.
+    """
+
+    def __init__(self, graph: FunctionGraph) -> None:
+        self._graph = graph
+        self._terms = Polynomials()
+        self._numbers: dict[Hashable, int] = {}
+        self.costs: list[int] = []
+        self._kept: set[int] = set()
+        self._lengths: dict[Variable, Polynomial] = {}
+        self.step = self._terms.of(pt.lscalar("step"))
+
+    def plus(self, index: Polynomial, number: int) -> Polynomial:
+        """An index moved by a number."""
+        return self._terms.sum([index, Polynomial({(): number})])
+
+    def before_last(self, node: Apply) -> Polynomial:
+        """The index that runs from the last step of a loop to its first."""
+        last = self.plus(self._terms.of(node.inputs[0]), -1)
+        return difference(last, self.step)
+
+    def has_length(self, array: Any, node: Apply, more: int = 0) -> bool:
+        """Whether an array is as long as a loop has steps, and some more."""
+        return self._length(array) == self.plus(self._terms.of(node.inputs[0]), more)
+
+    def traces(self, node: Apply, inner: FunctionGraph) -> dict[Variable, Trace]:
+        """The variables of a loop's graph of which all values are kept."""
+        op: Any = node.op
+        found = {
+            state.made: Trace(state.trace, state.reach)
+            for state in states_of(node, inner)
+            if self.has_length(state.trace, node, state.reach)
+        }
+        made, arrays = op.inner_nitsot_outs(inner.outputs), op.outer_nitsot_outs(node.outputs)
+        for variable, array in zip(made, arrays, strict=True):
+            if self.has_length(array, node):
+                found[variable] = Trace(array, 0)
+        return found
+
+    def inside(
+        self,
+        node: Apply,
+        inner: FunctionGraph,
+        index: Polynomial,
+        traces: Mapping[Variable, Trace] | None = None,
+    ) -> dict[Variable, int]:
+        """The number of each variable in the graph of a loop, at the step of an index.
+
+        Parameters
+        ----------
+        traces
+            Of which variables entries of arrays get the same number.
+        """
+        found = self._inputs(node, inner, index)
+        traces = traces or {}
+        for apply in inner.toposort():
+            numbers = [self._known(v, found) for v in apply.inputs]
+            for place, output in enumerate(apply.outputs):
+                key = (_operation(apply), *numbers, place)
+                if isinstance(apply.op, HasInnerGraph):
+                    key = ("output", output)
+                found[output] = number = self._number(key, self._cost(apply, numbers))
+                if output in traces:
+                    trace = traces[output]
+                    self._numbers[_entry(trace.array, self.plus(index, trace.first))] = number
+                    self._kept.add(number)
+        return found
+
+    def _inputs(self, node: Apply, inner: FunctionGraph, index: Polynomial) -> dict[Variable, int]:
+        """The numbers of the inputs of a loop's graph."""
+        op: Any = node.op
+        inputs: list[Any] = list(inner.inputs)
+        found: dict[Variable, int] = {v: self._number(("input", v)) for v in inputs}
+        sequences = zip(op.inner_seqs(inputs), op.outer_seqs(node.inputs), strict=True)
+        found |= {within: self.entry(outside, index) for within, outside in sequences}
+        fixed = zip(op.inner_non_seqs(inputs), op.outer_non_seqs(node.inputs), strict=True)
+        found |= {within: self._fixed(outside) for within, outside in fixed}
+        for state in states_of(node, inner):
+            if self.has_length(state.trace, node, state.reach):
+                for tap, variable in zip(state.taps, state.seen, strict=True):
+                    place = self.plus(index, state.reach + tap)
+                    found[variable] = self.entry(state.trace, place)
+        return found
+
+    def entry(self, array: Any, index: Polynomial, depth: int = _DEPTH) -> int:
+        """The number of an entry of an array outside of loops, along its first dimension.
+
+        The entry is there: a loop that goes through an array is checked to find its entries.
+        """
+        place = _entry(array, index)
+        if place not in self._numbers:
+            self._numbers[place] = self._of_entry(array, index, depth)
+        return self._numbers[place]
+
+    def _of_entry(self, array: Any, index: Polynomial, depth: int) -> int:
+        if array.type.broadcastable[0]:
+            return self._row(array)
+        owner = array.owner
+        if owner is not None and depth and isinstance(owner.op, Subtensor):
+            moved = self._moved(owner, index)
+            if moved is not None:
+                return self.entry(owner.inputs[0], moved, depth - 1)
+        operation = of_entries(array)
+        if owner is None or depth == 0 or operation is None:
+            return self._number(("there", _entry(array, index)))
+        numbers = [self.entry(v, index, depth - 1) for v in owner.inputs]
+        return self._number((operation, *numbers, 0), self._cost(owner, numbers))
+
+    def _known(self, variable: Any, found: dict[Variable, int]) -> int:
+        return self._constant(variable) if isinstance(variable, Constant) else found[variable]
+
+    def _constant(self, variable: Any, data: Any = None) -> int:
+        data = variable.data if data is None else data
+        if getattr(data, "nbytes", _SMALL + 1) > _SMALL:
+            return self._number(("fixed", variable))
+        return self._number(("constant", data.dtype.str, data.shape, data.tobytes()))
+
+    def _fixed(self, variable: Any) -> int:
+        """The number of what is the same in each step."""
+        if isinstance(variable, Constant):
+            return self._constant(variable)
+        owner = variable.owner
+        if owner is not None and isinstance(owner.op, DimShuffle):
+            return self._number((_operation(owner), self._fixed(owner.inputs[0]), 0))
+        return self._number(("fixed", variable))
+
+    def _row(self, array: Any) -> int:
+        """The number of the only entry of an array, which goes together with all entries."""
+        owner = array.owner
+        if isinstance(array, Constant):
+            return self._constant(array, array.data[0])
+        if owner is not None and isinstance(owner.op, DimShuffle) and owner.op.new_order[0] == "x":
+            source, order = owner.inputs[0], tuple(owner.op.new_order[1:])
+            if order == tuple(range(source.type.ndim)):
+                return self._fixed(source)
+            return self._number((("DimShuffle", order), self._fixed(source), 0))
+        return self._number(("row", array))
+
+    def _moved(self, node: Apply, index: Polynomial) -> Polynomial | None:
+        """Which entry of the sliced array an entry of the slice is, or None: nobody knows.
+
+        A bound that lies outside of the array is moved, and not known here, unless no entry is left
+        where that happens.
+        """
+        op: Any = node.op
+        taken, *rest = indices_from_subtensor(node.inputs[1:], op.idx_list)
+        if not isinstance(taken, slice) or any(other != slice(None) for other in rest):
+            return None
+        start, step = _literal(taken.start, 0), _literal(taken.step, 1)
+        if start is None or step is None:
+            return None
+        if step == 1 and start >= 0:
+            return self.plus(index, start)
+        if step == -1 and (start < 0 or taken.start is None):
+            last = self.plus(self._length(node.inputs[0]), start if start < 0 else -1)
+            return difference(last, index)
+        return None
+
+    def _length(self, array: Any) -> Polynomial:
+        """The length of an array along its first dimension."""
+        if array not in self._lengths:
+            self._lengths[array] = self._measured(array)
+        return self._lengths[array]
+
+    def _measured(self, array: Any) -> Polynomial:
+        if array.type.shape[0] is not None:
+            return self.plus(Polynomial(), array.type.shape[0])
+        owner = array.owner
+        if owner is not None and isinstance(owner.op, Alloc | AllocEmpty):
+            return self._terms.of(owner.inputs[isinstance(owner.op, Alloc)])
+        if owner is not None and isinstance(owner.op, IncSubtensor):
+            return self._length(owner.inputs[0])
+        buffer = buffer_of(array)
+        if buffer is not None:
+            return self._length(buffer) if buffer.type.ndim else self._terms.of(buffer)
+        for client, _ in self._graph.clients.get(array, ()):
+            if isinstance(client.op, Shape_i) and client.op.i == 0:
+                return self._terms.of(client.outputs[0])
+        return self._terms.of(Shape_i(0)(array))
+
+    def _cost(self, node: Apply, numbers: list[int]) -> int:
+        own = FUNCTION if isinstance(node.op, _DEAR) else 0
+        if isinstance(node.op, Elemwise):
+            own = cost_of(node.op.scalar_op)
+        costs = [self.costs[number] for number in numbers if number not in self._kept]
+        return min(own + sum(costs), _DEAREST)
+
+    def _number(self, key: Hashable, cost: int = 0) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.costs)
+            self.costs.append(cost)
+        return self._numbers[key]
+
+
+def _entry(array: Variable, index: Polynomial) -> Hashable:
+    return "entry", array, frozenset(index.items())
+
+
+def _literal(bound: Any, default: int) -> int | None:
+    """The value of a bound of a slice, or None if it is no literal."""
+    if bound is None:
+        return default
+    value = getattr(tensor_behind(bound), "data", bound)
+    return int(value) if isinstance(value, int | np.ndarray | np.integer) else None
+
+
+def _operation(node: Apply) -> Hashable:
+    """What a node does; equal for those that do the same, in a loop or to each entry outside."""
+    op: Any = node.op
+    if isinstance(op, CAReduce):
+        return _reduction(node, 0)
+    if isinstance(op, DimShuffle):
+        return "DimShuffle", tuple(op.new_order)
+    return op.scalar_op if isinstance(op, Elemwise) else op
+
+
+def of_entries(array: Any) -> Hashable | None:
+    """What gives each entry of an array, from the same entry of others, or None."""
+    if array.owner is None or array.type.broadcastable[0]:
+        return None
+    op: Any = array.owner.op
+    if isinstance(op, Elemwise) and len(array.owner.outputs) == 1:
+        return op.scalar_op
+    if isinstance(op, DimShuffle) and op.new_order[0] == 0:
+        order = (axis if axis == "x" else axis - 1 for axis in op.new_order[1:])
+        return "DimShuffle", tuple(order)
+    if isinstance(op, CAReduce) and op.axis is not None and 0 not in op.axis:
+        return _reduction(array.owner, 1)
+    return None
+
+
+def _reduction(node: Apply, less: int) -> Hashable:
+    """A reduction, with its axes counted from one dimension on."""
+    op: Any = node.op
+    axes = range(node.inputs[0].type.ndim) if op.axis is None else op.axis
+    rest = [getattr(op, name) for name in op.__props__ if name != "axis"]
+    return type(op), tuple(axis - less for axis in axes), *rest

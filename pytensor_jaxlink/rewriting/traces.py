@@ -1,0 +1,203 @@
+"""A loop over the traces of another one takes more of them, and computes less again.
+
+Pattern: a `Scan` that goes through the traces of an earlier one, from the last step to the first or
+in the same order, and computes a function, a reduction over it or a product that the earlier one
+has computed in that step, in the loop or before it for all steps.  Replacement: the earlier loop
+keeps the values of that (one more nit-sot output), and the later one goes through them.
+
+PyTensor's gradient of a loop reads the traces of its outputs and computes all else again, where the
+gradient of `jax.lax.scan` keeps it.  In the gradient of a hidden Markov model that is the largest
+part of the work.
+
+It must not fire where it is not proved that both make the same steps, of what is cheap to compute,
+or where the earlier loop keeps no trace: then nobody asked for memory that grows with its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter
+from pytensor.scan.op import Scan
+
+from pytensor_jaxlink.ops.costs import FUNCTION
+from pytensor_jaxlink.rewriting.loops import emitting, going_through, unwrapped
+from pytensor_jaxlink.rewriting.notes import enable
+from pytensor_jaxlink.rewriting.polynomials import Polynomials
+from pytensor_jaxlink.rewriting.steps import Steps, Trace, of_entries
+
+_WORTH_IT = FUNCTION
+"""In additions for each entry: what it costs at least to compute again."""
+
+NAME = "jaxlink_traces"
+
+
+class TraceRewriter(GraphRewriter):
+    """Lets the linker share traces when it prepares its copy of the graph.
+
+    Only there has all that is wrapped up in loops been unwrapped.
+    """
+
+    def add_requirements(self, fgraph: FunctionGraph) -> None:
+        """Nothing: it only leaves a note."""
+
+    def apply(self, fgraph: FunctionGraph) -> None:
+        """Note that the mode includes the rewrite."""
+        enable(fgraph, NAME)
+
+
+def share_traces(graph: FunctionGraph) -> None:
+    """Rewrite the loops of a graph in place."""
+    inner = _InnerGraphs()
+    while any(_shared(graph, earlier, later, inner) for earlier, later in _pairs(graph)):
+        pass
+
+
+def _pairs(graph: FunctionGraph) -> list[tuple[Apply, Apply]]:
+    """The loops that make the same number of steps, one of which needs the other one."""
+    loops = [node for node in graph.toposort() if isinstance(node.op, Scan)]
+    if len(loops) < 2:
+        return []
+    terms = Polynomials()
+    steps = {node: terms.of(node.inputs[0]) for node in loops if not node.op.info.as_while}
+    needs = _needs(graph)
+    return [
+        (earlier, later)
+        for later in steps
+        for earlier in steps
+        if earlier in needs[later] and steps[earlier] == steps[later]
+    ]
+
+
+def _needs(graph: FunctionGraph) -> dict[Apply, frozenset[Apply]]:
+    """The loops that each node needs."""
+    needs: dict[Apply, frozenset[Apply]] = {}
+    for node in graph.toposort():
+        owners = [v.owner for v in node.inputs if v.owner is not None]
+        loops = [owner for owner in owners if isinstance(owner.op, Scan)]
+        needs[node] = frozenset(loops).union(*(needs[owner] for owner in owners))
+    return needs
+
+
+class _InnerGraphs(dict[Apply, FunctionGraph]):
+    """The unwrapped graphs of loops, each made once."""
+
+    def __missing__(self, node: Apply) -> FunctionGraph:
+        self[node] = unwrapped(node.op.fgraph)
+        return self[node]
+
+
+def _shared(graph: FunctionGraph, earlier: Apply, later: Apply, inner: _InnerGraphs) -> bool:
+    """Let one loop take values from another one, and say whether there were any."""
+    steps = Steps(graph)
+    traces = steps.traces(earlier, inner[earlier])
+    if not traces:
+        return False
+    orders = [
+        (steps.inside(earlier, inner[earlier], index, traces), backward)
+        for index, backward in ((steps.before_last(earlier), True), (steps.step, False))
+    ]
+    numbers = steps.inside(later, inner[later], steps.step)
+    before = _computed_before(graph, later)
+    for made, backward in orders:
+        values = {n: v for v, n in made.items() if steps.costs[n] >= _WORTH_IT}
+        taken = _taken(later, inner[later], before, steps, numbers, values)
+        if taken:
+            arrays = _kept(graph, earlier, inner[earlier], traces, taken.values())
+            order = slice(None, None, -1) if backward else slice(None)
+            views = {v: arrays[value][order] for v, value in taken.items()}
+            _take(graph, later, inner[later], views)
+            return True
+    return False
+
+
+def _taken(
+    node: Apply,
+    inner: FunctionGraph,
+    before: list[Variable],
+    steps: Steps,
+    numbers: dict[Variable, int],
+    values: dict[int, Variable],
+) -> dict[Variable, Variable]:
+    """The values of another loop that one computes, in its steps or before, and needs."""
+    op: Any = node.op
+    outside = {v: steps.entry(v, steps.step) for v in before}
+    inside = {v: numbers[v] for apply in inner.toposort() for v in apply.outputs}
+    needed = {*op.outer_seqs(node.inputs), *inner.outputs}
+    for variable, number in (outside | inside).items():
+        if number not in values:
+            needed.update(variable.owner.inputs)
+    found = {v: n for v, n in (outside | inside).items() if n in values and v in needed}
+    return {variable: values[number] for variable, number in found.items()}
+
+
+def _computed_before(graph: FunctionGraph, node: Apply) -> list[Variable]:
+    """What is computed for all steps of a loop before it, entry by entry; results come last."""
+    op: Any = node.op
+    waiting = list(op.outer_seqs(node.inputs))
+    found: set[Variable] = set()
+    while waiting:
+        variable = waiting.pop()
+        if variable not in found and of_entries(variable) is not None:
+            found.add(variable)
+            waiting += variable.owner.inputs
+    if not found:
+        return []
+    return [v for apply in graph.toposort() for v in apply.outputs if v in found]
+
+
+def _kept(
+    graph: FunctionGraph,
+    node: Apply,
+    inner: FunctionGraph,
+    traces: dict[Variable, Trace],
+    wanted: Collection[Variable],
+) -> dict[Variable, Any]:
+    """The values of variables of a loop in all steps; it keeps more of them where it has to."""
+    op: Any = node.op
+    count = node.inputs[0]
+    given = zip(op.inner_seqs(inner.inputs), op.outer_seqs(node.inputs), strict=True)
+    arrays: dict[Variable, Any] = {v: array[:count] for v, array in given}
+    new = [v for v in dict.fromkeys(wanted) if v not in traces and v not in arrays]
+    outputs, more = emitting(node, inner, new) if new else (node.outputs, [])
+    after: dict[Variable, Any] = dict(zip(node.outputs, outputs, strict=True))
+    if new:
+        graph.replace_all(list(after.items()), import_missing=True)
+    arrays |= {v: after[trace.array][trace.first :] for v, trace in traces.items()}
+    return arrays | dict(zip(new, more, strict=True))
+
+
+def _take(
+    graph: FunctionGraph, node: Apply, inner: FunctionGraph, views: dict[Variable, Any]
+) -> None:
+    """Let a loop go through arrays in the place of what it computes, in its steps or before."""
+    op: Any = node.op
+    outside = {v: _like(v, view) for v, view in views.items() if v not in inner.variables}
+    for variable in _computed_before(graph, node):
+        parts = variable.owner.inputs
+        if variable not in outside and any(v in outside for v in parts):
+            entries = [_first_of(v, outside, node.inputs[0]) for v in parts]
+            outside[variable] = variable.owner.op(*entries)
+    given = zip(op.inner_seqs(inner.inputs), op.outer_seqs(node.inputs), strict=True)
+    sequences = {v: outside.get(array, array) for v, array in given}
+    for variable in views.keys() & inner.variables:
+        entry = variable.type()
+        inner.replace_all([(variable, entry)], import_missing=True)
+        sequences[entry] = views[variable]
+    outputs = going_through(node, inner, sequences)
+    graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)
+
+
+def _like(array: Any, view: Any) -> Any:
+    """What stands for an array, with what is known of its shape; it may have fewer entries."""
+    return array.type.clone(shape=(None, *array.type.shape[1:])).filter_variable(view)
+
+
+def _first_of(array: Any, outside: dict[Variable, Any], count: Any) -> Any:
+    """What stands for an array now, with as many entries as there are steps."""
+    if array in outside:
+        return outside[array]
+    return array if array.type.broadcastable[0] else array[:count]
