@@ -22,8 +22,10 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.scan.op import Scan
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 from pytensor_jaxlink.ops.costs import FUNCTION
+from pytensor_jaxlink.rewriting.bounds import tensor_behind
 from pytensor_jaxlink.rewriting.loops import emitting, going_through, unwrapped
 from pytensor_jaxlink.rewriting.notes import enable
 from pytensor_jaxlink.rewriting.polynomials import Polynomials
@@ -51,9 +53,11 @@ class TraceRewriter(GraphRewriter):
 
 def share_traces(graph: FunctionGraph) -> None:
     """Rewrite the loops of a graph in place."""
-    inner = _InnerGraphs()
+    inner, found = _InnerGraphs(), False
     while any(_shared(graph, earlier, later, inner) for earlier, later in _pairs(graph)):
-        pass
+        found = True
+    if found:
+        _forget(graph)
 
 
 def _pairs(graph: FunctionGraph) -> list[tuple[Apply, Apply]]:
@@ -201,3 +205,27 @@ def _first_of(array: Any, outside: dict[Variable, Any], count: Any) -> Any:
     if array in outside:
         return outside[array]
     return array if array.type.broadcastable[0] else array[:count]
+
+
+def _forget(graph: FunctionGraph) -> None:
+    """Let loops keep nothing but the last value of what is read nowhere else any more."""
+    for node in graph.toposort():
+        if not isinstance(node.op, Scan):
+            continue
+        info, given = node.op.info, list(node.inputs)
+        for place, taps in enumerate((*info.mit_sot_in_slices, *info.sit_sot_in_slices)):
+            clients = graph.clients.get(node.outputs[info.n_mit_mot + place], ())
+            if clients and all(_reads_last(client) for client, _ in clients):
+                position = 1 + info.n_seqs + info.n_mit_mot + place
+                given[position] = given[position][: -min(taps)]
+        if given != node.inputs:
+            outputs = node.op.make_node(*given).outputs
+            graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)
+
+
+def _reads_last(node: Apply) -> bool:
+    """Whether a node takes the last entry of an array."""
+    if not isinstance(node.op, Subtensor):
+        return False
+    first, *_ = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    return not isinstance(first, slice) and getattr(tensor_behind(first), "data", None) == -1
