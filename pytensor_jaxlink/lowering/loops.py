@@ -15,6 +15,7 @@ from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 
 from pytensor_jaxlink.lowering.checks import collecting, conjunction, require
+from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import LoopLayout
@@ -51,7 +52,8 @@ def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
     layout, step = layout_of(op), context.lower_inner(inner)
     assert layout is not None
-    return lambda *inputs: _single(_Loop(layout, step, inputs).scan())
+    backward = goes_backward(node)
+    return lambda *inputs: _single(_Loop(layout, step, inputs, backward).scan())
 
 
 @jax_rule.register(WhileLoop)
@@ -70,8 +72,10 @@ def _single(outputs: list[Any]) -> Any:
 class _Loop:
     """One loop, with its outer inputs sorted by their part."""
 
-    def __init__(self, layout: LoopLayout, step: Step, inputs: Sequence[Any]) -> None:
-        self.layout, self.step = layout, step
+    def __init__(
+        self, layout: LoopLayout, step: Step, inputs: Sequence[Any], backward: bool = False
+    ) -> None:
+        self.layout, self.step, self.backward = layout, step, backward
         parts = layout.sort_inputs(inputs)
         self.steps, self.constants, self.carried = parts.steps, parts.constants, parts.carried
         self.sequences = [jnp.asarray(sequence) for sequence in parts.sequences]
@@ -132,12 +136,14 @@ class _Loop:
             self.carried,
         )
         sequences = [sequence[:steps] for sequence in self.sequences]
-        arriving = [strip.arriving for strip in strips]
+        entries = self._in_order((sequences, [strip.arriving for strip in strips]))
         length = steps if isinstance(steps, int) else None
         # An open length is only known by a sequence of that many entries, and be they empty.
         counted = jnp.zeros((steps, 0)) if length is None else None
-        final, trace = jax.lax.scan(body, start, (sequences, arriving, counted), length=length)
-        leaving, traces, emitted, conditions = trace
+        final, trace = jax.lax.scan(
+            body, start, (*entries, counted), length=length, reverse=self.backward
+        )
+        leaving, traces, emitted, conditions = self._in_order(trace)
         for condition in conditions:
             require(condition)
         registers, windows, carried = final
@@ -154,6 +160,10 @@ class _Loop:
         ]
         free = [_last(trace, kept) for trace, kept in zip(emitted, self.kept, strict=True)]
         return [*scattered, *states, *free, *carried]
+
+    def _in_order(self, arrays: Any) -> Any:
+        """Arrays as `jax.lax.scan` takes and gives them: what it does from the end is turned."""
+        return jax.tree.map(lambda a: jnp.flip(a, 0), arrays) if self.backward else arrays
 
     def _of_no_steps(self) -> list[Any]:
         """What a loop gives that makes no step, and whose outputs all have a type without one."""

@@ -217,7 +217,8 @@ def _forget(graph: FunctionGraph) -> None:
             clients = graph.clients.get(node.outputs[info.n_mit_mot + place], ())
             if clients and all(_reads_last(client) for client, _ in clients):
                 position = 1 + info.n_seqs + info.n_mit_mot + place
-                given[position] = given[position][: -min(taps)]
+                buffer: Any = given[position]
+                given[position] = buffer[: -min(taps)]
         if given != node.inputs:
             outputs = node.op.make_node(*given).outputs
             graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)

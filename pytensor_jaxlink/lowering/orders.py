@@ -1,0 +1,38 @@
+"""In which order a loop goes through its arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytensor.graph.basic import Apply
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+
+
+def goes_backward(node: Apply) -> bool:
+    """Whether most arrays that a loop goes through are others from the last entry to the first.
+
+    So are those of PyTensor's gradients of loops.  XLA would copy each of them in that order, where
+    `lax.scan` can begin at the end.
+    """
+    op: Any = node.op
+    arrays = [*op.outer_seqs(node.inputs), *op.outer_mitmot(node.inputs)]
+    return 2 * sum(map(_is_reversed, arrays)) > len(arrays)
+
+
+def _is_reversed(array: Any) -> bool:
+    """Whether an array is computed entry by entry from one that has been turned around."""
+    while array.owner is not None and array.type.ndim and not array.type.broadcastable[0]:
+        op, inputs = array.owner.op, array.owner.inputs
+        if isinstance(op, Subtensor):
+            first, *_ = indices_from_subtensor(inputs[1:], op.idx_list)
+            if not isinstance(first, slice):
+                return False
+            if getattr(first.step, "data", first.step) == -1:
+                return True
+        elif isinstance(op, Elemwise):
+            inputs = [v for v in inputs if not v.type.broadcastable[0]]
+        elif not isinstance(op, DimShuffle) or op.new_order[0] != 0:
+            return False
+        array = inputs[0]
+    return False
