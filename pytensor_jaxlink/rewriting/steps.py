@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import HasInnerGraph
-from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.special import LogSoftmax, Softmax
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor
 
 from pytensor_jaxlink.ops.costs import FUNCTION, cost_of
-from pytensor_jaxlink.rewriting.bounds import tensor_behind
-from pytensor_jaxlink.rewriting.loops import buffer_of, states_of
-from pytensor_jaxlink.rewriting.polynomials import Polynomial, Polynomials, difference
+from pytensor_jaxlink.rewriting.extents import Extents, literal, slice_of
+from pytensor_jaxlink.rewriting.loops import states_of
+from pytensor_jaxlink.rewriting.polynomials import Polynomial, difference
 
-_DEAR = (BatchedDot, Blockwise, Dot, LogSoftmax, Softmax)
-_DEAREST = 1_000_000
+_DEAR = (BatchedDot, Blockwise, CAReduce, Dot, LogSoftmax, Softmax)
+_WORTH_IT = FUNCTION
+"""In additions for each entry: what a value costs at least that is kept (docs/design.md)."""
+
 _SMALL = 4096  # bytes of a constant that is compared by value
 _DEPTH = 50  # of an expression outside of loops; deeper ones are not looked into
 
@@ -40,36 +39,25 @@ class Trace:
 
 
 class Steps:
-    """Numbers for values of a step: equal numbers, equal expressions of equal inputs.
-
-    Attributes
-    ----------
-    costs
-        What each number costs to compute from entries of arrays that are there, in additions for
-        each entry.
-    """
+    """Numbers for values of a step: equal numbers, equal expressions of equal inputs."""
 
     def __init__(self, graph: FunctionGraph) -> None:
-        self._graph = graph
-        self._terms = Polynomials()
+        self._extents = Extents(graph)
         self._numbers: dict[Hashable, int] = {}
-        self.costs: list[int] = []
+        self._costs: list[int] = []
+        self._parts: list[tuple[int, ...]] = []
         self._kept: set[int] = set()
-        self._lengths: dict[Variable, Polynomial] = {}
-        self.step = self._terms.of(pt.lscalar("step"))
-
-    def plus(self, index: Polynomial, number: int) -> Polynomial:
-        """An index moved by a number."""
-        return self._terms.sum([index, Polynomial({(): number})])
+        self.step = self._extents.of(pt.lscalar("step"))
 
     def before_last(self, node: Apply) -> Polynomial:
         """The index that runs from the last step of a loop to its first."""
-        last = self.plus(self._terms.of(node.inputs[0]), -1)
+        last = self._extents.plus(self._extents.of(node.inputs[0]), -1)
         return difference(last, self.step)
 
     def has_length(self, array: Any, node: Apply, more: int = 0) -> bool:
         """Whether an array is as long as a loop has steps, and some more."""
-        return self._length(array) == self.plus(self._terms.of(node.inputs[0]), more)
+        count = self._extents.of(node.inputs[0])
+        return self._extents.length(array) == self._extents.plus(count, more)
 
     def traces(self, node: Apply, inner: FunctionGraph) -> dict[Variable, Trace]:
         """The variables of a loop's graph of which all values are kept."""
@@ -107,10 +95,12 @@ class Steps:
                 key = (_operation(apply), *numbers, place)
                 if isinstance(apply.op, HasInnerGraph):
                     key = ("output", output)
-                found[output] = number = self._number(key, self._cost(apply, numbers))
+                found[output] = number = self._number(key, _cost(apply), numbers)
                 if output in traces:
                     trace = traces[output]
-                    self._numbers[_entry(trace.array, self.plus(index, trace.first))] = number
+                    self._numbers[_entry(trace.array, self._extents.plus(index, trace.first))] = (
+                        number
+                    )
                     self._kept.add(number)
         return found
 
@@ -126,7 +116,7 @@ class Steps:
         for state in states_of(node, inner):
             if self.has_length(state.trace, node, state.reach):
                 for tap, variable in zip(state.taps, state.seen, strict=True):
-                    place = self.plus(index, state.reach + tap)
+                    place = self._extents.plus(index, state.reach + tap)
                     found[variable] = self.entry(state.trace, place)
         return found
 
@@ -152,7 +142,20 @@ class Steps:
         if owner is None or depth == 0 or operation is None:
             return self._number(("there", _entry(array, index)))
         numbers = [self.entry(v, index, depth - 1) for v in owner.inputs]
-        return self._number((operation, *numbers, 0), self._cost(owner, numbers))
+        return self._number((operation, *numbers, 0), _cost(owner), numbers)
+
+    def is_dear(self, number: int, there: Collection[int]) -> bool:
+        """Whether a value costs more to compute than to keep, where others are there."""
+        met, waiting, cost = set(self._kept), [number], 0
+        met.discard(number)
+        met.update(there)
+        while waiting and cost < _WORTH_IT:
+            part = waiting.pop()
+            cost += self._costs[part]
+            more = [v for v in dict.fromkeys(self._parts[part]) if v not in met]
+            met.update(more)
+            waiting += more
+        return cost >= _WORTH_IT
 
     def _known(self, variable: Any, found: dict[Variable, int]) -> int:
         return self._constant(variable) if isinstance(variable, Constant) else found[variable]
@@ -190,53 +193,24 @@ class Steps:
         A bound that lies outside of the array is moved, and not known here, unless no entry is left
         where that happens.
         """
-        op: Any = node.op
-        taken, *rest = indices_from_subtensor(node.inputs[1:], op.idx_list)
-        if not isinstance(taken, slice) or any(other != slice(None) for other in rest):
+        taken = slice_of(node)
+        if taken is None:
             return None
-        start, step = _literal(taken.start, 0), _literal(taken.step, 1)
+        start, step = literal(taken.start, 0), literal(taken.step, 1)
         if start is None or step is None:
             return None
         if step == 1 and start >= 0:
-            return self.plus(index, start)
+            return self._extents.plus(index, start)
         if step == -1 and (start < 0 or taken.start is None):
-            last = self.plus(self._length(node.inputs[0]), start if start < 0 else -1)
-            return difference(last, index)
+            length = self._extents.length(node.inputs[0])
+            return difference(self._extents.plus(length, start if start < 0 else -1), index)
         return None
 
-    def _length(self, array: Any) -> Polynomial:
-        """The length of an array along its first dimension."""
-        if array not in self._lengths:
-            self._lengths[array] = self._measured(array)
-        return self._lengths[array]
-
-    def _measured(self, array: Any) -> Polynomial:
-        if array.type.shape[0] is not None:
-            return self.plus(Polynomial(), array.type.shape[0])
-        owner = array.owner
-        if owner is not None and isinstance(owner.op, Alloc | AllocEmpty):
-            return self._terms.of(owner.inputs[isinstance(owner.op, Alloc)])
-        if owner is not None and isinstance(owner.op, IncSubtensor):
-            return self._length(owner.inputs[0])
-        buffer = buffer_of(array)
-        if buffer is not None:
-            return self._length(buffer) if buffer.type.ndim else self._terms.of(buffer)
-        for client, _ in self._graph.clients.get(array, ()):
-            if isinstance(client.op, Shape_i) and client.op.i == 0:
-                return self._terms.of(client.outputs[0])
-        return self._terms.of(Shape_i(0)(array))
-
-    def _cost(self, node: Apply, numbers: list[int]) -> int:
-        own = FUNCTION if isinstance(node.op, _DEAR) else 0
-        if isinstance(node.op, Elemwise):
-            own = cost_of(node.op.scalar_op)
-        costs = [self.costs[number] for number in numbers if number not in self._kept]
-        return min(own + sum(costs), _DEAREST)
-
-    def _number(self, key: Hashable, cost: int = 0) -> int:
+    def _number(self, key: Hashable, cost: int = 0, parts: Sequence[int] = ()) -> int:
         if key not in self._numbers:
-            self._numbers[key] = len(self.costs)
-            self.costs.append(cost)
+            self._numbers[key] = len(self._costs)
+            self._costs.append(cost)
+            self._parts.append(tuple(parts))
         return self._numbers[key]
 
 
@@ -244,12 +218,11 @@ def _entry(array: Variable, index: Polynomial) -> Hashable:
     return "entry", array, frozenset(index.items())
 
 
-def _literal(bound: Any, default: int) -> int | None:
-    """The value of a bound of a slice, or None if it is no literal."""
-    if bound is None:
-        return default
-    value = getattr(tensor_behind(bound), "data", bound)
-    return int(value) if isinstance(value, int | np.ndarray | np.integer) else None
+def _cost(node: Apply) -> int:
+    """What a node costs for each entry that it computes, in additions."""
+    if isinstance(node.op, Elemwise):
+        return cost_of(node.op.scalar_op)
+    return FUNCTION if isinstance(node.op, _DEAR) else 0
 
 
 def _operation(node: Apply) -> Hashable:

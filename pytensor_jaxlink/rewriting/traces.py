@@ -24,15 +24,11 @@ from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.scan.op import Scan
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
-from pytensor_jaxlink.ops.costs import FUNCTION
 from pytensor_jaxlink.rewriting.bounds import tensor_behind
+from pytensor_jaxlink.rewriting.extents import Extents
 from pytensor_jaxlink.rewriting.loops import emitting, going_through, unwrapped
 from pytensor_jaxlink.rewriting.notes import enable
-from pytensor_jaxlink.rewriting.polynomials import Polynomials
 from pytensor_jaxlink.rewriting.steps import Steps, Trace, of_entries
-
-_WORTH_IT = FUNCTION
-"""In additions for each entry: what it costs at least to compute again."""
 
 NAME = "jaxlink_traces"
 
@@ -65,8 +61,8 @@ def _pairs(graph: FunctionGraph) -> list[tuple[Apply, Apply]]:
     loops = [node for node in graph.toposort() if isinstance(node.op, Scan)]
     if len(loops) < 2:
         return []
-    terms = Polynomials()
-    steps = {node: terms.of(node.inputs[0]) for node in loops if not node.op.info.as_while}
+    extents = Extents(graph)
+    steps = {node: extents.of(node.inputs[0]) for node in loops if not node.op.info.as_while}
     needs = _needs(graph)
     return [
         (earlier, later)
@@ -107,8 +103,7 @@ def _shared(graph: FunctionGraph, earlier: Apply, later: Apply, inner: _InnerGra
     numbers = steps.inside(later, inner[later], steps.step)
     before = _computed_before(graph, later)
     for made, backward in orders:
-        values = {n: v for v, n in made.items() if steps.costs[n] >= _WORTH_IT}
-        taken = _taken(later, inner[later], before, steps, numbers, values)
+        taken = _taken(later, inner[later], before, steps, numbers, made)
         if taken:
             arrays = _kept(graph, earlier, inner[earlier], traces, taken.values())
             order = slice(None, None, -1) if backward else slice(None)
@@ -124,18 +119,25 @@ def _taken(
     before: list[Variable],
     steps: Steps,
     numbers: dict[Variable, int],
-    values: dict[int, Variable],
+    made: dict[Variable, int],
 ) -> dict[Variable, Variable]:
     """The values of another loop that one computes, in its steps or before, and needs."""
     op: Any = node.op
-    outside = {v: steps.entry(v, steps.step) for v in before}
-    inside = {v: numbers[v] for apply in inner.toposort() for v in apply.outputs}
-    needed = {*op.outer_seqs(node.inputs), *inner.outputs}
-    for variable, number in (outside | inside).items():
-        if number not in values:
-            needed.update(variable.owner.inputs)
-    found = {v: n for v, n in (outside | inside).items() if n in values and v in needed}
-    return {variable: values[number] for variable, number in found.items()}
+    there = {number: variable for variable, number in made.items()}
+    computed = {v: steps.entry(v, steps.step) for v in before}
+    computed |= {v: numbers[v] for apply in inner.toposort() for v in apply.outputs}
+    dear = {n for n in computed.values() if n in there and steps.is_dear(n, ())}
+    while True:
+        needed = {*op.outer_seqs(node.inputs), *inner.outputs}
+        for variable, number in computed.items():
+            if number not in dear:
+                needed.update(variable.owner.inputs)
+        taken = {v: n for v, n in computed.items() if n in dear and v in needed}
+        others = set(taken.values())
+        cheap = {n for n in others if not steps.is_dear(n, others - {n})}
+        if not cheap:
+            return {variable: there[number] for variable, number in taken.items()}
+        dear -= cheap
 
 
 def _computed_before(graph: FunctionGraph, node: Apply) -> list[Variable]:

@@ -1,0 +1,149 @@
+"""How long arrays are: polynomials that also know of minima, as the lengths of slices are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import Alloc, AllocEmpty
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+
+from pytensor_jaxlink.rewriting.bounds import tensor_behind
+from pytensor_jaxlink.rewriting.loops import buffer_of
+from pytensor_jaxlink.rewriting.polynomials import (
+    Polynomial,
+    Polynomials,
+    constant_value,
+    difference,
+)
+
+_LESS, _MORE = (scalar.LT, scalar.LE), (scalar.GT, scalar.GE)
+
+
+class Extents(Polynomials):
+    """Reads integers and the lengths of the arrays of a graph, along their first dimension.
+
+    ``min(a, b)`` is ``b + min(a - b, 0)``, the last term an atom.  So ``n - min(1, n)``,
+    ``switch(n - 1 < 0, 0, n - 1)`` and the length of ``x[1:]`` are one polynomial.
+    """
+
+    def __init__(self, graph: FunctionGraph) -> None:
+        super().__init__()
+        self._graph = graph
+        self._below: dict[Hashable, Polynomial] = {}
+        self._lengths: dict[Variable, Polynomial] = {}
+
+    def of(self, variable: Any, depth: int = 30) -> Polynomial:
+        """The polynomial of an integer."""
+        op = getattr(getattr(variable.owner, "op", None), "scalar_op", None)
+        if depth == 0 or not isinstance(op, scalar.Switch | scalar.Minimum | scalar.Maximum):
+            return super().of(variable, depth)
+        parts = [self.of(v, depth - 1) for v in variable.owner.inputs]
+        if isinstance(op, scalar.Switch):
+            return self._chosen(variable, parts[1], parts[2], depth)
+        if len(parts) != 2:
+            return super().of(variable, depth)
+        return self._least(*parts) if isinstance(op, scalar.Minimum) else self._most(*parts)
+
+    def plus(self, index: Polynomial, number: int) -> Polynomial:
+        """A polynomial and a number."""
+        return self.sum([index, Polynomial({(): number})])
+
+    def length(self, array: Any) -> Polynomial:
+        """The length of an array along its first dimension."""
+        if array not in self._lengths:
+            self._lengths[array] = self._measured(array)
+        return self._lengths[array]
+
+    def _chosen(self, variable: Any, yes: Polynomial, no: Polynomial, depth: int) -> Polynomial:
+        """The smaller or the larger one of two numbers that a `Switch` has compared."""
+        test = variable.owner.inputs[0].owner
+        compare = getattr(getattr(test, "op", None), "scalar_op", None)
+        if isinstance(compare, (*_LESS, *_MORE)):
+            left, right = (self.of(v, depth - 1) for v in test.inputs)
+            if isinstance(compare, _MORE):
+                left, right = right, left
+            if (yes, no) == (left, right):
+                return self._least(left, right)
+            if (yes, no) == (right, left):
+                return self._most(left, right)
+        return super().of(variable, depth)
+
+    def _least(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        return self.sum([right, self._below_zero(difference(left, right))])
+
+    def _most(self, left: Polynomial, right: Polynomial) -> Polynomial:
+        return difference(left, self._below_zero(difference(left, right)))
+
+    def _below_zero(self, value: Polynomial) -> Polynomial:
+        """A polynomial where it is negative, and 0 elsewhere."""
+        number = constant_value(value)
+        if number is not None:
+            return self.plus(Polynomial(), min(number, 0))
+        if value[min(product for product in value if product)] < 0:
+            return self.sum([value, self._below_zero(difference(Polynomial(), value))])
+        key = frozenset(value.items())
+        if key not in self._below:
+            self._below[key] = super().of(pt.lscalar())
+        return self._below[key]
+
+    def _measured(self, array: Any) -> Polynomial:
+        if array.type.shape[0] is not None:
+            return self.plus(Polynomial(), array.type.shape[0])
+        op = getattr(array.owner, "op", None)
+        if isinstance(op, Alloc | AllocEmpty):
+            return self.of(array.owner.inputs[isinstance(op, Alloc)])
+        if isinstance(op, IncSubtensor):
+            return self.length(array.owner.inputs[0])
+        buffer = buffer_of(array)
+        if buffer is not None:
+            return self.length(buffer) if buffer.type.ndim else self.of(buffer)
+        sliced = self._of_slice(array.owner) if isinstance(op, Subtensor) else None
+        return self._shape(array) if sliced is None else sliced
+
+    def _of_slice(self, node: Apply) -> Polynomial | None:
+        """The length of a slice, where it depends on the length of the array alone, or None."""
+        taken = slice_of(node)
+        if taken is None:
+            return None
+        whole = self.length(node.inputs[0])
+        start, stop, step = taken.start, taken.stop, literal(taken.step, 1)
+        if start is None and step in (1, -1) and (stop is None or self.of(stop) == whole):
+            return whole if stop is None or step == 1 else None
+        left = literal(start, 0) if stop is None and step == 1 else None
+        if left is not None and left >= 0:
+            return self._most(self.plus(whole, -left), Polynomial())
+        right = literal(stop, 0) if start is None and step == 1 else None
+        if right is not None and right < 0:
+            return self._most(self.plus(whole, right), Polynomial())
+        return None
+
+    def _shape(self, array: Any) -> Polynomial:
+        for client, _ in self._graph.clients.get(array, ()):
+            if isinstance(client.op, Shape_i) and client.op.i == 0:
+                return self.of(client.outputs[0])
+        return self.of(Shape_i(0)(array))
+
+
+def slice_of(node: Apply) -> slice | None:
+    """The slice that a `Subtensor` takes along the first dimension, if it takes nothing else."""
+    op: Any = node.op
+    first, *rest = indices_from_subtensor(node.inputs[1:], op.idx_list)
+    if not isinstance(first, slice) or any(other != slice(None) for other in rest):
+        return None
+    return slice(
+        *(v if v is None else tensor_behind(v) for v in (first.start, first.stop, first.step))
+    )
+
+
+def literal(bound: Any, default: int) -> int | None:
+    """The value of a bound of a slice, or None if it is no literal."""
+    if bound is None:
+        return default
+    value = getattr(bound, "data", None)
+    return None if value is None else int(value)
