@@ -82,15 +82,18 @@ def is_wrapped(fgraph: Any) -> bool:
 
 
 def unwrapped(fgraph: Any) -> FunctionGraph:
-    """A copy of a loop's graph with what is wrapped up unwrapped."""
+    """A copy of a loop's graph with what is wrapped up unwrapped, rewritten like any other.
+
+    Graphs that are not frozen come as they were written (`compat.prepared_inner_graph`).
+    """
     inner = mutable(fgraph)
-    if not is_wrapped(inner):
-        return inner
+    rewrite = is_wrapped(inner) or isinstance(fgraph, FunctionGraph)
     while found := [node for node in inner.apply_nodes if type(node.op) is OpFromGraph]:
         pairs = list(zip(found[0].outputs, inlined(found[0]), strict=True))
         inner.replace_all(pairs, import_missing=True)
-    names = ("canonicalize", "stabilize", "specialize")
-    optdb.query(RewriteDatabaseQuery(include=names)).rewrite(inner)
+    if rewrite:
+        names = ("canonicalize", "stabilize", "specialize")
+        optdb.query(RewriteDatabaseQuery(include=names)).rewrite(inner)
     return inner
 
 

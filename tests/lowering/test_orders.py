@@ -1,0 +1,58 @@
+"""Loops over reversed arrays begin at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from tests.helpers import check_against_python
+
+X, Y, START = pt.dmatrix("x"), pt.dmatrix("y"), pt.dvector("start")
+RNG = np.random.default_rng(0)
+VALUES = (RNG.normal(size=(5, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=3))
+
+
+def scan(*sequences: Any, step: Any = None) -> Any:
+    return pytensor.scan(
+        step or (lambda *rows: sum(rows[:-1]) * pt.sin(rows[-1])),
+        sequences=list(sequences),
+        outputs_info=[START],
+        return_updates=False,
+    )
+
+
+LOOPS: dict[str, tuple[Callable[[], Any], list[bool]]] = {
+    "backward": (lambda: scan(X[::-1]), [True]),
+    "of what follows": (lambda: scan(X[:-1][::-1], Y[1:][::-1]), [True]),
+    "of values computed before": (lambda: scan(pt.exp(X[::-1]) * Y[::-1]), [True]),
+    "forward": (lambda: scan(X), [False]),
+    "every other one": (lambda: scan(X[::-2]), [False]),
+    "one of two": (
+        lambda: scan(X[::-1], Y, step=lambda x, y, s: pt.sin(s * x) + pt.cos(s * y)),
+        [False],
+    ),
+    "a gradient": (lambda: pytensor.grad((scan(X) ** 2).sum(), X), [False, True]),
+    "a gradient of a backward loop": (
+        lambda: pytensor.grad((scan(X[::-1]) ** 2).sum(), [X, START]),
+        [True, True],
+    ),
+    "a failing check": (
+        lambda: scan(X[::-1], step=lambda row, s: s + pt.sin(s) * row[pt.argmax(row)]),
+        [True],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_order(name: str) -> None:
+    outputs, backward = LOOPS[name]
+    f = check_against_python([X, Y, START], outputs(), VALUES)
+    jaxpr = jax.make_jaxpr(f.jax_fn)(*VALUES)
+    found = [equation.params for equation in jaxpr.eqns if equation.primitive.name == "scan"]
+    assert [params["reverse"] for params in found] == backward
