@@ -112,16 +112,13 @@ class Extents(Polynomials):
         if taken is None:
             return None
         whole = self.length(node.inputs[0])
-        start, stop, step = taken.start, taken.stop, literal(taken.step, 1)
-        if start is None and step in (1, -1) and (stop is None or self.of(stop) == whole):
-            return whole if stop is None or step == 1 else None
-        left = literal(start, 0) if stop is None and step == 1 else None
-        if left is not None and left >= 0:
-            return self._most(self.plus(whole, -left), Polynomial())
-        right = literal(stop, 0) if start is None and step == 1 else None
-        if right is not None and right < 0:
-            return self._most(self.plus(whole, right), Polynomial())
-        return None
+        begins = taken.start is None and literal(taken.step, 1) == 1
+        if begins and taken.stop is not None and self.of(taken.stop) == whole:
+            return whole
+        left_out = _left_out(taken)
+        if not left_out:
+            return None if left_out is None else whole
+        return self._most(self.plus(whole, -left_out), Polynomial())
 
     def _shape(self, array: Any) -> Polynomial:
         for client, _ in self._graph.clients.get(array, ()):
@@ -147,3 +144,15 @@ def literal(bound: Any, default: int) -> int | None:
         return default
     value = getattr(bound, "data", None)
     return None if value is None else int(value)
+
+
+def _left_out(taken: slice) -> int | None:
+    """How many entries a slice leaves out at one end, if it leaves none out at the other."""
+    start, stop, step = literal(taken.start, 0), literal(taken.stop, 0), literal(taken.step, 1)
+    if start is None or stop is None or (taken.start is not None and taken.stop is not None):
+        return None
+    if step == 1 and start >= 0 and stop <= 0 and (stop or taken.stop is None):
+        return start - stop
+    if step == -1 and start <= 0 and taken.stop is None and (start or taken.start is None):
+        return max(-1 - start, 0)
+    return None

@@ -44,6 +44,7 @@ SLICES: dict[str, tuple[Any, Any]] = {
     "turned around": (X[::-1], N),
     "without the first": (X[1:], pt.maximum(N - 1, 0)),
     "without the last": (X[:-1], pt.maximum(N - 1, 0)),
+    "turned around, without the last": (X[-2::-1], pt.maximum(N - 1, 0)),
     "cut to its length": (X[:N], N),
     "filled": (pt.set_subtensor(pt.empty((N + 2,))[:N], X), N + 2),
     "outputs of a loop": (
