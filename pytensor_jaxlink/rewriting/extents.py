@@ -16,6 +16,7 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subt
 from pytensor_jaxlink.rewriting.bounds import tensor_behind
 from pytensor_jaxlink.rewriting.loops import buffer_of
 from pytensor_jaxlink.rewriting.polynomials import (
+    DEPTH,
     Polynomial,
     Polynomials,
     constant_value,
@@ -35,11 +36,17 @@ class Extents(Polynomials):
     def __init__(self, graph: FunctionGraph) -> None:
         super().__init__()
         self._graph = graph
+        self._read: dict[Variable, Polynomial] = {}
         self._below: dict[Hashable, Polynomial] = {}
         self._lengths: dict[Variable, Polynomial] = {}
 
-    def of(self, variable: Any, depth: int = 30) -> Polynomial:
-        """The polynomial of an integer."""
+    def of(self, variable: Any, depth: int = DEPTH) -> Polynomial:
+        """The polynomial of an integer; each is read once, because choices repeat terms."""
+        if variable not in self._read:
+            self._read[variable] = self._of(variable, depth)
+        return self._read[variable]
+
+    def _of(self, variable: Any, depth: int) -> Polynomial:
         op = getattr(getattr(variable.owner, "op", None), "scalar_op", None)
         if depth == 0 or not isinstance(op, scalar.Switch | scalar.Minimum | scalar.Maximum):
             return super().of(variable, depth)

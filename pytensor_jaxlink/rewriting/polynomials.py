@@ -15,7 +15,7 @@ from pytensor.tensor.elemwise import DimShuffle
 Polynomial = Counter[tuple[int, ...]]
 """The coefficient of each product of atoms; atoms are numbered as they are met."""
 
-_DEPTH = 30  # of an expression; deeper ones are atoms
+DEPTH = 30  # of an expression; deeper ones are atoms
 
 
 class Polynomials:
@@ -24,7 +24,7 @@ class Polynomials:
     def __init__(self) -> None:
         self.atoms: list[Variable] = []
 
-    def of(self, variable: Any, depth: int = _DEPTH) -> Polynomial:
+    def of(self, variable: Any, depth: int = DEPTH) -> Polynomial:
         """The polynomial of an integer; what is no sum, difference or product is an atom.
 
         Arrays are read entry by entry: of vectors of one length the differences are right.
