@@ -137,6 +137,54 @@ def _steps_from_size(p: Pool) -> Any:
     ]
 
 
+_CURVES: tuple[Callable[[Any], Any], ...] = (
+    pt.sin,
+    pt.tanh,
+    lambda value: pt.exp(-(value**2)),
+    lambda value: pt.logsumexp(value[:, None] - value, axis=0),
+    lambda value: pt.exp(-value[0]) * value,
+)
+
+
+def _curve(p: Pool) -> Callable[[Any], Any]:
+    return _CURVES[p.choose(len(_CURVES))]
+
+
+def _some(p: Pool) -> Any:
+    """At least one value."""
+    return pt.concatenate([pt.ones(1), _double(p.pick("vector"))])
+
+
+def _two_loops(p: Pool) -> Any:
+    """A loop over the states of another one, in some order, that may compute what it did."""
+    one, other, start = _curve(p), _curve(p), _some(p)
+    steps = pt.minimum(_size(p), 5) + 2
+    states = _loop(p, lambda s: one(s) * 0.5 + other(s), start, n_steps=steps).owner.inputs[0]
+    orders = [states[::-1], states[:-1][::-1], states[:0:-1], states[:-1], states[1:], states[::2]]
+    later = pytensor.scan(
+        lambda before, state: state * other(before) + before,
+        sequences=[orders[p.choose(len(orders))]],
+        outputs_info=[start],
+        return_updates=False,
+        **({"n_steps": steps - 1} if p.choose(2) else {}),
+    )
+    return later[-1] + states[-1]
+
+
+def _gradient_of_loop(p: Pool) -> Any:
+    one, other, start = _curve(p), _curve(p), _some(p)
+    taps = [[-1], [-2, -1], [-3]][p.choose(3)]
+    first = pt.stack([start * k for k in range(3)])[min(taps) :]
+    states = pytensor.scan(
+        lambda row, *seen: row + one(seen[0]) * other(seen[-1] * 0.5),
+        sequences=[pt.outer(pt.arange(4) * 0.1, start)],
+        outputs_info=[{"initial": first, "taps": taps}],
+        return_updates=False,
+    )
+    cost = states[-1].sum() if p.choose(2) else (states**2).sum()
+    return pytensor.grad(cost, start)
+
+
 def _choice(p: Pool) -> Any:
     first, second = _double(p.pick("vector")), _double(p.pick("vector"))
     return ifelse(pt.cast(p.pick("scalar"), "float64") > 0, first * 2, host_sort(second))
@@ -228,6 +276,8 @@ PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
     ("vector", _host_in_loop),
     ("vector", _mask_in_loop),
     ("vector", _steps_from_size),
+    ("vector", _two_loops),
+    ("vector", _gradient_of_loop),
     ("vector", _choice),
     ("vector", _inner_graph),
     ("vector", _as_another_dtype),
