@@ -18,18 +18,17 @@ _ORDER = (
     (sizes.NAME, sizes.SizeRewriter),
     (windows.NAME, windows.WindowRewriter),
     (masks.NAME, masks.MaskRewriter),
-    (traces.NAME, traces.TraceRewriter),
 )
 
 NAMES = tuple(name for name, _ in _ORDER)
-"""The names under which each is turned off, in their order."""
+"""The names under which those are turned off that remove graph breaks, in their order."""
 
 
 def register() -> None:
     """Put the rewrites into PyTensor's database, under our tag alone.
 
     They come when the forms of reductions are settled, and before anything in place; first those
-    that do less work in the end.
+    that do less work in the end, and last the one that removes no break.
     """
-    for place, (name, rewriter) in enumerate(_ORDER):
+    for place, (name, rewriter) in enumerate((*_ORDER, (traces.NAME, traces.TraceRewriter))):
         optdb.register(name, rewriter(), TAG, position=3.1 + 0.01 * place)
