@@ -97,12 +97,13 @@ class Steps:
                     key = ("output", output)
                 found[output] = number = self._number(key, _cost(apply), numbers)
                 if output in traces:
-                    trace = traces[output]
-                    self._numbers[_entry(trace.array, self._extents.plus(index, trace.first))] = (
-                        number
-                    )
-                    self._kept.add(number)
+                    self._identify(traces[output], index, number)
         return found
+
+    def _identify(self, trace: Trace, index: Polynomial, number: int) -> None:
+        """Let what is kept of a variable have the number of the variable."""
+        self._numbers[_entry(trace.array, self._extents.plus(index, trace.first))] = number
+        self._kept.add(number)
 
     def _inputs(self, node: Apply, inner: FunctionGraph, index: Polynomial) -> dict[Variable, int]:
         """The numbers of the inputs of a loop's graph."""

@@ -106,8 +106,9 @@ def _shared(graph: FunctionGraph, earlier: Apply, later: Apply, inner: _InnerGra
         taken = _taken(later, inner[later], before, steps, numbers, made)
         if taken:
             arrays = _kept(graph, earlier, inner[earlier], traces, taken.values())
-            order = slice(None, None, -1) if backward else slice(None)
-            views = {v: arrays[value][order] for v, value in taken.items()}
+            if backward:
+                arrays = {v: array[::-1] for v, array in arrays.items()}
+            views = {v: arrays[value] for v, value in taken.items()}
             _take(graph, later, inner[later], views)
             return True
     return False
@@ -212,15 +213,16 @@ def _first_of(array: Any, outside: dict[Variable, Any], count: Any) -> Any:
 def _forget(graph: FunctionGraph) -> None:
     """Let loops keep nothing but the last value of what is read nowhere else any more."""
     for node in graph.toposort():
-        if not isinstance(node.op, Scan):
+        if not isinstance(node.op, Scan) or node.op.info.as_while:
             continue
         info, given = node.op.info, list(node.inputs)
         for place, taps in enumerate((*info.mit_sot_in_slices, *info.sit_sot_in_slices)):
-            clients = graph.clients.get(node.outputs[info.n_mit_mot + place], ())
-            if clients and all(_reads_last(client) for client, _ in clients):
-                position = 1 + info.n_seqs + info.n_mit_mot + place
-                buffer: Any = given[position]
-                given[position] = buffer[: -min(taps)]
+            reach, position = -min(taps), info.n_mit_mot + place
+            clients = graph.clients.get(node.outputs[position], ())
+            buffer: Any = given[1 + info.n_seqs + position]
+            needless = bool(clients) and buffer.type.shape[0] != reach
+            if needless and all(_reads_last(client) for client, _ in clients):
+                given[1 + info.n_seqs + position] = buffer[:reach]
         if given != node.inputs:
             outputs = node.op.make_node(*given).outputs
             graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)

@@ -15,10 +15,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.differential")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--loops", action="store_true")
     options = parser.parse_args()
     wrong = 0
     for number, seed in enumerate(range(options.seed, options.seed + options.count)):
-        found = differences(seed)
+        found = differences(seed, loops=options.loops)
         wrong += bool(found)
         for line in found:
             print(line)

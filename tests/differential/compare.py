@@ -15,9 +15,11 @@ from tests.helpers import PYTHON, as_list
 CALLS = 3
 
 
-def differences(seed: int, choose: Callable[[int], int] | None = None) -> list[str]:
+def differences(
+    seed: int, choose: Callable[[int], int] | None = None, *, loops: bool = False
+) -> list[str]:
     """What differs, in words; nothing for a graph that both run alike (or refuse alike)."""
-    pool, outputs = random_graph(seed, choose)
+    pool, outputs = random_graph(seed, choose, loops=loops)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # divisions by zero and the like, the same in both
         try:

@@ -276,8 +276,6 @@ PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
     ("vector", _host_in_loop),
     ("vector", _mask_in_loop),
     ("vector", _steps_from_size),
-    ("vector", _two_loops),
-    ("vector", _gradient_of_loop),
     ("vector", _choice),
     ("vector", _inner_graph),
     ("vector", _as_another_dtype),
@@ -319,13 +317,20 @@ PRODUCTIONS: list[tuple[str, Callable[[Pool], Any]]] = [
 ]  # fmt: skip
 
 
-def random_graph(seed: int, choose: Callable[[int], int] | None = None) -> tuple[Pool, list[Any]]:
+LOOPS = [("vector", _two_loops), ("vector", _gradient_of_loop)]
+"""Graphs of their own: they take long to compile."""
+
+
+def random_graph(
+    seed: int, choose: Callable[[int], int] | None = None, *, loops: bool = False
+) -> tuple[Pool, list[Any]]:
     """A graph with its pool; the same for the same seed and choices."""
     pool = new_pool(seed, choose)
+    productions, most = (LOOPS, 1) if loops else (PRODUCTIONS, 9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(3 + pool.choose(9)):
-            kind, production = PRODUCTIONS[pool.choose(len(PRODUCTIONS))]
+        for _ in range(3 + pool.choose(most)):
+            kind, production = productions[pool.choose(len(productions))]
             try:
                 pool.values[kind].append(production(pool))
             except (TypeError, NotImplementedError):

@@ -35,5 +35,10 @@ def test_random_graphs(group: int) -> None:
     check()
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_random_loops(number: int) -> None:
+    assert differences(number, loops=True) == []
+
+
 def test_the_grammar_is_wide() -> None:
     assert len(PRODUCTIONS) >= 100
