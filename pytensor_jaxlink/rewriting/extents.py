@@ -67,6 +67,15 @@ class Extents(Polynomials):
             self._lengths[array] = self._measured(array)
         return self._lengths[array]
 
+    def places(self, taken: slice, array: Any) -> range | None:
+        """The places that a slice takes of an array, where all that is needed are numbers."""
+        length, given = constant_value(self.length(array)), (taken.start, taken.stop, taken.step)
+        bounds = [literal(bound, 0) for bound in given]
+        if length is None or None in bounds:
+            return None
+        pairs = zip(given, bounds, strict=True)
+        return range(length)[slice(*(None if bound is None else v for bound, v in pairs))]
+
     def _chosen(self, variable: Any, yes: Polynomial, no: Polynomial, depth: int) -> Polynomial:
         """The smaller or the larger one of two numbers that a `Switch` has compared."""
         test = variable.owner.inputs[0].owner
@@ -118,6 +127,9 @@ class Extents(Polynomials):
         taken = slice_of(node)
         if taken is None:
             return None
+        known = self.places(taken, node.inputs[0])
+        if known is not None:
+            return self.plus(Polynomial(), len(known))
         whole = self.length(node.inputs[0])
         begins = taken.start is None and literal(taken.step, 1) == 1
         if begins and taken.stop is not None and self.of(taken.stop) == whole:

@@ -197,6 +197,9 @@ class Steps:
         taken = slice_of(node)
         if taken is None:
             return None
+        known = self._extents.places(taken, node.inputs[0])
+        if known is not None and known.step == -1:
+            return difference(self._extents.plus(Polynomial(), known.start), index)
         start, step = literal(taken.start, 0), literal(taken.step, 1)
         if start is None or step is None:
             return None

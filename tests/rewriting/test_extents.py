@@ -46,6 +46,7 @@ SLICES: dict[str, tuple[Any, Any]] = {
     "without the last": (X[:-1], pt.maximum(N - 1, 0)),
     "turned around, without the last": (X[-2::-1], pt.maximum(N - 1, 0)),
     "cut to its length": (X[:N], N),
+    "of a known length": (pt.zeros(5)[3:-6:-1], pt.constant(4)),
     "filled": (pt.set_subtensor(pt.empty((N + 2,))[:N], X), N + 2),
     "outputs of a loop": (
         pytensor.scan(lambda x: pt.exp(x), sequences=[X], n_steps=N, return_updates=False),
