@@ -83,6 +83,17 @@ def placed_as(old: Any, new: Any) -> Any:
     return jax.device_put(new, where)
 
 
+def committed(value: np.ndarray[Any, Any], where: Sharding | None) -> jax.Array:
+    """An array on a device, or on the one where JAX would put it, to stay there.
+
+    What code made by `jax.export` gives lies like that, and JAX compiles anew for an argument that
+    does and did not before.
+    """
+    with jax.enable_x64(True):
+        array = jax.device_put(value, where)
+        return jax.device_put(array, array.sharding)
+
+
 def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:
     """The same while JAX traces, where it does not know that ``old`` has the sharding ``where``."""
     if not isinstance(where, NamedSharding) or old.shape != new.shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +308,36 @@ def test_the_user_is_told_where_there_is_no_code(path: Path) -> None:
         save(f, path, static={"m": 1})
     with pytest.raises(ArtifactError, match="dims names z"):
         save(f, path, dims={"z": ("a",)})
+
+
+def test_options_of_xla_are_not_taken_from_a_file(tmp_path: Path) -> None:
+    """Some have XLA write files."""
+    x, dump = pt.dvector("x"), tmp_path / "dump"
+    asked = {"xla_dump_to": str(dump), "xla_cpu_enable_fast_min_max": True}
+    f = pytensor.function([x], pt.exp(x).sum(), mode=JAXLinker(compiler_options=asked))
+    save(f, tmp_path / "f")
+    assert not dump.exists()
+    for prefer in ("compiled", "graph"):
+        assert load(tmp_path / "f", prefer=prefer)(np.zeros(3)) == 3
+    load(tmp_path / "f", compiler_options=None)(np.zeros(4))
+    assert not dump.exists()
+    assert "  was compiled with compiler_options={'xla_dump_to': " in str(inspect(tmp_path / "f"))
+    for prefer in ("compiled", "graph"):
+        other = {"xla_dump_to": str(tmp_path / prefer)}
+        g = load(tmp_path / "f", prefer=prefer, compiler_options=other)
+        assert g(np.zeros(3)) == 3
+        assert (tmp_path / prefer).exists()
+
+
+def test_options_of_xla_that_are_none(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], x.sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    wrong = "load: compiler_options=['xla_dump_to'] is not a mapping with names of options"
+    with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
+        load(tmp_path / "f", compiler_options=["xla_dump_to"])
+    wrong = (
+        "load: compiler_options are for the mode of the saved function; give them to the mode "
+        "that takes its place, mode=JAXLinker(compiler_options=...)"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
+        load(tmp_path / "f", prefer="graph", mode="FAST_COMPILE", compiler_options={"a": 1})
