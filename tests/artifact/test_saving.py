@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ from scipy import sparse
 import pytensor_jaxlink
 from pytensor_jaxlink import ArtifactError, JAXLinker, JAXLinkWarning, inspect, load, save
 from pytensor_jaxlink.__main__ import main
+from tests.artifact.damage import members_of, relisted
 from tests.helpers import as_list, black_box, sort_down
 
 LAYERS = ("compiled", "graph")
@@ -341,3 +343,35 @@ def test_options_of_xla_that_are_none(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
         load(tmp_path / "f", prefer="graph", mode="FAST_COMPILE", compiler_options={"a": 1})
+
+
+def test_parts_of_memory_that_repeat_it(tmp_path: Path) -> None:
+    """What shows the same memory many times stays so; somebody else's may not be of any size."""
+    values = np.arange(24.0)
+    windows = np.lib.stride_tricks.sliding_window_view(values, 5)
+    first, second = (pytensor.shared(each, borrow=True) for each in (windows, windows[:1]))
+    save(pytensor.function([], first.sum() + second.sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    one, two = (state.get_value(borrow=True) for state in load(tmp_path / "f").state)
+    assert np.shares_memory(one, two)
+    np.testing.assert_array_equal(one, windows)
+    members = dict(members_of((tmp_path / "f").read_bytes()))
+    data = json.loads(members["data.json"])
+    [view, *_] = [entry["view"] for entry in data if "view" in entry]
+    view.update(shape=[1 << 40], strides=[0])
+    members["data.json"] = json.dumps(data).encode()
+    (tmp_path / "f").write_bytes(relisted(list(members.items())))
+    with pytest.raises(ArtifactError, match=r"of shape \(1099511627776,\) in memory of 192 bytes"):
+        load(tmp_path / "f")
+
+
+def test_code_that_jax_cannot_read(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    members = dict(members_of((tmp_path / "f").read_bytes()))
+    code = members["regions/0.stablehlo"]
+    for changed in (b"", code[: len(code) // 2], bytes(1000)):
+        members["regions/0.stablehlo"] = changed
+        (tmp_path / "f").write_bytes(relisted(list(members.items())))
+        with pytest.raises(ArtifactError, match=r"^JAX [\d.]+ cannot read the code of a region"):
+            load(tmp_path / "f")(np.ones(3))
+        assert load(tmp_path / "f", prefer="graph")(np.zeros(3)) == 3

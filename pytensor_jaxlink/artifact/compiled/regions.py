@@ -75,7 +75,6 @@ class Specialisation:
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
 
-
     def _deserialized(self) -> Any:
         try:
             exported = export.deserialize(self.blob)
