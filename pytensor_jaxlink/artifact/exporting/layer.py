@@ -27,7 +27,6 @@ from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, SymbolicBuilder
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
-from pytensor_jaxlink.graph import user_location
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
@@ -183,13 +182,9 @@ class _FunctionWriter:
         }
 
     def _no_backward(self, region: Region, program: Program) -> str:
-        view, order = program.view, self._wanted.target.vjp_order
-        places = [each.node for each in program.instructions]
-        loops = [
-            f"{view.nodes[place].op} ({user_location(view, place)})"
-            for place in places
-            if isinstance(view.nodes[place].op, WhileLoop)
-        ]
+        order = self._wanted.target.vjp_order
+        ops = [program.view.nodes[each.node].op for each in program.instructions]
+        loops = [str(op) for op in ops if isinstance(op, WhileLoop)]
         return (
             f"vjp_order={order}: JAX cannot differentiate region {region.index} backward, because "
             "it has no reverse mode for a loop that ends by a condition: "

@@ -158,18 +158,18 @@ def test_loops_that_end_by_a_condition_have_no_reverse_mode(tmp_path: Path) -> N
         lambda entry, before: (before + entry, until(before > 5)),
         sequences=y,
         outputs_info=pt.as_tensor(np.float64(0)),
+        name="running",
         return_updates=False,
     )
     f = pytensor.function([y], sums[-1], mode="JAXSELECTIVE")
     with pytest.raises(ArtifactError) as raised:
         save(f, tmp_path / "f", vjp_order=1)
-    where = r"While\[Scan\{.*\}\] \(.*test_symbolic\.py:[0-9]+\)"
-    assert re.fullmatch(
+    assert re.sub(r"\{.*\}", "", str(raised.value)) == (
         "vjp_order=1: JAX cannot differentiate region 0 backward, because it has no reverse mode "
-        f"for a loop that ends by a condition: {where}. Save with vjp_order=0, or save a function "
-        "that returns the gradient, which PyTensor takes of such loops too.",
-        str(raised.value),
+        "for a loop that ends by a condition: While[Scan]. Save with vjp_order=0, or save a "
+        "function that returns the gradient, which PyTensor takes of such loops too."
     )
+    assert "Scan{running" in str(raised.value)
     assert not (tmp_path / "f").exists()
     save(f, tmp_path / "f", graph=False)
     loaded = load(tmp_path / "f")
