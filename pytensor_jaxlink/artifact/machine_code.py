@@ -12,7 +12,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -71,13 +71,15 @@ class MachineCode:
         with place:
             name, path = self._key(what), Path(place.name)
             there = self._folder.read(_KIND, name, _files) or {}
-            for file, content in there.items():
-                (path / file).write_bytes(content)
+            with suppress(OSError):  # there is no room: then it is compiled
+                for file, content in there.items():
+                    (path / file).write_bytes(content)
             with compilation_folder(path):
                 yield
-            made = {each.name: each.read_bytes() for each in path.glob(f"*{self.name}*-cache")}
-            if made.keys() - there.keys():
-                self._keep(name, made)
+            with suppress(OSError):
+                made = {each.name: each.read_bytes() for each in path.glob(f"*{self.name}*-cache")}
+                if made.keys() - there.keys():
+                    self._keep(name, made)
 
     def _key(self, what: str) -> str:
         text = "\n".join([self._owner, machine(), *map(version, ("jax", "jaxlib")), what])

@@ -59,6 +59,7 @@ def compilation_folder(folder: str | PathLike[str]) -> Iterator[None]:
     compiles meanwhile goes to the same folder.
     """
     wanted = {_FOLDER: fspath(folder), **_EVERYTHING}
+    wanted = {name: value for name, value in wanted.items() if hasattr(jax.config, name)}
     with _lock:
         before = {name: getattr(jax.config, name) for name in wanted}
         try:
