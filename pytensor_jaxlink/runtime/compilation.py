@@ -46,9 +46,9 @@ def use_compilation_cache(folder: str | PathLike[str]) -> None:
 
 def has_compilation_cache() -> bool:
     """Whether the user has told JAX where to keep what it compiles, or not to keep it."""
-    return jax.config.jax_compilation_cache_dir is not None or not (
-        jax.config.jax_enable_compilation_cache
-    )
+    with _lock:  # or it would be the folder of another thread's window
+        named = jax.config.jax_compilation_cache_dir is not None
+        return named or not jax.config.jax_enable_compilation_cache
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,18 @@ def test_threads(folder: Path, tmp_path: Path) -> None:
         thread.join()
     for length in range(8):
         np.testing.assert_allclose(found[length], (1 + length % 4) * np.e)
+    assert len(list(folder.iterdir())) == 4  # what each has compiled, also while others did
+
+
+def test_many_functions_in_many_threads(folder: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / str(k) for k in range(4)]
+    for factor, path in enumerate(paths, start=1):
+        save(pytensor.function([X], pt.exp(X).sum() * factor, mode="JAXSELECTIVE"), path)
+    functions = [load(path) for path in paths]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda f: float(f(np.zeros(3))), functions))
+    assert found == [3, 6, 9, 12]
+    assert len(list(folder.iterdir())) == 4
 
 
 def test_the_folder_is_bounded(tmp_path: Path) -> None:
