@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from pytensor_jaxlink import ArtifactError, JAXLinker, JAXLinkWarning, inspect, 
 from pytensor_jaxlink.__main__ import main
 from tests.artifact.damage import members_of, relisted
 from tests.helpers import as_list, black_box, sort_down
+
+ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = ("compiled", "graph")
 
@@ -375,3 +379,36 @@ def test_code_that_jax_cannot_read(tmp_path: Path) -> None:
         with pytest.raises(ArtifactError, match=r"^JAX [\d.]+ cannot read the code of a region"):
             load(tmp_path / "f")(np.ones(3))
         assert load(tmp_path / "f", prefer="graph")(np.zeros(3)) == 3
+
+
+BLOCKED = """
+import sys
+import numpy as np, pytensor, pytensor.tensor as pt
+sys.modules["flatbuffers"] = None
+from pytensor_jaxlink import ArtifactError, load, save
+x = pt.dvector("x")
+for action in (
+    lambda: save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), sys.argv[2]),
+    lambda: load(sys.argv[1])(np.zeros(3)),
+):
+    try:
+        action()
+    except ArtifactError as error:
+        print(error)
+print(load(sys.argv[1], prefer="graph")(np.zeros(3)))
+"""
+
+
+def test_without_flatbuffers(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    command = [sys.executable, "-W", "ignore", "-c", BLOCKED, tmp_path / "f", tmp_path / "g"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, cwd=ROOT)
+    assert done.stdout.splitlines() == [
+        "saving compiled code needs the package flatbuffers, which is not installed: pip install "
+        "'pytensor_jaxlink[save]', or save(..., compiled=False).",
+        "running saved code needs the package flatbuffers, which is not installed: pip install "
+        "'pytensor_jaxlink[save]', or load(path, prefer='graph').",
+        "3.0",
+    ]
+    assert not (tmp_path / "g").exists()

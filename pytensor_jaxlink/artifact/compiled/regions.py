@@ -79,6 +79,11 @@ class Specialisation:
         try:
             exported = export.deserialize(self.blob)
             taken = [str(each.dtype) for each in exported.in_avals]
+        except ImportError as error:
+            raise ArtifactError(
+                "running saved code needs the package flatbuffers, which is not installed: "
+                "pip install 'pytensor_jaxlink[save]', or load(path, prefer='graph')."
+            ) from error
         except Exception as error:  # whatever JAX, or what it reads with, finds wrong
             raise ArtifactError(
                 f"JAX {jax.__version__} cannot read the code of a region, because it is damaged or "
