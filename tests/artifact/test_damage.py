@@ -16,6 +16,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import ArtifactError, inspect, load, save
+from pytensor_jaxlink.artifact.documents import parse_document
 from tests.artifact.damage import (
     damaged,
     document_changed,
@@ -93,3 +94,15 @@ def test_damage_with_intent_gets_past_the_seal(content: bytes, tmp_path: Path) -
     path = tmp_path / "rebuilt.jaxlink"
     path.write_bytes(relisted(members_of(content)))
     assert load(path)(np.ones((2, 40)))[0].shape == (2, 30)
+
+
+@pytest.mark.parametrize("depth", [150, 250, 5_000, 200_000])
+def test_depth_does_not_depend_on_python(depth: int) -> None:
+    """PyTensor raises the limit of recursion, which on some versions holds for documents too."""
+    for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
+        text = opening * depth + b"1" + closing * depth
+        if depth < 200:
+            assert parse_document(text, "here") is not None
+        else:
+            with pytest.raises(ArtifactError, match="^here: the document is nested too deeply$"):
+                parse_document(text, "here")
