@@ -1,6 +1,7 @@
 """Runs plans.  Needs JAX and NumPy, never PyTensor."""
 
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
+from pytensor_jaxlink.runtime.conditions import Condition as Condition
 from pytensor_jaxlink.runtime.devices import ARRAY as ARRAY
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
