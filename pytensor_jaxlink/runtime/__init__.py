@@ -5,6 +5,7 @@ from pytensor_jaxlink.runtime.compilation import compilation_folder as compilati
 from pytensor_jaxlink.runtime.compilation import has_compilation_cache as has_compilation_cache
 from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_of_options
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
+from pytensor_jaxlink.runtime.conditions import Condition as Condition
 from pytensor_jaxlink.runtime.devices import ARRAY as ARRAY
 from pytensor_jaxlink.runtime.devices import committed as committed
 from pytensor_jaxlink.runtime.devices import named_device as named_device
