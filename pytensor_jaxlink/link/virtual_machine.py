@@ -15,6 +15,7 @@ from pytensor.tensor.type import DenseTensorType
 from pytensor_jaxlink.runtime import (
     ARRAY,
     Boundary,
+    Condition,
     Donatable,
     Donation,
     Executor,
@@ -73,6 +74,7 @@ class VirtualMachine:
         self._direct: tuple[Any, ConstantsAt | None] | None = None
         self._straight: Callable[..., Any] | None = None
         self._donation: Donation | None = None
+        self.settled: Settled = _as_it_is
 
     def direct(
         self,
@@ -84,9 +86,11 @@ class VirtualMachine:
         """The function as one that JAX compiles, or as its steps; None where it needs more.
 
         It takes the values of the inputs without ``cells``, which hold those of the last ones, and
-        gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
+        gives what ``pack`` makes of the outputs, or a tuple of that and a condition, which
+        ``settled`` looks at.
         """
         self._direct = self._straight = self._donation = None
+        self.settled = _as_it_is
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
@@ -109,18 +113,18 @@ class VirtualMachine:
             return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
 
         policy = self.compiled.policy
-        function = policy.jit(packed)
+        repeatable = self.compiled.options.host_ops == "split"
+        condition = Condition(packed, policy, repeatable=repeatable)
+        function, settled = condition.compiled, condition.settled
         constants = _constants_for(constants_at)
         self._direct = function, constants_at
         if donatable is not None:
             self._donation = Donation(traced, donatable, policy)
-            direct = _donating(function, pack, cells, constants, self._donation)
-        elif constants_at is not None:
-            direct = _with_constants(function, cells, constants)
-        elif cells:
-            direct = _with_cells(function, cells)
+            direct = _donating(function, pack, cells, constants, settled, self._donation)
+        elif constants_at is not None or cells:
+            direct = _with_others(function, cells, constants, settled)
         else:
-            direct = function
+            direct, self.settled = function, settled
         return _within(policy, direct)
 
     @staticmethod
@@ -220,6 +224,12 @@ ConstantsAt = Callable[[Any], tuple[Any, ...]]
 """Gives the constants of a function on the devices of a sharding."""
 Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Gives the constants of a function where the other values of a call are."""
+Settled = Callable[..., Any]
+"""What a function gave, with a condition that has been looked at; see `Condition.settled`."""
+
+
+def _as_it_is(outputs: Any, values: Sequence[Any]) -> Any:
+    return outputs
 
 
 def _constants_for(constants_at: ConstantsAt | None) -> Constants:
@@ -241,12 +251,15 @@ def _with_cells(function: Callable[..., Any], cells: list[list[Any]]) -> Callabl
     return lambda *args: function(*args, *[cell[0] for cell in cells])
 
 
-def _with_constants(
-    function: Callable[..., Any], cells: list[list[Any]], constants: Constants
+def _with_others(
+    function: Callable[..., Any], cells: list[list[Any]], constants: Constants, settled: Settled
 ) -> Callable[..., Any]:
+    """The function, which takes what the cells hold, and constants."""
+
     def call(*args: Any) -> Any:
         values = [*args, *[cell[0] for cell in cells]]
-        return function(*values, *constants(values))
+        others = constants(values)
+        return settled(function(*values, *others), values, others)
 
     return call
 
@@ -268,6 +281,7 @@ def _donating(
     pack: Callable[[list[Any]], Any],
     cells: list[list[Any]],
     constants: Constants,
+    settled: Settled,
     donation: Donation,
 ) -> Callable[..., Any]:
     """The function, which donates what can be donated in each call."""
@@ -278,7 +292,7 @@ def _donating(
         chosen = donation.choose(values)
         done = donation.run(values, chosen) if chosen else None
         if done is None:
-            return function(*values)
+            return settled(function(*values), values)
         outputs, holds = done
         # Without the outputs: a traceback would hold them, and what is held is not donated.
         return pack(outputs) if holds else (None, holds)

@@ -140,9 +140,7 @@ class Donation:
             self._remember(values, chosen)
         what.stats.donated_bytes += sum(values[position].nbytes for position in chosen)
         if compiled.conditional or not compiled.called:
-            compiled.called = True
-            with _interrupts_wait():
-                return self._run_carefully(compiled.function, values, chosen)
+            return self._run_carefully(compiled, values, chosen)
         # From the call to the last cell that is filled there is no bytecode to interrupt.
         calls, again = tee(starmap(compiled.function, (values,)))
         new = chain.from_iterable(map(self._pick, calls))
@@ -165,9 +163,18 @@ class Donation:
             self._compiled[key] = self._compile(values, chosen)
 
     def _run_carefully(
-        self, function: Any, values: Sequence[Any], chosen: tuple[int, ...]
+        self, compiled: _Compiled, values: Sequence[Any], chosen: tuple[int, ...]
     ) -> tuple[Any, bool]:
         """The same where there is a condition to look at, or JAX has to find its way first."""
+        what = "donating", chosen
+        kept = contextlib.nullcontext() if compiled.called else self._policy.kept(what, values)
+        compiled.called = True
+        with _interrupts_wait(), kept:
+            return self._run_and_store(compiled.function, values, chosen)
+
+    def _run_and_store(
+        self, function: Any, values: Sequence[Any], chosen: tuple[int, ...]
+    ) -> tuple[Any, bool]:
         outputs, holds = function(*values), True
         if type(outputs) is tuple:
             outputs, condition = outputs
@@ -211,14 +218,15 @@ class Donation:
         with warnings.catch_warnings():
             if not self._what.show_unusable:
                 warnings.filterwarnings("ignore", message=_UNUSABLE)
-            try:
-                function = self._policy.jit(restoring, donate_argnums=chosen)
-                lowered = function.lower(*values)
-            except _CannotDonateError:
-                return None
-            if conditional and not set(chosen) <= set(self._what.updated):
-                return None  # what the caller gave could not be given back
-            memory: Any = lowered.compile().memory_analysis()
+            function = self._policy.jit(restoring, donate_argnums=chosen)
+            with self._policy.kept(("donating", chosen), values):
+                try:
+                    lowered = function.lower(*values)
+                except _CannotDonateError:
+                    return None
+                if conditional and not set(chosen) <= set(self._what.updated):
+                    return None  # what the caller gave could not be given back
+                memory: Any = lowered.compile().memory_analysis()
         needed = 0
         if memory is not None:
             needed = memory.temp_size_in_bytes + memory.output_size_in_bytes

@@ -69,6 +69,11 @@ class Donating:
         states = {place: cell for place, (_, cell) in what.updated.items()}
         return cls(Donation(traced, what, policy), constants, states, executor.stats)
 
+    def compile_for(self, values: Sequence[Any]) -> None:
+        """Compile for inputs like these, if nobody else will hold those of the states."""
+        with jax.enable_x64(True):
+            self._donation.compile_for([*values, *self._constants(values)])
+
     def run(self, values: list[Any]) -> list[Any] | None:
         """The outputs and updates, which have been stored; None where nothing has been done.
 
