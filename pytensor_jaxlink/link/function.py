@@ -192,9 +192,7 @@ class JAXFunction(Function):
         )
         if not updated and not given:
             return None
-        return Donatable(
-            list(self.input_names), updated, given, donate == "warn", self._compiled.stats
-        )
+        return Donatable(list(self.input_names), updated, given, donate == "warn")
 
     def _checked(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or self.profile or not self._has_short_way or len(args) != len(self._fitters):

@@ -16,12 +16,13 @@ from pytensor_jaxlink.runtime import (
     ARRAY,
     Boundary,
     Donatable,
-    Donation,
     Executor,
+    LastRegion,
     Policy,
+    is_one_region,
     note_different_devices,
     place_for,
-    placed_as,
+    ready_as,
     refuse_donated,
     store,
     to_numpy,
@@ -72,7 +73,7 @@ class VirtualMachine:
         self._as_numpy = compiled.options.outputs == "numpy"
         self._direct: tuple[Any, ConstantsAt | None] | None = None
         self._straight: Callable[..., Any] | None = None
-        self._donation: Donation | None = None
+        self._donating: LastRegion | None = None
 
     def direct(
         self,
@@ -86,7 +87,7 @@ class VirtualMachine:
         It takes the values of the inputs without ``cells``, which hold those of the last ones, and
         gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
         """
-        self._direct = self._straight = self._donation = None
+        self._direct = self._straight = self._donating = None
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
@@ -96,31 +97,29 @@ class VirtualMachine:
         def fits(position: int, value: Any) -> bool:
             return _fits(value, types[position])
 
+        policy, boundary = self.compiled.policy, Boundary(fits, fit, as_jax_array, pack)
+        if donatable is not None:
+            self._donating = executor.donating(boundary, donatable)
+            if self._donating is not None:
+                return _within(policy, _from_list(self._donating, cells))
         found = executor.direct(fits)
         if found is None:
-            steps = self._straight = executor.straight(Boundary(fits, fit, as_jax_array, pack))
+            steps = self._straight = executor.straight(boundary)
             if steps is None:
                 return None
-            return _within(self.compiled.policy, _with_cells(steps, cells) if cells else steps)
+            return _within(policy, _with_cells(steps, cells) if cells else steps)
         traced, constants_at = found
 
         def packed(*values: Any) -> Any:
             outputs = traced(*values)
             return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
 
-        policy = self.compiled.policy
-        function = policy.jit(packed)
-        constants = _constants_for(constants_at)
+        function = direct = policy.jit(packed)
         self._direct = function, constants_at
-        if donatable is not None:
-            self._donation = Donation(traced, donatable, policy)
-            direct = _donating(function, pack, cells, constants, self._donation)
-        elif constants_at is not None:
-            direct = _with_constants(function, cells, constants)
+        if constants_at is not None:
+            direct = _with_constants(function, cells, _constants_for(constants_at))
         elif cells:
             direct = _with_cells(function, cells)
-        else:
-            direct = function
         return _within(policy, direct)
 
     @staticmethod
@@ -131,14 +130,8 @@ class VirtualMachine:
         """
         if all(cell[0] is value for cell, value in zip(cells, values, strict=True)):
             return  # where memory is reused, that was done together
-        values = [
-            value if type(cell[0]) is not ARRAY else placed_as(cell[0], value)
-            for cell, value in zip(cells, values, strict=True)
-        ]
-        for value in values:
-            if type(value) is ARRAY:
-                value.block_until_ready()
-        store(cells, values)
+        pairs = zip(cells, values, strict=True)
+        store(cells, [ready_as(cell[0], value) for cell, value in pairs])
 
     def compile_for(self, examples: list[Any], others: list[Any]) -> None:
         """Compile for arguments like the examples; the other inputs have the values given.
@@ -149,21 +142,22 @@ class VirtualMachine:
             example if isinstance(example, jax.ShapeDtypeStruct) else variable.type.filter(example)
             for example, variable in zip(examples, self.compiled.source.inputs, strict=False)
         ]
+        values += others
+        abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
+        if abstract and not is_one_region(self.compiled.plan):
+            raise TypeError("a function of several regions is compiled by running it: give arrays")
         if self._direct is not None:
             function, constants_at = self._direct
-            values += others
             if constants_at is not None:
                 values += constants_at(place_for(values))
             with self.compiled.policy.here():
                 function.lower(*values).compile()
-                if self._donation is not None:
-                    self._donation.compile_for(values)
+        elif self._donating is not None and jax.config.jax_enable_x64:
+            _within(self.compiled.policy, self._donating.compile_for)(values)
         elif self._straight is not None and jax.config.jax_enable_x64:
-            _within(self.compiled.policy, self._straight)(*values, *others)
-        elif any(isinstance(value, jax.ShapeDtypeStruct) for value in values):
-            raise TypeError("a function of several regions is compiled by running it: give arrays")
+            _within(self.compiled.policy, self._straight)(*values)
         else:
-            self.compiled.executor([*values, *others])
+            self.compiled.executor(values)
 
     def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""
@@ -263,27 +257,8 @@ def _within(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _donating(
-    function: Callable[..., Any],
-    pack: Callable[[list[Any]], Any],
-    cells: list[list[Any]],
-    constants: Constants,
-    donation: Donation,
-) -> Callable[..., Any]:
-    """The function, which donates what can be donated in each call."""
-
-    def call(*args: Any) -> Any:
-        values = [*args, *[cell[0] for cell in cells]]
-        values += constants(values)
-        chosen = donation.choose(values)
-        done = donation.run(values, chosen) if chosen else None
-        if done is None:
-            return function(*values)
-        outputs, holds = done
-        # Without the outputs: a traceback would hold them, and what is held is not donated.
-        return pack(outputs) if holds else (None, holds)
-
-    return call
+def _from_list(function: LastRegion, cells: list[list[Any]]) -> Callable[..., Any]:
+    return lambda *args: function([*args, *[cell[0] for cell in cells]])
 
 
 def _fits(value: Any, kind: Any) -> bool:

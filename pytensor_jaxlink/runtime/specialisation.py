@@ -129,14 +129,18 @@ class CompiledRegion:
 
         return traced
 
-    def straight(self, fits: Callable[[Sequence[Any]], bool]) -> Callable[..., tuple[Any, Any]]:
-        """The region, as `jax.jit` makes it; arguments are looked at only while JAX traces."""
+    def checked(self, fits: Callable[[Sequence[Any]], bool]) -> Callable[..., tuple[Any, Any]]:
+        """The region, to be traced; arguments are looked at only while JAX does that."""
 
         def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
             if not fits(arguments):
                 raise DoesNotFitError
             return self._traced(static, *arguments)
 
+        return traced
+
+    def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
+        """What `jax.jit` makes of it: a function without the static values where it has none."""
         if self._region.static:
             return self._policy.jit(traced, static_argnums=0)
         return self._policy.jit(lambda *arguments: traced((), *arguments))

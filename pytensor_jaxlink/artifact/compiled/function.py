@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
-from pytensor_jaxlink.artifact.compiled.donating import Donating
+from pytensor_jaxlink.artifact.compiled.donating import Donating, as_array
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Executor, Policy, Stats, placed_as, refuse_donated, to_numpy
+from pytensor_jaxlink.runtime import Executor, Stats, ready_as, refuse_donated, store, to_numpy
 
 
 class SavedState:
@@ -85,7 +84,6 @@ class LoadedFunction:
         cells: Sequence[SavedState],
         defaults: Sequence[Any],
         runners: tuple[Executor, Executor],
-        policy: Policy,
         ending: Ending,
         fits: Sequence[Callable[[Any], Any]],
     ) -> None:
@@ -111,7 +109,7 @@ class LoadedFunction:
         ]
         plain = not (ending.overwritten or ending.copied or ending.as_numpy)
         self._donating = (
-            Donating.of(self._executor, signature, self._storage, policy) if plain else None
+            Donating.of(self._executor, signature, self._storage) if plain else None
         )
         named = [(signature.inputs[k].name, k) for k in self._taken]
         self._places = {name: k for name, k in named if name is not None}
@@ -127,10 +125,10 @@ class LoadedFunction:
             If there is no code for the sizes of this call, and no way to make it.
         """
         values = self._values(args, kwargs)
-        donated = None if self._donating is None else self._donating.run(values)
-        if donated is not None:
-            return self._finished(values, donated)
         try:
+            donated = None if self._donating is None else self._donating.run(values)
+            if donated is not None:
+                return self._finished(values, donated)
             outputs = self._executor(values)
         except NotSavedError as error:
             if self.fallback is None:
@@ -181,9 +179,8 @@ class LoadedFunction:
         for place, is_array in enumerate(self._arrays):
             if is_array and ending.as_numpy:
                 outputs[place] = np.array(to_numpy(outputs[place], self.stats))
-            elif is_array and not isinstance(outputs[place], jax.Array):
-                with jax.enable_x64(True):
-                    outputs[place] = jnp.array(outputs[place])
+            elif is_array:
+                outputs[place] = as_array(outputs[place])
         return outputs
 
     def _finished(self, values: list[Any], outputs: list[Any]) -> Any:
@@ -191,9 +188,9 @@ class LoadedFunction:
         count = len(self.signature.outputs)
         for place in set(self._taken) - set(self._required):
             self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
-        for place, value in zip(self._updated, outputs[count:], strict=True):
-            cell = self._storage[place]
-            cell[0] = placed_as(cell[0], value)
+        cells = [self._storage[place] for place in self._updated]
+        pairs = zip(cells, outputs[count:], strict=True)
+        store(cells, [ready_as(cell[0], value) for cell, value in pairs])
         if self.signature.form == "one":
             return outputs[0]
         return None if self.signature.form == "none" else outputs[:count]
