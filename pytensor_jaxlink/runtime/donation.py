@@ -20,8 +20,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, starmap, tee
-from operator import itemgetter
+from itertools import chain, islice, starmap
 from typing import Any
 
 import jax
@@ -147,126 +146,154 @@ class Donation:
     ) -> None:
         self._traced, self._what, self._policy, self._stats = traced, what, policy, stats
         self._show_unusable = show_unusable
-        self._states, self._given = tuple(what.states), tuple(what.given)
-        self._cells = [cell for _, cell in (*what.states.values(), *what.others)]
-        self._pick = _picker([result for result, _ in what.states.values()])
+        self._states, self._given = list(what.states), list(what.given)
+        self._cells = [cell for _, cell in what.states.values()]
+        self._all_cells = [*self._cells, *[cell for _, cell in what.others]]
         self._compiled: dict[Any, _Compiled | None] = {}
+        self._last: tuple[Any, _Compiled | None] = None, None  # of the last call
 
-    def choose(self, values: Sequence[Any]) -> tuple[int, ...]:
-        """The positions of the arguments that nobody else holds."""
-        chosen = [
-            position
-            for position in self._states
-            if _references(values, position) <= _OF_OURS
-            and type(values[position]) is ARRAY
-            and values[position].nbytes >= WORTH_IT
-        ]
-        for position in self._given:
-            value = values[position]
-            once = sum(value is other for other in values) == 1
-            if once and type(value) is ARRAY and not value.is_deleted():
-                chosen.append(position)
-        return tuple(chosen)
+    def compiled_for(self, static: tuple[Any, ...], values: Sequence[Any]) -> _Compiled | None:
+        """The region compiled for these values so that what nobody else holds is donated.
+
+        None where that is nothing.
+        """
+        free = [p for p in self._states if _references(values, p) <= _OF_OURS]
+        if self._given:
+            free += [p for p in self._given if _is_given_once(values, values[p])]
+        return self._find(static, values, free) if free else None
 
     def run(
-        self,
-        static: tuple[Any, ...],
-        values: Sequence[Any],
-        chosen: tuple[int, ...],
-        others: Sequence[Any],
-    ) -> tuple[Sequence[Any], bool] | None:
-        """Call the region, donate the ``chosen`` values, and store the new ones and the ``others``.
+        self, compiled: _Compiled, values: Sequence[Any], others: Sequence[Any]
+    ) -> tuple[Sequence[Any], bool]:
+        """Call the compiled region, and store the new values of states and the ``others``.
 
         Returns the results, and whether the conditions hold: where not, the shared variables are as
-        they were.  None, and nothing done, where nothing of it can be donated.
+        they were.
         """
-        key = _key(static, values, chosen)
-        try:
-            compiled = self._compiled[key]
-        except KeyError:
-            compiled = self._compiled[key] = self._compile(static, values, chosen)
-        if compiled is None:
-            return None
         if compiled.needed:
             np.empty(compiled.needed, np.uint8)  # MemoryError now, while nothing is lost
-        for position in compiled.donated:
-            self._stats.donated_bytes += values[position].nbytes
-            if position in self._what.given:
-                name = self._what.given[position]
-                remember_donated(name, values[position], self._stats.calls + 1)
+        for position in compiled.given:
+            name = self._what.given[position]
+            remember_donated(name, values[position], self._stats.calls + 1)
         if compiled.conditional or not compiled.called:
             compiled.called = True
             with interrupts_wait():
-                return self._run_carefully(compiled, values, others)
-        # From the call to the last cell that is filled there is no bytecode to interrupt.
-        calls, again = tee(starmap(compiled.function, (values,)))
-        new = chain.from_iterable(map(self._pick, map(itemgetter(0), calls)))
-        store(self._cells, chain(new, others))
-        [(results, _)] = again
-        return results, True
+                found, holds = self._run_carefully(compiled, values, others)
+        else:
+            # From the call to the last cell that is filled there is no bytecode to interrupt.
+            new = chain.from_iterable(starmap(compiled.function, (values,)))
+            if others:
+                store(self._all_cells, chain(islice(new, len(self._cells)), others))
+            else:
+                store(self._cells, new)
+            found, holds = [cell[0] for cell in self._cells], True
+            found += new
+        self._stats.donated_bytes += compiled.bytes
+        return [found[place] for place in compiled.order], holds
 
     def compile_for(self, static: tuple[Any, ...], values: Sequence[Any]) -> None:
         """Compile for values like these, if nobody else will hold those of the states."""
-        chosen = tuple(p for p in self._states if getattr(values[p], "nbytes", 0) >= WORTH_IT)
         # What is NumPy's now will have been computed by JAX.
         values = [
-            jax.device_put(value) if p in chosen and type(value) is np.ndarray else value
+            jax.device_put(value) if p in self._what.states and type(value) is np.ndarray else value
             for p, value in enumerate(values)
         ]
-        key = _key(static, values, chosen)
-        if chosen and key not in self._compiled:
-            self._compiled[key] = self._compile(static, values, chosen)
+        self._find(static, values, self._states)
 
     def _run_carefully(
         self, compiled: _Compiled, values: Sequence[Any], others: Sequence[Any]
-    ) -> tuple[Sequence[Any], bool]:
+    ) -> tuple[list[Any], bool]:
         """The same where there is a condition to look at, or JAX has to find its way first."""
-        results, conditions = compiled.function(*values)
-        if all(map(bool, map(np.asarray, conditions))):
-            store(self._cells, [*self._pick(results), *others])
-            return results, True
-        given_back = [self._what.states[position] for position in compiled.donated]
-        store([cell for _, cell in given_back], [results[result] for result, _ in given_back])
-        return results, False
+        found, holds = compiled.function(*values), True
+        if compiled.conditional:
+            holds = bool(np.asarray(found.pop()))
+        if holds:
+            store(self._all_cells, [*found[: len(self._cells)], *others])
+        else:
+            places = [place for place, p in enumerate(self._states) if p in compiled.donated]
+            store([self._cells[place] for place in places], [found[place] for place in places])
+        return found, holds
+
+    def _find(
+        self, static: tuple[Any, ...], values: Sequence[Any], free: list[int]
+    ) -> _Compiled | None:
+        """The region compiled for values like these, of which those that are free may be donated.
+
+        A large state has thrown all else out of the processor's caches, and then what Python does
+        takes ten times its time, so a call like the last one has little to do.
+        """
+        kinds = [
+            (value.aval, value.sharding)
+            if type(value) is ARRAY
+            else (getattr(value, "shape", None), getattr(value, "dtype", None))
+            for value in values
+        ]
+        key = static, free, kinds
+        if key == self._last[0]:
+            return self._last[1]
+        entry = static, tuple(free), tuple(kinds)
+        if entry not in self._compiled:
+            chosen = [p for p in free if self._worth_it(p, values[p])]
+            self._compiled[entry] = self._compile(static, values, chosen) if chosen else None
+        compiled = self._compiled[entry]
+        self._last = key, compiled
+        return compiled
+
+    def _worth_it(self, position: int, value: Any) -> bool:
+        large = position in self._what.given or value.nbytes >= WORTH_IT
+        return type(value) is ARRAY and large
 
     def _compile(
-        self, static: tuple[Any, ...], values: Sequence[Any], chosen: tuple[int, ...]
+        self, static: tuple[Any, ...], values: Sequence[Any], chosen: Sequence[int]
     ) -> _Compiled | None:
         """The region compiled for these values, of which the chosen are donated."""
+        order: list[int] = []
         conditional = False
         places = list(map(sharding_of, values))
 
-        def restoring(*arguments: Any) -> Any:
-            nonlocal conditional
-            found, conditions = self._traced(static, *arguments)
-            conditional, results = bool(conditions), list(found)
+        def restoring(*arguments: Any) -> list[Any]:
+            """The new values of the states come first: they are stored one after another."""
+            nonlocal conditional, order
+            results, conditions = self._traced(static, *arguments)
+            conditional, new = bool(conditions), []
             for position, (result, _) in self._what.states.items():
-                old, new = arguments[position], results[result]
+                old, value = arguments[position], results[result]
                 if position in chosen:
-                    if old.shape != new.shape:
+                    if old.shape != value.shape:
                         raise _CannotDonateError
-                    new = jnp.where(conditions[0], new, old) if conditions else new
-                results[result] = constrained_as(places[position], old, new)
-            return results, conditions
+                    value = jnp.where(conditions[0], value, old) if conditions else value
+                new.append(constrained_as(places[position], old, value))
+            first = [result for result, _ in self._what.states.values()]
+            rest = [place for place in range(len(results)) if place not in first]
+            order = [[*first, *rest].index(place) for place in range(len(results))]
+            return [*new, *[results[place] for place in rest], *conditions]
 
         with warnings.catch_warnings():
             if not self._show_unusable:
                 warnings.filterwarnings("ignore", message=_UNUSABLE)
             try:
-                function = self._policy.jit(restoring, donate_argnums=chosen)
+                function = self._policy.jit(restoring, donate_argnums=tuple(chosen))
                 lowered = function.lower(*values)
             except _CannotDonateError:
                 return None
             if conditional and not set(chosen) <= set(self._states):
                 # What the caller gave could not be given back.
-                kept = tuple(position for position in chosen if position in self._states)
+                kept = [position for position in chosen if position in self._states]
                 return self._compile(static, values, kept) if kept else None
             memory: Any = lowered.compile().memory_analysis()
         needed = 0
         if memory is not None:
             needed = memory.temp_size_in_bytes + memory.output_size_in_bytes
             needed = max(0, needed - memory.alias_size_in_bytes)
-        return _Compiled(function, chosen, needed, conditional)
+        return _Compiled(
+            function,
+            order,
+            donated=frozenset(chosen),
+            given=[position for position in chosen if position in self._given],
+            bytes=sum(values[position].nbytes for position in chosen),
+            needed=needed,
+            conditional=conditional,
+        )
 
 
 class _CannotDonateError(Exception):
@@ -275,24 +302,18 @@ class _CannotDonateError(Exception):
 
 @dataclass
 class _Compiled:
+    """A region that donates, for one kind of values."""
+
     function: Any
-    donated: tuple[int, ...]
-    needed: int
+    order: list[int]  # where its results are in what the function gives
+    donated: frozenset[int]
+    given: list[int]  # those of them that are the caller's
+    bytes: int
+    needed: int  # bytes, beyond those that are reused
     conditional: bool
     called: bool = False
 
 
-def _key(static: tuple[Any, ...], values: Sequence[Any], chosen: tuple[int, ...]) -> Any:
-    kinds = [
-        (np.shape(value), getattr(value, "dtype", type(value)), sharding_of(value))
-        for value in values
-    ]
-    return static, chosen, tuple(kinds)
-
-
-def _picker(positions: Sequence[int]) -> Callable[[Any], Sequence[Any]]:
-    """Gives the entries at some positions, without bytecode."""
-    if len(positions) > 1:
-        return itemgetter(*positions)
-    first = positions[0] if positions else sys.maxsize
-    return itemgetter(slice(first, first + 1))
+def _is_given_once(values: Sequence[Any], value: Any) -> bool:
+    once = sum(value is other for other in values) == 1
+    return once and type(value) is ARRAY and not value.is_deleted()

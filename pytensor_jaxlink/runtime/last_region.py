@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any
 
 from pytensor_jaxlink.plan import Plan
@@ -66,14 +65,12 @@ class LastRegion:
             return None, False
         static, arguments, others = ready
         del ready
-        chosen = self._donation.choose(arguments)
-        if chosen:
+        compiled = self._donation.compiled_for(static, arguments)
+        if compiled is not None:
             new = [ready_as(cell[0], others[place]) for place, cell in self._others]
-            done = self._donation.run(static, arguments, chosen, new)
-            if done is not None:
-                results, holds = done
-                # Without the outputs: a traceback would hold them, and what is held is not donated.
-                return self._outputs(results, others) if holds else (None, False)
+            results, holds = self._donation.run(compiled, arguments, new)
+            # Without the outputs: a traceback would hold them, and what is held is not donated.
+            return self._outputs(results, others) if holds else (None, False)
         results, conditions = self._region(*((static,) if static else ()), *arguments)
         outputs = self._outputs(results, others)
         return (outputs, *conditions) if conditions else outputs
