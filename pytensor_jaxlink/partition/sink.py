@@ -58,6 +58,7 @@ class _Sinker:
             *(plan.knowledge[number].fetches for fact in facts for number in fact.sizes)
         )
         self.updates = frozenset(view.outputs) - self.kept
+        self.following = set(self.updates)  # and what they alone read
         self.end = self._end()
         self.last_reader = [
             max((self.stage[reader] for reader in readers), default=-1)
@@ -80,8 +81,11 @@ class _Sinker:
         if target <= self.stage[node] or not self._pays(node, target):
             return
         self.stage[node] = target
+        follows = self._follows(node)
         for number in self.view.node_inputs[node]:
             self.last_reader[number] = max(self.last_reader[number], target)
+            if follows and self._is_read_alone(number):
+                self.following.add(number)
 
     def _latest(self, node: int) -> int:
         """The last region in which all readers still find the node's outputs."""
@@ -109,17 +113,22 @@ class _Sinker:
         """
         saved = sum(self._weight(number) for number in self.view.node_outputs[node])
         crossing = list(self._crossing(node, target))
-        if self.updates.isdisjoint(self.view.node_outputs[node]):
+        if not self._follows(node):
             return sum(map(self._weight, crossing)) <= saved
         added = 0
         while crossing:
             number = crossing.pop()
-            alone = len(self.view.consumers[number]) == 1 and number not in self.kept
-            if alone and self._weight(number) > 1:
+            if self._is_read_alone(number) and self._weight(number) > 1:
                 crossing += self._crossing(self.view.producer[number], target)
             else:
                 added += self._weight(number)
         return added <= saved
+
+    def _follows(self, node: int) -> bool:
+        return not self.following.isdisjoint(self.view.node_outputs[node])
+
+    def _is_read_alone(self, number: int) -> bool:
+        return len(self.view.consumers[number]) == 1 and number not in self.kept
 
     def _crossing(self, node: int, target: int) -> Iterator[int]:
         """What a node reads that would cross between regions because it moves."""
