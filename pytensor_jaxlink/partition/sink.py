@@ -58,7 +58,7 @@ class _Sinker:
             *(plan.knowledge[number].fetches for fact in facts for number in fact.sizes)
         )
         self.updates = frozenset(view.outputs) - self.kept
-        self.following = set(self.updates)  # and what they alone read
+        self.following: set[int] = set()  # what only their computation reads
         self.end = self._end()
         self.last_reader = [
             max((self.stage[reader] for reader in readers), default=-1)
@@ -81,10 +81,11 @@ class _Sinker:
         if target <= self.stage[node] or not self._pays(node, target):
             return
         self.stage[node] = target
-        follows = self._follows(node)
+        outputs = self.view.node_outputs[node]
+        is_new_state = any(n in self.updates or n in self.following for n in outputs)
         for number in self.view.node_inputs[node]:
             self.last_reader[number] = max(self.last_reader[number], target)
-            if follows and self._is_read_alone(number):
+            if is_new_state and self._would_follow(number):
                 self.following.add(number)
 
     def _latest(self, node: int) -> int:
@@ -111,24 +112,21 @@ class _Sinker:
 
         What only the computation of a new state reads follows it, unless it is a number.
         """
-        saved = sum(self._weight(number) for number in self.view.node_outputs[node])
-        crossing = list(self._crossing(node, target))
-        if not self._follows(node):
-            return sum(map(self._weight, crossing)) <= saved
-        added = 0
+        outputs = self.view.node_outputs[node]
+        if not self.following.isdisjoint(outputs):
+            return True
+        crossing, added = list(self._crossing(node, target)), 0
         while crossing:
             number = crossing.pop()
-            if self._is_read_alone(number) and self._weight(number) > 1:
+            if not self.updates.isdisjoint(outputs) and self._would_follow(number):
                 crossing += self._crossing(self.view.producer[number], target)
             else:
                 added += self._weight(number)
-        return added <= saved
+        return added <= sum(map(self._weight, outputs))
 
-    def _follows(self, node: int) -> bool:
-        return not self.following.isdisjoint(self.view.node_outputs[node])
-
-    def _is_read_alone(self, number: int) -> bool:
-        return len(self.view.consumers[number]) == 1 and number not in self.kept
+    def _would_follow(self, number: int) -> bool:
+        alone = len(self.view.consumers[number]) == 1 and number not in self.kept
+        return alone and self._weight(number) > 1
 
     def _crossing(self, node: int, target: int) -> Iterator[int]:
         """What a node reads that would cross between regions because it moves."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -19,7 +15,6 @@ from pytensor.compile.io import In
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
-from tests.helpers import black_box
 
 LARGE = 200_000  # entries of float64: more than a megabyte
 X, FACTOR = pt.dvector("x"), pt.dscalar("factor")
@@ -144,126 +139,6 @@ class TestGivenArrays:
         f = pytensor.function([X], X.sum(), mode=JAXLinker(donate="warn"))
         with pytest.warns(UserWarning, match="donated buffers were not usable"):
             f(jnp.ones(5))
-
-
-class TestFaults:
-    """Whatever fails, each shared variable has the bits that it had."""
-
-    def bits(self, *shared: Any) -> list[bytes]:
-        return [np.asarray(variable.get_value(borrow=True)).tobytes() for variable in shared]
-
-    def test_a_condition(self) -> None:
-        one, other = state(1), state(2)
-        checked = Assert("small factor, please")(one * FACTOR, FACTOR < 1)
-        f = pytensor.function(
-            [FACTOR], [], updates=[(one, checked), (other, other + one)], mode="JAXSELECTIVE"
-        )
-        for _ in range(2):
-            f(0.5)
-        before, donated = self.bits(one, other), f.stats.donated_bytes
-        assert donated > 0
-        for _ in range(8):
-            with pytest.raises(AssertionError, match="small factor"):
-                f(2.0)
-            assert self.bits(one, other) == before
-        assert f.stats.donated_bytes > donated  # tried, and given back
-        donated = f.stats.donated_bytes
-        f(0.5)  # the tracebacks may still hold the values
-        f(0.5)
-        assert f.stats.donated_bytes > donated  # failures do not end it
-
-    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError, SystemExit])
-    @pytest.mark.parametrize("place", ["first", "between", "last"])
-    def test_a_host_step(self, error: type[BaseException], place: str) -> None:
-        one, other = state(1), state(2)
-        fails = False
-
-        def step(values: np.ndarray) -> np.ndarray:
-            if fails:
-                raise error("now")
-            return values + 1
-
-        box = black_box(step)
-        new = {
-            "first": lambda: (pt.tanh(box(X)).sum() + one, other * 2),
-            "between": lambda: (one * 0.5, other + pt.exp(box(pt.tanh(one)).mean())),
-            "last": lambda: (one * 0.5, box(other * one)),
-        }[place]()
-        f = pytensor.function(
-            [X],
-            [],
-            updates=list(zip((one, other), new, strict=True)),
-            mode="JAXSELECTIVE",
-            on_unused_input="ignore",
-        )
-        for _ in range(2):
-            f(np.ones(3))
-        before, fails = self.bits(one, other), True
-        with pytest.raises(error):
-            f(np.ones(3))
-        assert self.bits(one, other) == before
-        fails = False
-        f(np.ones(3))
-
-    def test_interrupts_while_memory_is_reused(self) -> None:
-        shared = state()
-        f = pytensor.function([], [], updates=[(shared, shared + 1)], mode="JAXSELECTIVE")
-        shared.set_value(np.zeros(LARGE))
-        for _ in range(3):
-            f()
-        # A shell starts its background jobs with this signal ignored.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            self._interrupt_twenty_times(f, shared)
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    @staticmethod
-    def _interrupt_twenty_times(f: Any, shared: Any) -> None:
-        for trial in range(20):
-            timer = threading.Timer(0.0005 * trial, os.kill, (os.getpid(), signal.SIGINT))
-            with pytest.raises(KeyboardInterrupt):  # noqa: PT012 -- wherever it arrives
-                timer.start()
-                while True:
-                    f()
-            value = shared.get_value()
-            assert (value == value[0]).all()
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of the address space")
-    def test_exhausted_memory(self) -> None:
-        program = """
-import resource
-import numpy as np, pytensor, pytensor.tensor as pt
-import pytensor_jaxlink
-
-n = pt.lscalar("n")
-s = pytensor.shared(np.arange(200_000.0))
-mode = pytensor_jaxlink.JAXLinker(recompile_limit=50)
-f = pytensor.function([], [], updates=[(s, s + 1)], mode=mode)
-big = pytensor.function(
-    [], pt.sort(pt.outer(s, s[:20_000]).ravel())[0], updates=[(s, s * 2)], mode=mode
-)
-for _ in range(3):
-    f()
-before = np.array(s.get_value())
-soft = 16 << 30
-resource.setrlimit(resource.RLIMIT_AS, (soft, resource.RLIM_INFINITY))
-for _ in range(2):
-    try:
-        big()
-    except Exception as error:
-        print(type(error).__name__)
-    assert np.asarray(s.get_value()).tobytes() == before.tobytes()
-resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-f()
-np.testing.assert_array_equal(s.get_value(), before + 1)
-print("whole")
-"""
-        run = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=False
-        )
-        assert run.stdout.split()[-1:] == ["whole"], run.stderr
-        assert len(run.stdout.split()) == 3
 
 
 def test_many_threads() -> None:
