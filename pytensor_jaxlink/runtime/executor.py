@@ -202,9 +202,7 @@ class Executor:
         before_it = placed if constants else before
         return LastRegion(self.plan, before_it, plain, donation, reuse, boundary.pack)
 
-    def _written(
-        self, boundary: Boundary, last: tuple[int, ...] | None
-    ) -> Callable[..., Any]:
+    def _written(self, boundary: Boundary, last: tuple[int, ...] | None) -> Callable[..., Any]:
         """The function of the plan, or of what is before its last region with these arguments."""
         with self._policy.here():
             self._move_constants()

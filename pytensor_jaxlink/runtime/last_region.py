@@ -34,7 +34,7 @@ class LastRegion:
         self,
         plan: Plan,
         before: Callable[..., Any],
-        region: Callable[..., Any],
+        region: Any,
         donation: Donation,
         reuse: Reuse,
         pack: Callable[[list[Any]], Any],

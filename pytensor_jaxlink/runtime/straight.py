@@ -22,7 +22,7 @@ is to be called with::
         h1 = fetched(a1)
         h2, = step1(h1)
         stats.host_steps += 1
-        if c0 and not holds(*c0): return None
+        if (c0) and not holds(*c0): return None
         return (), [sent(h2), a5], []
 
 Nothing of the user's goes into the source but numbers.
@@ -178,7 +178,6 @@ class Source:
         condition = f"c{region.index}"
         self._lines.append(f"({results}), {condition} = region{region.index}({', '.join(values)})")
         self._conditions.append(condition)
-
 
     def _static(self, region: Region) -> str:
         return f"({''.join(f'hashable({self._host(number)}), ' for number in region.static)})"

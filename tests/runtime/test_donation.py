@@ -15,6 +15,8 @@ from pytensor.compile.io import In
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
+from pytensor_jaxlink.runtime.straight import Source
+from tests.helpers import black_box
 
 LARGE = 200_000  # entries of float64: more than a megabyte
 X, FACTOR = pt.dvector("x"), pt.dscalar("factor")
@@ -169,3 +171,155 @@ def test_what_donates_is_compiled_ahead_of_the_calls_too() -> None:
         f(0.5)
     assert f.stats.compilations == compiled
     assert f.stats.donated_bytes == 2 * shared.get_value(borrow=True).nbytes
+
+
+class TestSeveralSteps:
+    """The last region of a plan reuses memory, if no host step follows it."""
+
+    def donated(self, new: Any, outputs: Any = (), inputs: Any = (X,), call: Any = None) -> Any:
+        """Of each of four calls the states donated, and the function, which was right."""
+        states = state(1), state(2)
+        updates = list(zip(states, new(*states), strict=False))
+        outputs = outputs(*states) if callable(outputs) else list(outputs)
+        f, reference = (
+            pytensor.function(
+                list(inputs), outputs, updates=updates, mode=mode, on_unused_input="ignore"
+            )
+            for mode in ("JAXSELECTIVE", "FAST_COMPILE")
+        )
+        call = call or (np.arange(3.0),)
+        before, counts, found = [each.get_value() for each in states], [], []
+        for _ in range(4):
+            already = f.stats.donated_bytes
+            found.append(f(*call))
+            counts.append((f.stats.donated_bytes - already) / (8 * LARGE))
+        after = [np.array(each.get_value()) for each in states]
+        for each, value in zip(states, before, strict=True):
+            each.set_value(value)
+        for results in found:
+            for one, other in zip(results, reference(*call), strict=True):
+                np.testing.assert_allclose(one, other)
+        for each, value in zip(states, after, strict=True):
+            np.testing.assert_allclose(value, each.get_value())
+        assert f.stats.direct == 4
+        return counts
+
+    BOX = staticmethod(black_box(lambda values: values + 1))
+
+    def test_host_step_then_region(self) -> None:
+        assert self.donated(lambda s, t: [s * 0.5 + self.BOX(X).mean()]) == [0, 1, 1, 1]
+
+    def test_regions_that_read_the_state(self) -> None:
+        def new(s: Any, t: Any) -> Any:
+            return [s * 0.5, t + pt.exp(self.BOX(pt.tanh(s[:9])).mean())]
+
+        assert self.donated(new) == [1, 2, 2, 2]  # what several regions take has been moved
+
+    def test_what_the_host_looked_at_is_copied_by_jax(self) -> None:
+        kept: list[np.ndarray] = []
+        keep = black_box(lambda values: kept.append(values) or values[:1])
+        s = state()
+        f = pytensor.function([], [], updates=[(s, s * 0.5 + keep(s).mean())], mode="JAXSELECTIVE")
+        copies = []
+        for _ in range(3):
+            f()
+            copies.append(kept[-1].copy())
+        for one, other in zip(kept, copies, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    def test_nothing_where_a_host_step_follows(self) -> None:
+        found = self.donated(lambda s, t: [s * 0.5], lambda s, t: [self.BOX(pt.tanh(s[:4]))])
+        assert found == [0] * 4
+
+    def test_not_what_is_returned(self) -> None:
+        found = self.donated(lambda s, t: [s * 0.5 + self.BOX(X).mean(), t * 2], lambda s, t: [s])
+        assert found == [0, 1, 1, 1]
+
+    def test_not_what_another_state_becomes(self) -> None:
+        assert self.donated(lambda s, t: [s + self.BOX(X).sum(), s]) == [0] * 4
+
+    def test_a_state_that_the_host_computes(self) -> None:
+        assert self.donated(lambda s, t: [s + self.BOX(X).sum(), self.BOX(t)]) == [0, 1, 1, 1]
+
+    def test_a_state_that_is_not_read(self) -> None:
+        found = self.donated(lambda s, t: [s + self.BOX(X).sum(), s * 2])
+        assert found == [0, 2, 2, 2]
+
+    def test_static_sizes(self) -> None:
+        n = pt.lscalar("n")
+        found = self.donated(
+            lambda s, t: [(s.reshape((n, -1)) * 0.5).ravel()], (), [n], [np.array(4)]
+        )
+        assert found == [0, 1, 1, 1]
+
+    def test_static_sizes_that_change(self) -> None:
+        n, s = pt.lscalar("n"), state()
+        expected = s.get_value()
+        f = pytensor.function(
+            [n], [], updates=[(s, (s.reshape((n, -1)) + 1).ravel())], mode="JAXSELECTIVE"
+        )
+        for k in (2, 4, 2, 4, 8):
+            f(k)
+        np.testing.assert_allclose(s.get_value(), expected + 5)
+        assert f.stats.donated_bytes == 4 * 8 * LARGE
+
+    def test_an_argument(self) -> None:
+        f = pytensor.function(
+            [In(X, mutable=True)], X + self.BOX(pt.tanh(X)).sum(), mode="JAXSELECTIVE"
+        )
+        given, value = jnp.arange(5.0), np.arange(5.0)
+        expected = value + (np.tanh(value) + 1).sum()
+        np.testing.assert_allclose(f(given), expected)
+        assert given.is_deleted()
+        with pytest.raises(DonatedArgumentError, match=r"'x' .* call 1 of a function"):
+            f(given)
+        np.testing.assert_allclose(f(value), expected)
+        np.testing.assert_array_equal(value, np.arange(5.0))
+
+    def test_states_where_an_argument_could_not_be_given_back(self) -> None:
+        s = state()
+        new = Assert("positive")(s * self.BOX(X)[0], pt.gt(X, 0).all())
+        f = pytensor.function([X], [], updates=[(s, new)], mode=JAXLinker(donate="all"))
+        for _ in range(3):
+            given = jnp.ones(3)
+            f(given)
+            assert not given.is_deleted()
+        assert f.stats.donated_bytes == 2 * 8 * LARGE
+
+    def test_constants(self) -> None:
+        table = np.random.default_rng(0).normal(size=LARGE)
+        assert self.donated(lambda s, t: [s + table * self.BOX(X).sum()]) == [0, 1, 1, 1]
+
+    def test_compiled_ahead_and_not_stored(self) -> None:
+        s = state()
+        before = s.get_value()
+        f = pytensor.function([X], [], updates=[(s, s + self.BOX(X).sum())], mode="JAXSELECTIVE")
+        f.compile(np.ones(3))
+        np.testing.assert_array_equal(s.get_value(), before)
+        compiled = list(f.stats.compilations)
+        for _ in range(3):
+            f(np.ones(3))
+        assert f.stats.compilations == compiled
+        assert f.stats.donated_bytes == 2 * 8 * LARGE
+
+
+def test_the_source_ends_before_the_last_region() -> None:
+    s = pytensor.shared(np.ones(3))
+    box = black_box(lambda values: values)
+    f = pytensor.function(
+        [X], box(X), updates=[(s, s * pt.exp(box(pt.tanh(X))))], mode="JAXSELECTIVE"
+    )
+    assert (
+        str(Source(f.plan, frozenset(), (), f.plan.regions[-1].arguments))
+        == """\
+def run(a0, a1):
+    a0 = fitted(0, a0)
+    h0 = fetched(a0)
+    h6,  = step0(h0)
+    (a2, ), c0 = region0(a0)
+    h2 = fetched(a2)
+    h3,  = step2(h2)
+    stats.host_steps += 2
+    if (c0) and not holds(*c0): return None
+    return (), [a1, sent(h3)], [to_jax(h6)]"""
+    )

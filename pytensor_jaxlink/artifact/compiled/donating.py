@@ -66,7 +66,7 @@ class Donating:
             given[place] = None
         try:
             with jax.enable_x64(True):
-                done = self._plan(values)
+                done: Any = self._plan(values)
         except (NotSavedError, DoesNotFitError):
             done = None, False  # the general way says what is wrong
         finally:

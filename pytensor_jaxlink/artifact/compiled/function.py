@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
@@ -108,9 +107,7 @@ class LoadedFunction:
             for spec in (*signature.outputs, *(signature.inputs[k] for k in self._updated))
         ]
         plain = not (ending.overwritten or ending.copied or ending.as_numpy)
-        self._donating = (
-            Donating.of(self._executor, signature, self._storage) if plain else None
-        )
+        self._donating = Donating.of(self._executor, signature, self._storage) if plain else None
         named = [(signature.inputs[k].name, k) for k in self._taken]
         self._places = {name: k for name, k in named if name is not None}
 
