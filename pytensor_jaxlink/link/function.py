@@ -216,11 +216,12 @@ class JAXFunction(Function):
         return None if self.return_none else outputs
 
     def _updated(self, outputs: list[Any]) -> Any:
-        updates: Any = self._update_input_storage
-        self.vm.store(
-            [container.storage for _, container in updates],
-            [outputs[position] for position, _ in updates],
-        )
+        if type(outputs) is not self.vm.stored:
+            updates: Any = self._update_input_storage
+            self.vm.store(
+                [container.storage for _, container in updates],
+                [outputs[position] for position, _ in updates],
+            )
         if self.unpack_single:
             return outputs[0]
         return None if self.return_none else outputs[: self._n_returned_outputs]

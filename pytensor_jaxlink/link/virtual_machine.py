@@ -19,6 +19,7 @@ from pytensor_jaxlink.runtime import (
     Executor,
     LastRegion,
     Policy,
+    Stored,
     is_one_region,
     note_different_devices,
     place_for,
@@ -41,7 +42,7 @@ class VirtualMachine:
     """
 
     need_update_inputs = True
-    jax_array = ARRAY
+    jax_array, stored = ARRAY, Stored
     refuse_donated = staticmethod(refuse_donated)
     note_different_devices = staticmethod(note_different_devices)
 
@@ -128,8 +129,6 @@ class VirtualMachine:
 
         An error of the device shows when they are waited for, and then nothing has been stored.
         """
-        if all(cell[0] is value for cell, value in zip(cells, values, strict=True)):
-            return  # where memory is reused, that was done together
         pairs = zip(cells, values, strict=True)
         store(cells, [ready_as(cell[0], value) for cell, value in pairs])
 

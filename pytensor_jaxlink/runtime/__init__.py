@@ -13,6 +13,7 @@ from pytensor_jaxlink.runtime.donation import Donatable as Donatable
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import LastRegion as LastRegion
+from pytensor_jaxlink.runtime.last_region import Stored as Stored
 from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.stats import Stats as Stats

@@ -16,11 +16,13 @@ Small arrays are not worth the care, and are copied.
 
 from __future__ import annotations
 
-import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, starmap
+from itertools import chain, islice, repeat, starmap
+from operator import setitem
+from sys import getrefcount
 from typing import Any
 
 import jax
@@ -40,11 +42,8 @@ WORTH_IT = 1 << 20
 _UNUSABLE = "Some donated buffers were not usable"
 
 
-def _references(values: Sequence[Any], position: int) -> int:
-    return sys.getrefcount(values[position])
-
-
-_OF_OURS = _references([[object()]][0], 0) + 1
+_held = [object()]
+_OF_OURS = getrefcount(_held[0]) + 1
 """References to what a cell and the list of a region's arguments hold, and nobody else."""
 
 
@@ -152,44 +151,40 @@ class Donation:
         self._compiled: dict[Any, _Compiled | None] = {}
         self._last: tuple[Any, _Compiled | None] = None, None  # of the last call
 
-    def compiled_for(self, static: tuple[Any, ...], values: Sequence[Any]) -> _Compiled | None:
-        """The region compiled for these values so that what nobody else holds is donated.
-
-        None where that is nothing.
-        """
-        free = [p for p in self._states if _references(values, p) <= _OF_OURS]
-        if self._given:
-            free += [p for p in self._given if _is_given_once(values, values[p])]
-        return self._find(static, values, free) if free else None
-
     def run(
-        self, compiled: _Compiled, values: Sequence[Any], others: Sequence[Any]
-    ) -> tuple[Sequence[Any], bool]:
-        """Call the compiled region, and store the new values of states and the ``others``.
+        self, static: tuple[Any, ...], values: Sequence[Any], others: Sequence[Any]
+    ) -> tuple[Sequence[Any], bool] | None:
+        """Call the region, donate what nobody else holds, store the new states and the ``others``.
 
         Returns the results, and whether the conditions hold: where not, the shared variables are as
-        they were.
+        they were.  None, and nothing done, where nothing can be donated.
+
+        A large state has thrown all else out of the processor's caches, and then what Python does
+        takes ten times its time: so all of a call like the last one is in this one function.
         """
+        free = [p for p in self._states if getrefcount(values[p]) <= _OF_OURS]
+        if self._given:
+            free += [p for p in self._given if _is_given_once(values, values[p])]
+        kinds = _kinds(values)
+        key = static, free, kinds
+        last, compiled = self._last
+        if key != last:
+            compiled = self._find(static, values, free, kinds)
+            self._last = key, compiled
+        if compiled is None:
+            return None
         if compiled.needed:
             np.empty(compiled.needed, np.uint8)  # MemoryError now, while nothing is lost
-        for position in compiled.given:
-            name = self._what.given[position]
-            remember_donated(name, values[position], self._stats.calls + 1)
-        if compiled.conditional or not compiled.called:
-            compiled.called = True
-            with interrupts_wait():
-                found, holds = self._run_carefully(compiled, values, others)
-        else:
-            # From the call to the last cell that is filled there is no bytecode to interrupt.
-            new = chain.from_iterable(starmap(compiled.function, (values,)))
-            if others:
-                store(self._all_cells, chain(islice(new, len(self._cells)), others))
-            else:
-                store(self._cells, new)
-            found, holds = [cell[0] for cell in self._cells], True
-            found += new
+        if compiled.careful:
+            return self._run_carefully(compiled, values, others)
+        # From the call to the last cell that is filled there is no bytecode to interrupt.
+        results = chain.from_iterable(starmap(compiled.function, (values,)))
+        new = chain(islice(results, len(self._cells)), others) if others else results
+        deque(map(setitem, self._all_cells, repeat(0), new), maxlen=0)
         self._stats.donated_bytes += compiled.bytes
-        return [found[place] for place in compiled.order], holds
+        found = [cell[0] for cell in self._cells]
+        found += results
+        return [found[place] for place in compiled.order], True
 
     def compile_for(self, static: tuple[Any, ...], values: Sequence[Any]) -> None:
         """Compile for values like these, if nobody else will hold those of the states."""
@@ -198,46 +193,40 @@ class Donation:
             jax.device_put(value) if p in self._what.states and type(value) is np.ndarray else value
             for p, value in enumerate(values)
         ]
-        self._find(static, values, self._states)
+        self._find(static, values, self._states, _kinds(values))
 
     def _run_carefully(
         self, compiled: _Compiled, values: Sequence[Any], others: Sequence[Any]
-    ) -> tuple[list[Any], bool]:
-        """The same where there is a condition to look at, or JAX has to find its way first."""
-        found, holds = compiled.function(*values), True
-        if compiled.conditional:
-            holds = bool(np.asarray(found.pop()))
-        if holds:
-            store(self._all_cells, [*found[: len(self._cells)], *others])
-        else:
-            places = [place for place, p in enumerate(self._states) if p in compiled.donated]
-            store([self._cells[place] for place in places], [found[place] for place in places])
-        return found, holds
+    ) -> tuple[Sequence[Any], bool]:
+        """The same where there is something to look at, or JAX has to find its way first."""
+        for position in compiled.given:
+            name = self._what.given[position]
+            remember_donated(name, values[position], self._stats.calls + 1)
+        self._stats.donated_bytes += compiled.bytes
+        with interrupts_wait():
+            found, holds = compiled.function(*values), True
+            if compiled.conditional:
+                holds = bool(np.asarray(found.pop()))
+            if holds:
+                store(self._all_cells, [*found[: len(self._cells)], *others])
+            else:
+                back = [place for place, p in enumerate(self._states) if p in compiled.donated]
+                store([self._cells[place] for place in back], [found[place] for place in back])
+        compiled.careful = bool(compiled.conditional or compiled.given)
+        return [found[place] for place in compiled.order], holds
 
     def _find(
-        self, static: tuple[Any, ...], values: Sequence[Any], free: list[int]
+        self, static: tuple[Any, ...], values: Sequence[Any], free: list[int], kinds: list[Any]
     ) -> _Compiled | None:
         """The region compiled for values like these, of which those that are free may be donated.
 
-        A large state has thrown all else out of the processor's caches, and then what Python does
-        takes ten times its time, so a call like the last one has little to do.
+        None where none is, or is worth it.
         """
-        kinds = [
-            (value.aval, value.sharding)
-            if type(value) is ARRAY
-            else (getattr(value, "shape", None), getattr(value, "dtype", None))
-            for value in values
-        ]
-        key = static, free, kinds
-        if key == self._last[0]:
-            return self._last[1]
-        entry = static, tuple(free), tuple(kinds)
-        if entry not in self._compiled:
+        key = static, tuple(free), tuple(kinds)
+        if key not in self._compiled:
             chosen = [p for p in free if self._worth_it(p, values[p])]
-            self._compiled[entry] = self._compile(static, values, chosen) if chosen else None
-        compiled = self._compiled[entry]
-        self._last = key, compiled
-        return compiled
+            self._compiled[key] = self._compile(static, values, chosen) if chosen else None
+        return self._compiled[key]
 
     def _worth_it(self, position: int, value: Any) -> bool:
         large = position in self._what.given or value.nbytes >= WORTH_IT
@@ -311,7 +300,17 @@ class _Compiled:
     bytes: int
     needed: int  # bytes, beyond those that are reused
     conditional: bool
-    called: bool = False
+    careful: bool = True  # whether there is more to do than to call it
+
+
+def _kinds(values: Sequence[Any]) -> list[Any]:
+    """What a region is compiled for."""
+    return [
+        (value.aval, value.sharding)
+        if type(value) is ARRAY
+        else (getattr(value, "shape", None), getattr(value, "dtype", None))
+        for value in values
+    ]
 
 
 def _is_given_once(values: Sequence[Any], value: Any) -> bool:

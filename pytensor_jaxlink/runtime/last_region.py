@@ -10,6 +10,10 @@ from pytensor_jaxlink.runtime.devices import ARRAY, placed_as
 from pytensor_jaxlink.runtime.donation import Donation, Reuse
 
 
+class Stored(list[Any]):
+    """Outputs and updates of a call, which have been stored."""
+
+
 class LastRegion:
     """Calls a plan, and donates to its last region what can be donated in each call.
 
@@ -49,6 +53,7 @@ class LastRegion:
             len(results) + places[k] if k in places else results.index(number)
             for k, number in enumerate(plan.outputs)
         ]
+        self._updates = bool(reuse.states or reuse.others)
         self._as_computed = order == list(range(len(results)))
         self._order = order
 
@@ -65,12 +70,17 @@ class LastRegion:
             return None, False
         static, arguments, others = ready
         del ready
-        compiled = self._donation.compiled_for(static, arguments)
-        if compiled is not None:
+        new: Sequence[Any] = ()
+        if self._others:
             new = [ready_as(cell[0], others[place]) for place, cell in self._others]
-            results, holds = self._donation.run(compiled, arguments, new)
+        done = self._donation.run(static, arguments, new)
+        if done is not None:
+            results, holds = done
             # Without the outputs: a traceback would hold them, and what is held is not donated.
-            return self._outputs(results, others) if holds else (None, False)
+            if not holds:
+                return None, False
+            outputs = self._outputs(results, others)
+            return Stored(outputs) if self._updates else outputs
         results, conditions = self._region(*((static,) if static else ()), *arguments)
         outputs = self._outputs(results, others)
         return (outputs, *conditions) if conditions else outputs
