@@ -9,12 +9,12 @@ from pytensor_jaxlink.runtime.devices import placed_as as placed_as
 from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy
 from pytensor_jaxlink.runtime.devices import traced_explicitly as traced_explicitly
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
-from pytensor_jaxlink.runtime.donation import Donatable as Donatable
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import LastRegion as LastRegion
 from pytensor_jaxlink.runtime.last_region import Stored as Stored
 from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
+from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.straight import Boundary as Boundary

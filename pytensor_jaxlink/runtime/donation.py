@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, repeat, starmap
 from operator import setitem
@@ -29,10 +29,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.runtime.devices import ARRAY, constrained_as, sharding_of
 from pytensor_jaxlink.runtime.donated import remember_donated
 from pytensor_jaxlink.runtime.interrupts import interrupts_wait, store
+from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
 
@@ -45,76 +45,6 @@ _UNUSABLE = "Some donated buffers were not usable"
 _held = [object()]
 _OF_OURS = getrefcount(_held[0]) + 1
 """References to what a cell and the list of a region's arguments hold, and nobody else."""
-
-
-@dataclass(frozen=True)
-class Donatable:
-    """What a function may donate.
-
-    Attributes
-    ----------
-    names
-        Of its inputs.
-    updated
-        For each input that is the value of a shared variable which the call updates: the position
-        of its new value among the outputs, and the cell of the variable.
-    given
-        The inputs that are the caller's.
-    show_unusable
-        Whether to show JAX's warning that a donated buffer could not be used.
-    """
-
-    names: Sequence[str]
-    updated: Mapping[int, tuple[int, list[Any]]]
-    given: frozenset[int]
-    show_unusable: bool
-
-
-@dataclass(frozen=True)
-class Reuse:
-    """What the last region of a plan may reuse.
-
-    Attributes
-    ----------
-    arguments
-        The values it takes, and after them the old values of states which it computes without
-        looking at the old ones.
-    states
-        For each argument that is the value of a state which the region updates: the position of the
-        new value among its results, and the cell.
-    given
-        The arguments that are the caller's, with their names.
-    others
-        The states that are updated to what is known before the region runs: the positions of their
-        new values among the outputs, and the cells.
-    """
-
-    arguments: tuple[int, ...]
-    states: Mapping[int, tuple[int, list[Any]]]
-    given: Mapping[int, str]
-    others: tuple[tuple[int, list[Any]], ...]
-
-    @classmethod
-    def at_the_end(cls, plan: Plan, what: Donatable) -> Reuse | None:
-        """What is reused by the last step of a plan; None where nothing can be."""
-        if not plan.steps or not isinstance(region := plan.steps[-1], Region):
-            return None
-        results = {number: place for place, number in enumerate(region.results)}
-        last: dict[int, tuple[int, list[Any]]] = {}
-        others: list[tuple[int, list[Any]]] = []
-        for position, (output, cell) in what.updated.items():
-            number = plan.outputs[output]
-            if number in results:
-                last[plan.inputs[position]] = results[number], cell
-            else:
-                others.append((output, cell))
-        arguments = tuple(dict.fromkeys((*region.arguments, *last)))
-        places = {number: place for place, number in enumerate(arguments)}
-        names = {plan.inputs[position]: what.names[position] for position in what.given}
-        kept = set(plan.outputs)
-        given = {places[n]: names[n] for n in arguments if n in names and n not in kept}
-        states = {places[number]: found for number, found in last.items()}
-        return cls(arguments, states, given, tuple(others)) if states or given else None
 
 
 class Donation:

@@ -22,9 +22,10 @@ from pytensor_jaxlink.runtime.devices import (
     run_in_auto,
     to_numpy,
 )
-from pytensor_jaxlink.runtime.donation import Donatable, Donation, Reuse
+from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.last_region import LastRegion
+from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.straight import (

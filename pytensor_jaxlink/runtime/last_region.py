@@ -7,7 +7,8 @@ from typing import Any
 
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.devices import ARRAY, placed_as
-from pytensor_jaxlink.runtime.donation import Donation, Reuse
+from pytensor_jaxlink.runtime.donation import Donation
+from pytensor_jaxlink.runtime.reuse import Reuse
 
 
 class Stored(list[Any]):
