@@ -401,10 +401,13 @@ def _fitter(container: Container) -> Callable[[Any], Any]:
     lowest, highest = 1, 0  # no Python integers
     if ndim == 0 and dtype.kind in "iu" and not container.strict:
         lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    takes_float = ndim == 0 and dtype == np.float64 and not container.strict
 
     def fit(value: Any) -> Any:
         if type(value) is int and lowest <= value <= highest:
             return np.array(value, dtype)
+        if takes_float and type(value) is float:
+            return np.array(value)
         if type(value) is not np.ndarray and type(value) is not ARRAY:
             return None
         if value.dtype != dtype or value.ndim != ndim:

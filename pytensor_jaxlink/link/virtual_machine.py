@@ -145,18 +145,18 @@ class VirtualMachine:
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not is_one_region(self.compiled.plan):
             raise TypeError("a function of several regions is compiled by running it: give arrays")
-        if self._direct is not None:
-            function, constants_at = self._direct
-            if constants_at is not None:
-                values += constants_at(place_for(values))
-            with self.compiled.policy.here():
+        with jax.enable_x64(True), self.compiled.policy.here():
+            if self._direct is not None:
+                function, constants_at = self._direct
+                if constants_at is not None:
+                    values += constants_at(place_for(values))
                 function.lower(*values).compile()
-        elif self._donating is not None and jax.config.jax_enable_x64:
-            _within(self.compiled.policy, self._donating.compile_for)(values)
-        elif self._straight is not None and jax.config.jax_enable_x64:
-            _within(self.compiled.policy, self._straight)(*values)
-        else:
-            self.compiled.executor(values)
+            elif self._donating is not None:
+                self._donating.compile_for(values)
+            elif self._straight is not None:
+                self._straight(*values)
+            else:
+                self.compiled.executor(values)
 
     def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""
@@ -245,12 +245,12 @@ def _with_constants(
 
 
 def _within(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, on the device that the linker was asked for, if it was."""
-    if policy.device is None:
+    """The function, with 64-bit types, and on the device that the linker was asked for, if any."""
+    if policy.device is None and jax.config.jax_enable_x64:
         return function
 
     def call(*args: Any) -> Any:
-        with policy.here():
+        with jax.enable_x64(True), policy.here():
             return function(*args)
 
     return call

@@ -290,6 +290,15 @@ class TestSeveralSteps:
         table = np.random.default_rng(0).normal(size=LARGE)
         assert self.donated(lambda s, t: [s + table * self.BOX(X).sum()]) == [0, 1, 1, 1]
 
+    def test_numbers_of_python(self) -> None:
+        s = state()
+        new = s + self.BOX(X * FACTOR).sum()
+        f = pytensor.function([X, FACTOR], [], updates=[(s, new)], mode="JAXSELECTIVE")
+        for _ in range(3):
+            f(np.ones(3), 0.5)
+        assert f.stats.direct == 3
+        assert f.stats.donated_bytes == 2 * 8 * LARGE
+
     def test_compiled_ahead_and_not_stored(self) -> None:
         s = state()
         before = s.get_value()
@@ -301,6 +310,21 @@ class TestSeveralSteps:
             f(np.ones(3))
         assert f.stats.compilations == compiled
         assert f.stats.donated_bytes == 2 * 8 * LARGE
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_without_64_bit_types(steps: bool) -> None:
+    x = pt.fvector("x")
+    box = black_box(lambda values: values + 1, "float32") if steps else lambda values: values + 1
+    s = pytensor.shared(np.zeros(2 * LARGE, "float32"))
+    with jax.enable_x64(False):
+        f = pytensor.function([x], [], updates=[(s, s + box(x)[0])], mode="JAXSELECTIVE")
+        f.compile(np.ones(3, "float32"))
+        for _ in range(3):
+            f(np.ones(3, "float32"))
+    np.testing.assert_array_equal(s.get_value(), 6)
+    assert f.stats.direct == 3
+    assert f.stats.donated_bytes == 2 * 8 * LARGE
 
 
 def test_the_source_ends_before_the_last_region() -> None:
