@@ -94,7 +94,7 @@ def _write_zip(file: Any, members: Mapping[str, Member]) -> None:
                     member.write(part)
         archive.comment = bytes(_TRAILER_BYTES)
     end = file.seek(-_TRAILER_BYTES, os.SEEK_END)
-    digest = _digest_of_file(file, end)
+    digest = _digest_of_file(file, 0, end)
     file.seek(end)
     file.write(f"{FORMAT} {VERSION:04} sha256 {digest}".encode())
 
@@ -157,7 +157,7 @@ class Container:
         version, digest = self._trailer(size)
         self._check_version(version)
         self._check_end(size)
-        if _digest_of_file(self._file, size - _TRAILER_BYTES) != digest:
+        if _digest_of_file(self._file, 0, size - _TRAILER_BYTES) != digest:
             raise self.error(
                 "its content does not have the checksum that was saved with it: the file was "
                 f"damaged or changed{self._where()}. Save the function again, or copy the file "
@@ -165,6 +165,9 @@ class Container:
             )
         self._members = self._list_members(size)
         self.manifest = self._read_manifest()
+        damaged = self._damaged()
+        if damaged:
+            raise self.error(f"its member {damaged[0]!r} does not have its checksum")
 
     def _trailer(self, size: int) -> tuple[int, str]:
         self._file.seek(0)
@@ -244,19 +247,24 @@ class Container:
         return name in self._members
 
     def read(self, name: str) -> memoryview:
-        """The bytes of a member, checked against the manifest, in memory that may be written."""
+        """The bytes of a member, in memory that may be written."""
         if name not in self._members or name == MANIFEST:
             raise self.error(f"it has no member {name[:80]!r}")
-        content = self._raw(name)
-        if not _fits(self.manifest["members"][name], content):
-            raise self.error(f"its member {name!r} is damaged: it does not have its checksum")
-        return content
+        return self._raw(name)
 
     def document(self, name: str) -> Any:
         """A member that holds JSON, parsed."""
         return parse_document(bytes(self.read(name)), f"{self.path}: {name}")
 
     def _raw(self, name: str) -> memoryview:
+        self._seek(name)
+        content = memoryview(bytearray(self._members[name].file_size))
+        if self._file.readinto(content) != len(content):
+            raise self.error(f"its member {name!r} is cut off")
+        return content
+
+    def _seek(self, name: str) -> int:
+        """Go to where a member starts; returns the place."""
         info = self._members[name]
         self._file.seek(info.header_offset)
         header = self._file.read(_LOCAL_HEADER.size)
@@ -265,32 +273,29 @@ class Container:
         *_, length, extra = _LOCAL_HEADER.unpack(header)
         if self._file.read(length) != name.encode():
             raise self.error(f"its member {name!r} has another name in its own header")
-        self._file.seek(extra, os.SEEK_CUR)
-        content = memoryview(bytearray(info.file_size))
-        if self._file.readinto(content) != info.file_size:
-            raise self.error(f"its member {name!r} is cut off")
-        return content
+        return self._file.seek(extra, os.SEEK_CUR)
+
+    def _damaged(self) -> list[str]:
+        """The members that are not what the manifest says."""
+        return [
+            name
+            for name, expected in self.manifest["members"].items()
+            if expected != self._described(name)
+        ]
+
+    def _described(self, name: str) -> dict[str, Any]:
+        size = self._members[name].file_size
+        return {"sha256": _digest_of_file(self._file, self._seek(name), size), "bytes": size}
 
     def _where(self) -> str:
         """Which member of a damaged file is damaged, if that can still be told."""
         try:
             self._members = self._list_members(self._file.seek(0, os.SEEK_END))
             self.manifest = self._read_manifest()
-            damaged = [
-                name
-                for name, expected in self.manifest["members"].items()
-                if not _fits(expected, self._raw(name))
-            ]
+            damaged = self._damaged()
         except Exception:  # whatever else is wrong with it: it has been found to be damaged
             return ""
         return f" (in {', '.join(damaged[:3])})" if damaged else ""
-
-
-def _fits(expected: Any, content: memoryview) -> bool:
-    return expected == {
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }
 
 
 def digest_of(parts: Member) -> str:
@@ -301,13 +306,13 @@ def digest_of(parts: Member) -> str:
     return digest.hexdigest()
 
 
-def _digest_of_file(file: io.BufferedIOBase | BinaryIO, end: int) -> str:
+def _digest_of_file(file: io.BufferedIOBase | BinaryIO, start: int, size: int) -> str:
     digest = hashlib.sha256()
-    file.seek(0)
-    while end > 0:
-        block = file.read(min(end, _BLOCK))
+    file.seek(start)
+    while size > 0:
+        block = file.read(min(size, _BLOCK))
         if not block:
             break
         digest.update(block)
-        end -= len(block)
+        size -= len(block)
     return digest.hexdigest()

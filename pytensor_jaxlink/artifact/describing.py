@@ -13,7 +13,7 @@ import numpy as np
 
 from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype, small_array
 from pytensor_jaxlink.artifact.container import Member, digest_of
-from pytensor_jaxlink.artifact.values import BIT_GENERATORS
+from pytensor_jaxlink.artifact.values import BIT_GENERATORS, is_view
 from pytensor_jaxlink.errors import ArtifactError
 
 
@@ -83,7 +83,7 @@ class DataWriter:
         """The entry of an array."""
         check_dtype(array.dtype, "an array")
         owner = self._divided.get(id(_owner(array)))
-        if owner is not None and owner is not array:
+        if owner is not None and owner is not array and is_view(array.nbytes, owner):
             start = owner.__array_interface__["data"][0]
             return {
                 "view": {
@@ -107,8 +107,10 @@ class DataWriter:
 
 
 def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
+    base: Any = array.base
+    while base is not None:  # `as_strided` puts an object between an array and its owner
+        array = base if isinstance(base, np.ndarray) else array
+        base = getattr(base, "base", None)
     return array
 
 

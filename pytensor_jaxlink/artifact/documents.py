@@ -8,6 +8,7 @@ from typing import Any
 from pytensor_jaxlink.errors import ArtifactError
 
 _LARGEST = 32 << 20  # bytes
+_DEEPEST = 200  # a loop driven from the host that is inside of another one adds six
 _MOST_PARTS = 1_000_000  # arrays and objects; each costs up to 25 times the bytes that spell it
 
 
@@ -33,11 +34,28 @@ def parse_document(content: bytes, where: str) -> Any:
             "pytensor_jaxlink reads"
         )
     try:
-        return json.loads(content, parse_constant=_no_constant, object_pairs_hook=_unique)
+        found = json.loads(content, parse_constant=_no_constant, object_pairs_hook=_unique)
     except RecursionError as error:
         raise ArtifactError(f"{where}: the document is nested too deeply") from error
     except ValueError as error:
         raise ArtifactError(f"{where}: not a document: {error}") from error
+    if _is_deep(found):  # how deep Python itself goes depends on its version and settings
+        raise ArtifactError(f"{where}: the document is nested too deeply")
+    return found
+
+
+def _is_deep(document: Any) -> bool:
+    level = [document] if isinstance(document, dict | list) else []
+    for _ in range(_DEEPEST):
+        level = [part for whole in level for part in _parts(whole)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(document: Any) -> list[Any]:
+    parts = document.values() if isinstance(document, dict) else document
+    return [part for part in parts if isinstance(part, dict | list)]
 
 
 def _no_constant(name: str) -> Any:

@@ -93,6 +93,11 @@ def _function(name: str, signature: Signature) -> list[str]:
         if each.cell is not None:
             verb = "updates" if each.updated else "reads"
             lines.append(f"  {verb} {each.name or '(unnamed)'}")
+    asked = signature.options.get("compiler_options")
+    if asked:
+        lines.append(
+            f"  was compiled with compiler_options={asked!r:.200}; load takes none from a file"
+        )
     return lines
 
 

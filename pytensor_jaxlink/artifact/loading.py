@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 from pytensor_jaxlink.artifact.container import Container
@@ -23,7 +24,8 @@ def load(
     prefer: Literal["compiled", "graph"] = "compiled",
     allow: Sequence[str] = (),
     mode: Any = None,
-    compilation_cache: str | os.PathLike[str] | None = None,
+    compilation_cache: bool | str | os.PathLike[str] | None = True,
+    compiler_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """The function, or the dictionary of functions, that `save` wrote to a file.
 
@@ -43,9 +45,16 @@ def load(
     mode
         What compiles the graph, where another mode than the saved one is wanted.
     compilation_cache
-        A folder for JAX's persistent compilation cache, as in `JAXLinker`.  What a file holds is
-        for any machine, and XLA makes the machine's own code of it at the first call, which takes
-        most of the time until the first result; later processes find that code here.
+        What a file holds is for any machine, and XLA makes the machine's own code of it at the
+        first call, which takes most of the time until the first result.  That code is kept for
+        later processes in ``$PYTENSOR_JAXLINK_CACHE``, else in the folder ``pytensor_jaxlink`` of
+        ``$XDG_CACHE_HOME`` or ``~/.cache``: at most 1 GiB, and only where the folder is the user's
+        own and nobody else can write to it.  Where JAX has a compilation cache already, that is
+        used.  A folder is one for JAX's compilation cache in this process, as in `JAXLinker`.
+        False and None keep nothing.
+    compiler_options
+        Options of XLA, as in `JAXLinker`.  Those of the function that was saved are not in force:
+        some have XLA write files.
 
     Raises
     ------
@@ -69,22 +78,74 @@ def load(
         raise ValueError(f"prefer={prefer!r} is not one of 'compiled', 'graph'")
     if isinstance(allow, str):
         raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
-    if compilation_cache is not None:
+    _check_options(compiler_options, mode)
+    with Container(path) as container, reading(container):
+        keeps = _keeps_code(compilation_cache)
+        file = _File(container, allow, mode, compiler_options, keeps_code=keeps)
+        functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
+        return functions[""] if container.manifest["single"] else functions
+
+
+def compile_ahead(
+    path: str | os.PathLike[str], signatures: Mapping[str, Any], compilation_cache: Any
+) -> None:
+    """Compile the functions of a file, so that later processes find the machine's code.
+
+    Parameters
+    ----------
+    path
+        The file.
+    signatures
+        For each function, for each region, for what: as `Stats.signatures` has it.
+    compilation_cache
+        Where to keep the code, as in `load`.
+    """
+    with Container(path) as container:
+        file = _File(container, (), None, None, keeps_code=_keeps_code(compilation_cache))
+        # Nothing is run, so host steps, which may need modules that are not allowed, are left out.
+        for name, function in file.compiled(host_ops=lambda place: lambda *values: ()).items():
+            function.compile_for(signatures[name])
+
+
+def _keeps_code(compilation_cache: Any) -> bool:
+    """Whether the code is kept in the user's folder; has JAX use another one where it is named."""
+    if isinstance(compilation_cache, str | os.PathLike):
         from pytensor_jaxlink.runtime import use_compilation_cache
 
         use_compilation_cache(compilation_cache)
-    with Container(path) as container, reading(container):
-        file = _File(container, allow, mode)
-        functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
-        return functions[""] if container.manifest["single"] else functions
+    return compilation_cache is True
+
+
+def _check_options(compiler_options: Any, mode: Any) -> None:
+    if compiler_options is None:
+        return
+    from pytensor_jaxlink.runtime import problem_of_options
+
+    problem = problem_of_options(compiler_options)
+    if problem is None and mode is not None:
+        problem = (
+            "compiler_options are for the mode of the saved function; give them to the mode that "
+            "takes its place, mode=JAXLinker(compiler_options=...)"
+        )
+    if problem is not None:
+        raise ValueError(f"load: {problem}")
 
 
 class _File:
     """An open file, whose functions are being made."""
 
-    def __init__(self, container: Container, allow: Sequence[str], mode: Any) -> None:
+    def __init__(
+        self,
+        container: Container,
+        allow: Sequence[str],
+        mode: Any,
+        compiler_options: Mapping[str, Any] | None,
+        *,
+        keeps_code: bool,
+    ) -> None:
         manifest = container.manifest
         self._container, self._allow, self._mode = container, allow, mode
+        self._compiler_options, self._keeps_code = compiler_options, keeps_code
         self._layers = manifest["layers"]
         self._signatures = {n: signature_of(each) for n, each in manifest["functions"].items()}
         self._cells = [cell_of(each) for each in manifest["cells"]]
@@ -129,11 +190,21 @@ class _File:
                 None if spec.default is None else [self._data.value(spec.default[0])]
                 for spec in signature.inputs
             ]
-            functions[name] = layer.function(name, signature, defaults, self._mode)
+            functions[name] = self._from_layer(layer, name, defaults)
         return functions
 
-    def compiled(self) -> dict[str, Any]:
-        """The functions, as they were compiled."""
+    def _from_layer(self, layer: Any, name: str, storages: Sequence[Any]) -> Any:
+        signature = self._signatures[name]
+        return layer.function(name, signature, storages, self._mode, self._compiler_options)
+
+    def compiled(self, host_ops: Any = None) -> dict[str, Any]:
+        """The functions, as they were compiled.
+
+        Parameters
+        ----------
+        host_ops
+            Makes the functions of host steps that need PyTensor, where they are not to be imported.
+        """
         from pytensor_jaxlink.artifact.compiled.function import SavedState
         from pytensor_jaxlink.artifact.compiled.loading import CompiledReader
 
@@ -143,10 +214,12 @@ class _File:
             SavedState(cell, storage, float_type)
             for cell, storage in zip(self._cells, self._storages(), strict=True)
         ]
-        reader = CompiledReader(self._container, self._data, self._host_ops)
+        reader = CompiledReader(self._container, self._data, host_ops or self._host_ops)
         documents = self._container.document("compiled.json")
         functions = {
-            name: reader.function(documents[name], signature, states, float_type)
+            name: reader.function(
+                documents[name], signature, states, float_type, self._policy(reader.checksum(name))
+            )
             for name, signature in self._signatures.items()
         }
         if "graph" in self._layers:
@@ -155,6 +228,15 @@ class _File:
             for name, function in functions.items():
                 function.fallback = self._fallback(name, function, document, storages)
         return functions
+
+    def _policy(self, checksum: str) -> Any:
+        from pytensor_jaxlink.artifact.compiled.loading import MOST_KEPT
+        from pytensor_jaxlink.artifact.machine_code import MachineCode
+        from pytensor_jaxlink.runtime import Policy, Windows
+
+        policy = Policy(MOST_KEPT, "compile", compiler_options=self._compiler_options)
+        kept = MachineCode.of_user(checksum) if self._keeps_code else None
+        return replace(policy, name=kept.name, windows=Windows(kept.window)) if kept else policy
 
     def _host_ops(self, place: Any) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
@@ -179,8 +261,7 @@ class _File:
                 warnings.warn(
                     f"{error} For now it is compiled from its graph.", JAXLinkWarning, stacklevel=3
                 )
-                signature = self._signatures[name]
-                made.append(layer.function(name, signature, function.own_storages, self._mode))
+                made.append(self._from_layer(layer, name, function.own_storages))
             return made[0]
 
         return fallback

@@ -12,6 +12,7 @@ once however often it is referred to, and one object again after loading.  In th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ BIT_GENERATORS = {
 }
 """The sources of random bits that can be saved."""
 
+_LARGEST_REPEATED = 1 << 24  # bytes
 _MOST_WORDS = 64  # of a seed: what is longer, nobody has
 
 
@@ -92,11 +94,21 @@ class DataReader:
         return array_of_document(described)
 
 
+def is_view(size: int, owner: np.ndarray[Any, Any]) -> bool:
+    """Whether an array of ``size`` bytes in the memory of another is kept as a part of that.
+
+    One that shows the same memory many times could be as large as one likes.
+    """
+    return size <= max(owner.nbytes, _LARGEST_REPEATED)
+
+
 def _view(reader: DataReader, described: Any) -> Any:
     owner = reader.data(described["of"])
     memory = owner.reshape(-1, order="A")
     shape, strides = tuple(described["shape"]), tuple(described["strides"])
     dtype = plain_dtype(described["dtype"])
+    if not is_view(math.prod(shape) * dtype.itemsize, owner):
+        raise ValueError(f"an array of shape {shape} in memory of {owner.nbytes} bytes")
     return np.ndarray(shape, dtype, memory, described["offset"], strides)
 
 

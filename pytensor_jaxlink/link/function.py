@@ -131,8 +131,8 @@ class JAXFunction(Function):
     def _finished(self, outputs: Any, args: tuple[Any, ...]) -> Any:
         """What the caller gets of what the direct way gives, after conditions and updates."""
         if type(outputs) is tuple:
-            outputs, holds = outputs
-            if not np.asarray(holds):  # faster than asking JAX for a truth value
+            outputs, holds = self.vm.settled(outputs, args)
+            if not holds:
                 self._stats.direct -= 1
                 return self._general(args, {})
         return self._updated(outputs) if self._has_updates else outputs

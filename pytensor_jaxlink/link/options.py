@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
+from pytensor_jaxlink.runtime import problem_of_options
+
 _DEVICE = re.compile(r"[a-z_]+(:\d+)?")
 
 _CHOICES: dict[str, tuple[object, ...]] = {
@@ -49,11 +51,9 @@ class Options:
             known = value in choices if isinstance(value, str) else any(value is c for c in choices)
             if not known:
                 problems.append(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
-        options = self.compiler_options
-        if options is not None and not (
-            isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
-        ):
-            problems.append(f"compiler_options={options!r} is not a mapping with names of options")
+        problem = problem_of_options(self.compiler_options)
+        if problem is not None:
+            problems.append(problem)
         for name in ("compilation_cache", "cache_dir"):
             folder = getattr(self, name)
             if folder is not None and not isinstance(folder, str | PathLike):

@@ -15,6 +15,7 @@ from pytensor.tensor.type import DenseTensorType
 from pytensor_jaxlink.runtime import (
     ARRAY,
     Boundary,
+    Condition,
     Donatable,
     Executor,
     LastRegion,
@@ -75,6 +76,7 @@ class VirtualMachine:
         self._direct: tuple[Any, ConstantsAt | None] | None = None
         self._straight: Callable[..., Any] | None = None
         self._donating: LastRegion | None = None
+        self.settled: Settled = _looked_at
 
     def direct(
         self,
@@ -86,9 +88,11 @@ class VirtualMachine:
         """The function as one that JAX compiles, or as its steps; None where it needs more.
 
         It takes the values of the inputs without ``cells``, which hold those of the last ones, and
-        gives what ``pack`` makes of the outputs, or a tuple of that and a condition.
+        gives what ``pack`` makes of the outputs, or a tuple of that and a condition, which
+        ``settled`` looks at.
         """
         self._direct = self._straight = self._donating = None
+        self.settled = _looked_at
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
@@ -115,12 +119,14 @@ class VirtualMachine:
             outputs = traced(*values)
             return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
 
-        function = direct = policy.jit(packed)
+        repeatable = self.compiled.options.host_ops == "split"
+        condition = Condition(packed, policy, repeatable=repeatable)
+        function, settled = condition.compiled, condition.settled
         self._direct = function, constants_at
-        if constants_at is not None:
-            direct = _with_constants(function, cells, _constants_for(constants_at))
-        elif cells:
-            direct = _with_cells(function, cells)
+        if constants_at is not None or cells:
+            direct = _with_others(function, cells, _constants_for(constants_at), settled)
+        else:
+            direct, self.settled = function, settled
         return _within(policy, direct)
 
     @staticmethod
@@ -213,6 +219,14 @@ ConstantsAt = Callable[[Any], tuple[Any, ...]]
 """Gives the constants of a function on the devices of a sharding."""
 Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Gives the constants of a function where the other values of a call are."""
+Settled = Callable[..., Any]
+"""What a function gave, with a condition that has been looked at; see `Condition.settled`."""
+
+
+def _looked_at(outputs: Any, values: Sequence[Any]) -> Any:
+    """The outputs, and whether a condition holds that may have been looked at before."""
+    outputs, holds = outputs
+    return outputs, bool(np.asarray(holds))  # faster than asking JAX for a truth value
 
 
 def _constants_for(constants_at: ConstantsAt | None) -> Constants:
@@ -234,12 +248,15 @@ def _with_cells(function: Callable[..., Any], cells: list[list[Any]]) -> Callabl
     return lambda *args: function(*args, *[cell[0] for cell in cells])
 
 
-def _with_constants(
-    function: Callable[..., Any], cells: list[list[Any]], constants: Constants
+def _with_others(
+    function: Callable[..., Any], cells: list[list[Any]], constants: Constants, settled: Settled
 ) -> Callable[..., Any]:
+    """The function, which takes what the cells hold, and constants."""
+
     def call(*args: Any) -> Any:
         values = [*args, *[cell[0] for cell in cells]]
-        return function(*values, *constants(values))
+        others = constants(values)
+        return settled(function(*values, *others), values, others)
 
     return call
 

@@ -9,6 +9,7 @@ from pytensor_jaxlink.lowering import loops as _loops
 from pytensor_jaxlink.lowering import random as _random
 from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering import sparse as _sparse
+from pytensor_jaxlink.lowering import windows as _windows
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
 from pytensor_jaxlink.lowering.checks import unread as unread
@@ -17,4 +18,15 @@ from pytensor_jaxlink.lowering.program import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules as Rules
 
 # Importing these modules registers their rules.
-RULES = (_arrays, _elementwise, _indexing, _inner, _linalg, _loops, _random, _shapes, _sparse)
+RULES = (
+    _arrays,
+    _elementwise,
+    _indexing,
+    _inner,
+    _linalg,
+    _loops,
+    _random,
+    _shapes,
+    _sparse,
+    _windows,
+)

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.tensor import subtensor
+from pytensor.tensor.basic import ARange
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
@@ -27,7 +28,6 @@ from pytensor.tensor.subtensor import (
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
-from pytensor_jaxlink.ops import Realign, Window, WindowUpdate
 
 
 def _is_mask(index: Any) -> bool:
@@ -79,11 +79,28 @@ def _as_integers(values: Sequence[Any]) -> list[Any]:
 
 
 def _checked_indices(node: Apply, first: int, indices: Sequence[Any]) -> list[Any]:
-    """The indices for looking at their range: literals that are passed as arrays are known."""
-    return [
-        variable.data if isinstance(variable, Constant) else index
-        for variable, index in zip(node.inputs[first:], indices, strict=True)
-    ]
+    """The indices for looking at their range: literals and counts that JAX computes are known."""
+    pairs = zip(node.inputs[first:], indices, strict=True)
+    return [_for_its_range(variable, index) for variable, index in pairs]
+
+
+def _for_its_range(variable: Variable, index: Any) -> Any:
+    if isinstance(variable, Constant):
+        return variable.data
+    length = np.size(index)
+    return np.arange(length) if _counts(variable) and isinstance(length, int) else index
+
+
+def _counts(index: Variable) -> bool:
+    """Whether an index is 0, 1, 2 and so on."""
+    if index.owner is None or not isinstance(index.owner.op, ARange):
+        return False
+    start, _, step = index.owner.inputs
+    return _is_literal(start, 0) and _is_literal(step, 1)
+
+
+def _is_literal(variable: Variable, number: int) -> bool:
+    return isinstance(variable, Constant) and bool(variable.data == number)
 
 
 def _last_write_wins(node: Apply) -> JaxFunction:
@@ -123,7 +140,34 @@ def _subtensor(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(AdvancedIncSubtensor)
 def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Context) -> JaxFunction:
-    return _indexing_rule(node, context, first_index=2)
+    general = _indexing_rule(node, context, first_index=2)
+    _, *indices = node.inputs[1:]
+    if len(indices) != 2 or indices[0] is not indices[1] or not _counts(indices[0]):
+        return general
+    if node.inputs[0].type.ndim != 2 or list(op.idx_list) != [0, 1]:
+        return general
+
+    def update(matrix: Any, values: Any, *indices: Any) -> Any:
+        length = np.size(indices[0])
+        if export.is_symbolic_dim(length) or length > min(np.shape(matrix)):
+            return general(matrix, values, *indices)
+        return _on_diagonal(matrix, values, length, add=not op.set_instead_of_inc)
+
+    return update
+
+
+def _on_diagonal(matrix: Any, values: Any, length: int, *, add: bool) -> Any:
+    """A matrix with the first entries of its diagonal replaced, or added to.
+
+    By selection: PyTensor's gradient of a diagonal is such an update, and XLA takes longer to
+    compile, and to run, a scatter.
+    """
+    shape = np.shape(matrix)
+    row, column = (jax.lax.broadcasted_iota("int32", shape, axis) for axis in (0, 1))
+    spread = jnp.broadcast_to(jnp.asarray(values).astype(matrix.dtype), (length,))
+    spread = jnp.pad(spread, (0, shape[0] - length))[:, None]
+    selected = (row == column) & (row < length)
+    return jnp.where(selected, matrix + spread if add else spread, matrix)
 
 
 @jax_rule.register(IncSubtensor)
@@ -147,60 +191,6 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return increment
-
-
-@jax_rule.register(Window)
-def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
-    def take(array: Any, start: Any, stop: Any, length: Any) -> Any:
-        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
-        return jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
-
-    return take
-
-
-@jax_rule.register(WindowUpdate)
-def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFunction:
-    def update(array: Any, value: Any, start: Any, stop: Any, length: Any) -> Any:
-        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
-        shape = list(np.shape(array))
-        shape[op.axis] = int(length)
-        new = jnp.broadcast_to(jnp.asarray(value).astype(array.dtype), shape)
-        if not op.set_instead_of_inc:
-            new = new + jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
-        return jax.lax.dynamic_update_slice_in_dim(as_jax(array), new, begin, op.axis)
-
-    return update
-
-
-@jax_rule.register(Realign)
-def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
-    def realign(array: Any, start: Any, stop: Any, place: Any, end: Any, length: Any) -> Any:
-        whole = np.shape(array)[op.axis]
-        if whole == int(length):
-            return array
-        part = jnp.maximum(stop - start, 0)
-        one = (part == 1) & op.stretch
-        if context.checks:
-            require(one | (part == jnp.maximum(end - place, 0)))
-        places = jnp.where(one, start, jnp.arange(int(length)) + (start - place))
-        fill = as_jax(array) if whole else jnp.pad(array, _one_more(np.ndim(array), op.axis))
-        return jnp.take(fill, places, axis=op.axis, mode="clip")
-
-    return realign
-
-
-def _one_more(ndim: int, axis: int) -> list[tuple[int, int]]:
-    return [(0, int(place == axis)) for place in range(ndim)]
-
-
-def _begin(op: Window, whole: int, start: Any, length: int) -> Any:
-    """Where a window begins.  That it lies in the array is no check that could be dropped."""
-    start = jnp.asarray(start)
-    if not op.exact:
-        from_front = (start >= 0) & (start + length <= whole)
-        from_end = (start + length < 0) & (start + whole >= 0)
-        require(from_front | from_end if length <= whole else np.array(False))
-    return jnp.where(start < 0, start + whole, start)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Factorisations and solves, with the failures that LAPACK reports.
 
 Where a matrix has no Cholesky factor or a system no solution, PyTensor's results are NaN as a
-whole; JAX leaves zeros and infinities in them.  Where a matrix has no inverse NumPy raises, which
-is a condition of the region: it is looked at after the region has run.
+whole; JAX leaves zeros and infinities in them.  What is not finite in a right-hand side stays in
+its column.  Where a matrix has no inverse NumPy raises, which is a condition of the region: it is
+looked at after the region has run.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import AllocDiag
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.inverse import MatrixInverse
-from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.linalg.solvers.general import Solve
-from pytensor.tensor.linalg.solvers.psd import CholeskySolve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 
 from pytensor_jaxlink.lowering.checks import require
@@ -33,14 +33,17 @@ from pytensor_jaxlink.ops import Contraction
 @jax_rule.register(MatrixInverse)
 @jax_rule.register(Solve)
 @jax_rule.register(SolveTriangular)
-@jax_rule.register(CholeskySolve)
 def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.known)
     match op:
         case Cholesky():
-            return lambda *values: _factor_or_nan(function(*values))
-        case SolveBase():
-            return lambda *values: _whole_or_nan(function(*values), op.b_ndim)
+            return lambda matrix: _factor_or_nan(function(matrix), as_jax(matrix))
+        case SolveTriangular() if op.unit_diagonal or _is_a_factor(node.inputs[0]):
+            return function
+        case SolveTriangular():
+            return lambda a, b: _solution_or_nan(function(a, b), _has_zero(a), op.b_ndim)
+        case Solve():
+            return lambda a, b: _solved(function(a, b), b, op.b_ndim)
         case MatrixInverse() if context.checks:
             return lambda *values: _require_finite(function(*values), values)
     return function
@@ -74,17 +77,38 @@ def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
     return contract
 
 
-def _factor_or_nan(factor: Any) -> Any:
-    """A Cholesky factor, or NaN; what is not finite in it shows on its diagonal."""
-    diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)
-    finite = jnp.isfinite(diagonal).all(axis=-1)[..., None, None]
-    return jnp.where(finite, factor, jnp.nan)
+def _factor_or_nan(factor: Any, matrix: Any) -> Any:
+    """A Cholesky factor, or NaN where there is none.
+
+    JAX leaves zeros in one half then.  It shows in the first entry, which is otherwise NaN only if
+    that of the matrix is: LAPACK does not look for NaN.
+    """
+    failed = jnp.isnan(factor[..., :1, :1]) & ~jnp.isnan(matrix[..., :1, :1])
+    return jnp.where(failed, jnp.nan, factor)
 
 
-def _whole_or_nan(result: Any, core_ndim: int) -> Any:
-    """The result, with each element of the batch that is not finite replaced by NaN."""
-    axes = tuple(range(-core_ndim, 0))
-    return jnp.where(jnp.isfinite(result).all(axis=axes, keepdims=True), result, jnp.nan)
+def _is_a_factor(matrix: Variable) -> bool:
+    """Whether it is a Cholesky factor, whose diagonal has no zero, or the transpose of one."""
+    while matrix.owner is not None and isinstance(matrix.owner.op, DimShuffle):
+        [matrix] = matrix.owner.inputs
+    return matrix.owner is not None and isinstance(matrix.owner.op, Cholesky)
+
+
+def _has_zero(matrix: Any) -> Any:
+    """Whether a triangular matrix is singular, as LAPACK finds it."""
+    return (jnp.diagonal(matrix, axis1=-2, axis2=-1) == 0).any(axis=-1)
+
+
+def _solved(solution: Any, given: Any, core_ndim: int) -> Any:
+    """The solution, or NaN: a matrix is singular where a finite column has none that is finite."""
+    axis = -min(core_ndim, 2)
+    failed = jnp.isfinite(given).all(axis=axis) & ~jnp.isfinite(solution).all(axis=axis)
+    return _solution_or_nan(solution, failed.any(axis=-1) if core_ndim == 2 else failed, core_ndim)
+
+
+def _solution_or_nan(solution: Any, singular: Any, core_ndim: int) -> Any:
+    """The solution, or NaN in the elements of the batch whose matrix is singular."""
+    return jnp.where(jnp.expand_dims(singular, tuple(range(-core_ndim, 0))), jnp.nan, solution)
 
 
 def _require_finite(result: Any, values: Sequence[Any]) -> Any:

@@ -24,7 +24,7 @@ from jax.sharding import (
 
 from pytensor_jaxlink.runtime.stats import Stats
 
-ARRAY: type = type(jax.numpy.zeros(()))
+ARRAY: type = type(jax.device_put(np.zeros(())))  # nothing is compiled for it
 """The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call."""
 
 
@@ -81,6 +81,17 @@ def placed_as(old: Any, new: Any) -> Any:
     except ValueError:
         return new
     return jax.device_put(new, where)
+
+
+def committed(value: np.ndarray[Any, Any], where: Sharding | None) -> jax.Array:
+    """An array on a device, or on the one where JAX would put it, to stay there.
+
+    What code made by `jax.export` gives lies like that, and JAX compiles anew for an argument that
+    does and did not before.
+    """
+    with jax.enable_x64(True):
+        array = jax.device_put(value, where)
+        return jax.device_put(array, array.sharding)
 
 
 def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:

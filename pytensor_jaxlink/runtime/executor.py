@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -98,6 +98,7 @@ class Executor:
                 for step, function in zip(plan.steps, functions, strict=True)
             ]
         self._jit, self._functions = jit, functions
+        self._driven_executors: list[Executor] = []
         self._steps = [
             self._prepare(step, function)
             for step, function in zip(plan.steps, functions, strict=True)
@@ -129,6 +130,37 @@ class Executor:
         if conditions and self._rescue is not None and not _all_hold(conditions):
             return list(self._rescue(inputs, None))
         return outputs
+
+    def compile_for(
+        self, signatures: Sequence[Sequence[tuple[Any, Any]]], committed: Iterable[int] = ()
+    ) -> None:
+        """Compile regions ahead of calls, and keep the code as the policy says.
+
+        Parameters
+        ----------
+        signatures
+            For each region of the plan the static values and arguments, as `Stats.signatures` has
+            them.
+        committed
+            The numbers of inputs that lie on a device and are to stay there.  So do the results of
+            code made by `jax.export`, and what goes with such arrays to a region.
+        """
+        with jax.enable_x64(True), self._policy.here():
+            where = jax.device_put(np.zeros(())).sharding
+            lying = set(committed)
+            following = set(self._moved_once) if lying else set[int]()
+            following.update(self._constants)
+            for step, function in zip(self.plan.steps, self._functions, strict=True):
+                if not isinstance(step, Region):
+                    continue
+                placed = lying | following if lying & set(step.arguments) else ()
+                for static, arguments in signatures[step.index]:
+                    pairs = zip(step.arguments, arguments, strict=True)
+                    kinds = [_lying(each, where) if n in placed else each for n, each in pairs]
+                    function.compile_for(static, kinds)
+                lying.update(step.results)
+            for executor in self._driven_executors:
+                executor.compile_for(signatures)
 
     def direct(
         self, fits: Callable[[int, Any], bool]
@@ -201,7 +233,8 @@ class Executor:
         )
         plain = compiled.jitted(region_of)
         before_it = placed if constants else before
-        return LastRegion(self.plan, before_it, plain, donation, reuse, boundary.pack)
+        policy, pack = self._policy, boundary.pack
+        return LastRegion(self.plan, before_it, plain, donation, reuse, policy, pack)
 
     def _written(self, boundary: Boundary, last: tuple[int, ...] | None) -> Callable[..., Any]:
         """The function of the plan, or of what is before its last region with these arguments."""
@@ -394,7 +427,7 @@ class Executor:
         return run
 
     def _driven(self, step: HostLoop | HostBranch, function: Any) -> Callable[..., None]:
-        bodies = [
+        executors = [
             Executor(
                 plan,
                 part.functions,
@@ -403,9 +436,11 @@ class Executor:
                 jit=self._jit,
                 rescue=None,
                 policy=self._policy,
-            )._run
+            )
             for plan, part in zip(step.inner, function.parts, strict=True)
         ]
+        self._driven_executors += executors
+        bodies = [executor._run for executor in executors]
 
         def run(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
             values = [
@@ -501,6 +536,13 @@ class Executor:
             f"the value of {name} is computed by JAX and needed on the host, so the function "
             "cannot run inside one jax.jit (or vmap, or grad). f.explain() says where and why."
         )
+
+
+def _lying(kind: Any, where: Sharding) -> Any:
+    """The kind of an argument that lies somewhere."""
+    return jax.tree_util.tree_map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), kind
+    )
 
 
 def _shared_by_regions(plan: Plan) -> tuple[int, ...]:

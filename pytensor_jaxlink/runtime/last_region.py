@@ -9,6 +9,7 @@ from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.devices import ARRAY, placed_as
 from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.reuse import Reuse
+from pytensor_jaxlink.runtime.specialisation import Policy
 
 
 class Stored(list[Any]):
@@ -31,6 +32,8 @@ class LastRegion:
         The region with donation.
     reuse
         What may be donated.
+    policy
+        How the region is compiled.
     pack
         Gives what the caller gets for the list of outputs.
     """
@@ -42,11 +45,12 @@ class LastRegion:
         region: Any,
         donation: Donation,
         reuse: Reuse,
+        policy: Policy,
         pack: Callable[[list[Any]], Any],
     ) -> None:
         self._before, self._region, self._donation = before, region, donation
-        self._pack = pack
-        results = plan.regions[-1].results
+        self._pack, self._policy, self._last = pack, policy, plan.regions[-1]
+        results = self._last.results
         elsewhere = [k for k, number in enumerate(plan.outputs) if number not in results]
         places = {output: place for place, output in enumerate(elsewhere)}
         self._others = tuple((places[output], cell) for output, cell in reuse.others)
@@ -91,7 +95,9 @@ class LastRegion:
         ready = self._before(*values)
         if ready is not None:
             static, arguments, _ = ready
-            self._region.lower(*((static,) if static else ()), *arguments).compile()
+            taken = arguments[: len(self._last.arguments)]
+            with self._policy.kept((self._last.index, static), taken):
+                self._region.lower(*((static,) if static else ()), *arguments).compile()
             self._donation.compile_for(static, arguments)
 
     def _outputs(self, results: Sequence[Any], others: Sequence[Any]) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from pytensor_jaxlink.errors import DoesNotFitError, JAXLinkWarning, RecompileLimitError
 from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.runtime.compilation import Windows
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
 
@@ -38,6 +39,8 @@ class Policy:
         What the compiled functions are called in JAX's cache and in profiles.
     device
         Where what is not committed to a device runs; None leaves it to JAX.
+    windows
+        Those in which XLA's code is kept; None where nobody keeps it.
     """
 
     limit: int = 8
@@ -45,6 +48,7 @@ class Policy:
     compiler_options: Mapping[str, Any] | None = None
     name: str | None = None
     device: Any = None
+    windows: Windows | None = None
 
     @classmethod
     def of(cls, options: Any, name: str | None = None) -> Policy:
@@ -56,6 +60,21 @@ class Policy:
     def here(self) -> AbstractContextManager[Any]:
         """Makes the device JAX's default, in this thread."""
         return nullcontext() if self.device is None else jax.default_device(self.device)
+
+    def kept(self, what: Any, arguments: Any) -> AbstractContextManager[None]:
+        """Keeps the code of what is compiled inside, for arguments like these.
+
+        Parameters
+        ----------
+        what
+            What tells it from other parts of the function: constants that have a `repr`.
+        """
+        return self.windows.around(_text(what, arguments)) if self.windows else nullcontext()
+
+    def keep(self, what: Any, arguments: Any) -> None:
+        """The same for what JAX compiles when it has traced; ends with `Windows.leave`."""
+        if self.windows:
+            self.windows.enter(_text(what, arguments))
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         """`jax.jit` with the options for XLA."""
@@ -92,12 +111,10 @@ class CompiledRegion:
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
+        jitted = self.jitted(self._traced)
         # JAX takes longer for a call with a static argument, even an empty one.
-        if region.static:
-            self._jitted = policy.jit(self._traced, static_argnums=0)
-        else:
-            plain = policy.jit(lambda *arguments: self._traced((), *arguments))
-            self._jitted = lambda _, *arguments: plain(*arguments)
+        self._jitted = jitted if region.static else lambda _, *arguments: jitted(*arguments)
+        self._lower = jitted.lower if region.static else lambda _, *rest: jitted.lower(*rest)
 
     def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The results of the region, and its conditions."""
@@ -107,6 +124,11 @@ class CompiledRegion:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
+
+    def compile_for(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
+        """Compile for arguments like these; the next call traces again, and finds the code kept."""
+        with self._policy.kept((self._region.index, static), arguments):
+            self._lower(static, *arguments).compile()
 
     def direct(self, prepare: Callable[[Sequence[Any]], Any], pack: Callable[[Any], Any]) -> Any:
         """The region, which has no static values, as one function to be compiled by `jax.jit`.
@@ -142,13 +164,17 @@ class CompiledRegion:
     def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         """What `jax.jit` makes of it: a function without the static values where it has none."""
         if self._region.static:
-            return self._policy.jit(traced, static_argnums=0)
-        return self._policy.jit(lambda *arguments: traced((), *arguments))
+            compiled = self._policy.jit(traced, static_argnums=0)
+        else:
+            compiled = self._policy.jit(lambda *arguments: traced((), *arguments))
+        windows = self._policy.windows
+        return compiled if windows is None else _Closing(compiled, windows)
 
     def _traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         signature = _signature(static, arguments)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
             raise _LimitReachedError
+        self._policy.keep((self._region.index, static), arguments)
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
@@ -219,6 +245,26 @@ class CompiledRegion:
             f"recompile_limit: {'; '.join(changing)}. {then} Pad arrays to a few lengths and mask "
             "the rest, pass fewer different sizes, or raise JAXLinker(recompile_limit=...)."
         ).replace("  ", " ")
+
+
+class _Closing:
+    """A compiled function that closes the window which its trace has opened."""
+
+    def __init__(self, function: Any, windows: Windows) -> None:
+        self._function, self._windows, self.lower = function, windows, function.lower
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            return self._function(*arguments)
+        finally:
+            if self._windows.open:  # JAX has compiled
+                self._windows.leave()
+
+
+def _text(what: Any, arguments: Any) -> str:
+    leaves = jax.tree_util.tree_leaves(arguments)
+    kinds = [(np.shape(leaf), str(getattr(leaf, "dtype", ""))) for leaf in leaves]
+    return repr((what, kinds))
 
 
 def _signature(static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, ...]:

@@ -9,13 +9,14 @@ import random
 import zipfile
 from collections.abc import Callable, Iterator
 
-TRAILER = 90  # bytes
+MARK = "pytensor_jaxlink 0001 sha256 "
+TRAILER = len(MARK) + 64  # bytes
 
 
 def sealed(content: bytes) -> bytes:
     """A zip with a trailer whose checksum is right, as somebody with intent would make it."""
     digest = hashlib.sha256(content).hexdigest()
-    return content + f"pytensor_jaxlink 0001 sha256 {digest}".encode()
+    return content + f"{MARK}{digest}".encode()
 
 
 def rebuilt(members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,10 @@ from scipy import sparse
 import pytensor_jaxlink
 from pytensor_jaxlink import ArtifactError, JAXLinker, JAXLinkWarning, inspect, load, save
 from pytensor_jaxlink.__main__ import main
+from tests.artifact.damage import members_of, relisted
 from tests.helpers import as_list, black_box, sort_down
+
+ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = ("compiled", "graph")
 
@@ -307,3 +314,101 @@ def test_the_user_is_told_where_there_is_no_code(path: Path) -> None:
         save(f, path, static={"m": 1})
     with pytest.raises(ArtifactError, match="dims names z"):
         save(f, path, dims={"z": ("a",)})
+
+
+def test_options_of_xla_are_not_taken_from_a_file(tmp_path: Path) -> None:
+    """Some have XLA write files."""
+    x, dump = pt.dvector("x"), tmp_path / "dump"
+    asked = {"xla_dump_to": str(dump), "xla_cpu_enable_fast_min_max": True}
+    f = pytensor.function([x], pt.exp(x).sum(), mode=JAXLinker(compiler_options=asked))
+    save(f, tmp_path / "f")
+    assert not dump.exists()
+    for prefer in ("compiled", "graph"):
+        assert load(tmp_path / "f", prefer=prefer)(np.zeros(3)) == 3
+    load(tmp_path / "f", compiler_options=None)(np.zeros(4))
+    assert not dump.exists()
+    assert "  was compiled with compiler_options={'xla_dump_to': " in str(inspect(tmp_path / "f"))
+    for prefer in ("compiled", "graph"):
+        other = {"xla_dump_to": str(tmp_path / prefer)}
+        g = load(tmp_path / "f", prefer=prefer, compiler_options=other)
+        assert g(np.zeros(3)) == 3
+        assert (tmp_path / prefer).exists()
+
+
+def test_options_of_xla_that_are_none(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], x.sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    wrong = "load: compiler_options=['xla_dump_to'] is not a mapping with names of options"
+    with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
+        load(tmp_path / "f", compiler_options=["xla_dump_to"])
+    wrong = (
+        "load: compiler_options are for the mode of the saved function; give them to the mode "
+        "that takes its place, mode=JAXLinker(compiler_options=...)"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
+        load(tmp_path / "f", prefer="graph", mode="FAST_COMPILE", compiler_options={"a": 1})
+
+
+def test_parts_of_memory_that_repeat_it(tmp_path: Path) -> None:
+    """What shows the same memory many times stays so; somebody else's may not be of any size."""
+    values = np.arange(24.0)
+    windows = np.lib.stride_tricks.sliding_window_view(values, 5)
+    first, second = (pytensor.shared(each, borrow=True) for each in (windows, windows[:1]))
+    save(pytensor.function([], first.sum() + second.sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    one, two = (state.get_value(borrow=True) for state in load(tmp_path / "f").state)
+    assert np.shares_memory(one, two)
+    np.testing.assert_array_equal(one, windows)
+    members = dict(members_of((tmp_path / "f").read_bytes()))
+    data = json.loads(members["data.json"])
+    [view, *_] = [entry["view"] for entry in data if "view" in entry]
+    view.update(shape=[1 << 40], strides=[0])
+    members["data.json"] = json.dumps(data).encode()
+    (tmp_path / "f").write_bytes(relisted(list(members.items())))
+    with pytest.raises(ArtifactError, match=r"of shape \(1099511627776,\) in memory of 192 bytes"):
+        load(tmp_path / "f")
+
+
+def test_code_that_jax_cannot_read(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    members = dict(members_of((tmp_path / "f").read_bytes()))
+    code = members["regions/0.stablehlo"]
+    for changed in (b"", code[: len(code) // 2], bytes(1000)):
+        members["regions/0.stablehlo"] = changed
+        (tmp_path / "f").write_bytes(relisted(list(members.items())))
+        with pytest.raises(ArtifactError, match=r"^JAX [\d.]+ cannot read the code of a region"):
+            load(tmp_path / "f")(np.ones(3))
+        assert load(tmp_path / "f", prefer="graph")(np.zeros(3)) == 3
+
+
+BLOCKED = """
+import sys
+import numpy as np, pytensor, pytensor.tensor as pt
+sys.modules["flatbuffers"] = None
+from pytensor_jaxlink import ArtifactError, load, save
+x = pt.dvector("x")
+for action in (
+    lambda: save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), sys.argv[2]),
+    lambda: load(sys.argv[1])(np.zeros(3)),
+):
+    try:
+        action()
+    except ArtifactError as error:
+        print(error)
+print(load(sys.argv[1], prefer="graph")(np.zeros(3)))
+"""
+
+
+def test_without_flatbuffers(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+    command = [sys.executable, "-W", "ignore", "-c", BLOCKED, tmp_path / "f", tmp_path / "g"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, cwd=ROOT)
+    assert done.stdout.splitlines() == [
+        "saving compiled code needs the package flatbuffers, which is not installed: pip install "
+        "'pytensor_jaxlink[save]', or save(..., compiled=False).",
+        "running saved code needs the package flatbuffers, which is not installed: pip install "
+        "'pytensor_jaxlink[save]', or load(path, prefer='graph').",
+        "3.0",
+    ]
+    assert not (tmp_path / "g").exists()

@@ -11,9 +11,8 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.raise_op import Assert
-from pytensor.tensor.basic import AllocDiag
 
-from tests.helpers import assert_same, check_against_python, compiled
+from tests.helpers import check_against_python
 
 ONE = pt.constant(1.0, dtype="float64")
 X, M = np.arange(1.0, 7.0) / 3, np.arange(12.0).reshape(3, 4) / 5
@@ -250,48 +249,3 @@ def test_an_elementwise_op_without_a_jax_rule_is_a_host_step() -> None:
     x = pt.dvector("x")
     f = check_against_python([x], Elemwise(Strange(upgrade_to_float, name="strange"))(x) * 2, (X,))
     assert f.explain().graph_break_count == 1
-
-
-@pytest.mark.parametrize(
-    "graph",
-    [
-        lambda m: pt.linalg.cholesky(m) * 2,
-        lambda m: pt.linalg.solve(m, m + 1),
-        lambda m: pt.linalg.cholesky(pt.stack([m, pt.eye(3)])),
-        lambda m: pt.linalg.inv(m + pt.eye(3) * 2) * 2,
-    ],
-)
-def test_matrices_with_and_without_a_factor(graph: Any) -> None:
-    m = pt.dmatrix("m")
-    singular = np.diag([1.0, -1.0, 0.0])
-    f = check_against_python([m], graph(m), (np.eye(3) + 0.1,), (singular,))
-    assert f.explain().graph_count == 1
-
-
-def test_eigenvectors_of_a_hermitian_matrix() -> None:
-    m = pt.zmatrix("m")
-    f = pytensor.function([m], pt.linalg.eigh(m), mode="JAXSELECTIVE")
-    matrix = np.array([[1, 2 + 1j], [2 - 1j, 3]])
-    values, vectors = f(matrix)
-    np.testing.assert_allclose(matrix @ vectors, values * vectors)
-
-
-def test_a_matrix_without_an_inverse() -> None:
-    m = pt.dmatrix("m")
-    f = check_against_python([m], pt.linalg.inv(m), (np.eye(3) + 0.1,))
-    with pytest.raises(np.linalg.LinAlgError):
-        f(np.zeros((3, 3)))
-
-
-@pytest.mark.parametrize("offset", [-2, 0, 1])
-@pytest.mark.parametrize("axes", [(0, 1), (0, 2), (1, 2)])
-def test_a_matrix_with_a_diagonal(offset: int, axes: tuple[int, int]) -> None:
-    values = pt.tensor("values", dtype="float32", shape=(None, None))
-    matrix = AllocDiag(offset=offset, axis1=axes[0], axis2=axes[1])(values)
-    # As gradients hold it; PyTensor writes out those of the user as a scatter.
-    graph = compiled([values], [matrix])
-    for size in (0, 1, 3):
-        x = np.arange(2.0 * size, dtype="float32").reshape((2, size))
-        [found] = graph.trace(x)
-        assert_same(found, matrix.eval({values: x}))
-        assert "scatter" not in str(jax.make_jaxpr(graph.trace)(x))

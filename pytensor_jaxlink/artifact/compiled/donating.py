@@ -56,6 +56,11 @@ class Donating:
         states = {place: storages[place] for place, each in inputs if each.cell is not None}
         return None if plan is None else cls(plan, states, executor.stats)
 
+    def compile_for(self, values: Sequence[Any]) -> None:
+        """Compile for inputs like these, if nobody else will hold those of the states."""
+        with jax.enable_x64(True):
+            self._plan.compile_for(list(values))
+
     def run(self, values: list[Any]) -> list[Any] | None:
         """The outputs and updates; None where another way has to be taken.
 

@@ -8,13 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jax.sharding import NamedSharding
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
 from pytensor_jaxlink.artifact.compiled.donating import Donating, as_array
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Executor, Stats, ready_as, refuse_donated, store, to_numpy
+from pytensor_jaxlink.runtime import (
+    Executor,
+    Stats,
+    committed,
+    is_one_region,
+    place_for,
+    ready_as,
+    refuse_donated,
+    store,
+    to_numpy,
+)
 
 
 class SavedState:
@@ -102,6 +113,12 @@ class LoadedFunction:
         self._taken = [k for k, spec in enumerate(signature.inputs) if spec.cell is None]
         self._required = [k for k in self._taken if signature.inputs[k].default is None]
         self._updated = [k for k, spec in enumerate(signature.inputs) if spec.updated]
+        # The states that a call leaves on the device.
+        self._on_device = [
+            k
+            for k in self._updated
+            if signature.inputs[k].type.kind == "array" and not ending.as_numpy
+        ]
         self._arrays = [
             spec.type.kind in ("array", "number")
             for spec in (*signature.outputs, *(signature.inputs[k] for k in self._updated))
@@ -137,6 +154,31 @@ class LoadedFunction:
             raise
         return self._finished(values, self._results(values, outputs))
 
+    def compile_for(self, signatures: Sequence[Sequence[tuple[Any, Any]]]) -> None:
+        """Have XLA compile, ahead of calls and without running anything.
+
+        Parameters
+        ----------
+        signatures
+            For each region of the plan the static values and arguments, as ``stats.signatures`` has
+            them.
+        """
+        kept = [self.plan.inputs[place] for place in self._on_device]
+        self._executor.compile_for(signatures, kept)
+        if self._donating is None or not is_one_region(self.plan):
+            return  # what several regions exchange is known when they run
+        [region] = self.plan.regions
+        for _, arguments in signatures[region.index]:
+            given = dict(zip(region.arguments, arguments, strict=True))
+            taken = {self.plan.inputs[place] for place in self._taken}
+            if taken <= given.keys():
+                values = [given.get(number) for number in self.plan.inputs]
+                for place, spec in enumerate(self.signature.inputs):
+                    if spec.cell is not None:
+                        values[place] = self._storage[place][0]
+                self._place_states(values)
+                self._donating.compile_for(values)
+
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         given = dict(zip(self._taken, args, strict=False))
         if len(args) > len(self._taken) or kwargs.keys() - self._places.keys():
@@ -151,7 +193,16 @@ class LoadedFunction:
         values = [cell[0] for cell in self._storage]
         for place, value in given.items():
             values[place] = value if trusted else self._fits[place](value)
+        self._place_states(values)
         return values
+
+    def _place_states(self, values: list[Any]) -> None:
+        """Put states that are NumPy's where calls leave them, so that JAX compiles once."""
+        moving = [k for k in self._on_device if type(values[k]) is np.ndarray]
+        where = place_for(values) if moving else None
+        if not isinstance(where, NamedSharding):
+            for k in moving:
+                values[k] = committed(values[k], where)
 
     def _wrong_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
         names = ", ".join(

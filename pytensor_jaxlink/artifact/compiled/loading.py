@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
 from pytensor_jaxlink.runtime import Executor, Policy, Stats
 
-_MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
+MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
 HostOps = Callable[[Any], Callable[..., tuple[Any, ...]]]
 """Makes the function of a host step that only PyTensor has."""
@@ -60,19 +61,29 @@ class CompiledReader:
     def __init__(self, container: Container, data: DataReader, host_ops: HostOps) -> None:
         self._container, self._data, self._host_ops = container, data, host_ops
 
+    def checksum(self, name: str) -> str:
+        """What tells the code of a function of this file from that of others."""
+        members = self._container.manifest["members"]
+        parts = [
+            f"{member} {members[member]['sha256']}"
+            for member in sorted(members)
+            if member == "compiled.json" or member.startswith("regions/")
+        ]
+        return hashlib.sha256("\n".join([*parts, name]).encode()).hexdigest()
+
     def function(
         self,
         document: Any,
         signature: Signature,
         cells: Sequence[SavedState],
         float_type: str,
+        policy: Policy,
     ) -> LoadedFunction:
         """One function of the file."""
         plan = plan_of(document["plan"])
         part = self.part(plan, document)
         stats = Stats()
         stats.with_regions(len(plan.regions))
-        policy = Policy(_MOST_KEPT, "compile")
         runner = Executor(
             plan,
             part.functions,

@@ -64,7 +64,7 @@ class Specialisation:
     def __call__(self, arguments: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
         """The results and the conditions of the region."""
         if self._exported is None:
-            self._exported = export.deserialize(self.blob)
+            self._exported = self._deserialized()
         leaves = [
             jax.numpy.asarray(leaf, dtype=dtype)
             for leaf, (_, dtype) in zip(
@@ -74,6 +74,28 @@ class Specialisation:
         found, conditions = self._exported.call(*leaves)
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
+
+    def _deserialized(self) -> Any:
+        try:
+            exported = export.deserialize(self.blob)
+            taken = [str(each.dtype) for each in exported.in_avals]
+        except ImportError as error:
+            raise ArtifactError(
+                "running saved code needs the package flatbuffers, which is not installed: "
+                "pip install 'pytensor_jaxlink[save]', or load(path, prefer='graph')."
+            ) from error
+        except Exception as error:  # whatever JAX, or what it reads with, finds wrong
+            raise ArtifactError(
+                f"JAX {jax.__version__} cannot read the code of a region, because it is damaged or "
+                f"too old ({type(error).__name__}: {error!s:.200}). load(path, prefer='graph') "
+                "compiles it anew."
+            ) from error
+        if taken != [dtype for _, dtype in self.leaves]:
+            raise ArtifactError(
+                f"the code of a region takes {taken}, and the file says it takes "
+                f"{[dtype for _, dtype in self.leaves]}. Save the function again."
+            )
+        return exported
 
 
 class SavedRegion:

@@ -18,6 +18,7 @@ from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
 from pytensor_jaxlink.artifact.exporting.host import describe_op, describe_size
 from pytensor_jaxlink.artifact.exporting.regions import (
+    NoBackwardError,
     Target,
     export_for_dimensions,
     export_for_shapes,
@@ -27,6 +28,7 @@ from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, Symbo
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
 from pytensor_jaxlink.lowering import Lowered, Program
+from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
 
 Shapes = dict[int, tuple[int | str, ...]]
@@ -160,7 +162,10 @@ class _FunctionWriter:
         reasons: list[str] = []
         seen = self.compiled.stats.signatures[region.index]
         for static in self._statics(region, seen):
-            found, reason = self._code(region, program, static, shapes, seen)
+            try:
+                found, reason = self._code(region, program, static, shapes, seen)
+            except NoBackwardError as error:
+                raise ArtifactError(self._no_backward(region, program)) from error
             code += found
             reasons += [reason] if reason else []
         names = [program.view.expression_of(number) for number in region.reads]
@@ -175,6 +180,17 @@ class _FunctionWriter:
             ],
             "reason": reason,
         }
+
+    def _no_backward(self, region: Region, program: Program) -> str:
+        order = self._wanted.target.vjp_order
+        ops = [program.view.nodes[each.node].op for each in program.instructions]
+        loops = [str(op) for op in ops if isinstance(op, WhileLoop)]
+        return (
+            f"vjp_order={order}: JAX cannot differentiate region {region.index} backward, because "
+            "it has no reverse mode for a loop that ends by a condition: "
+            f"{', '.join(loops) or 'one inside of another loop'}. Save with vjp_order=0, or save a "
+            "function that returns the gradient, which PyTensor takes of such loops too."
+        )
 
     def _statics(self, region: Region, seen: Sequence[Any]) -> list[tuple[Any, ...]]:
         if not region.static:
@@ -204,7 +220,7 @@ class _FunctionWriter:
             if all(each.why_not(static, arguments) for each in code):
                 try:
                     code.append(export_for_shapes(program, static, arguments, self._wanted.target))
-                except ArtifactError:
+                except (ArtifactError, NoBackwardError):
                     raise
                 except Exception as error:  # the call failed too, and raised what the user saw
                     reason = str(error)

@@ -21,6 +21,7 @@ _LINEAR = re.compile(r"(?:([0-9]+)\*)?([A-Za-z_][A-Za-z0-9_]*)(?: ([+-]) ([0-9]+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BROADCAST = re.compile(r"ncompatible shapes for broadcasting: (.*)")
 _LENGTHS = re.compile(r"\(([^()]+)\)")
+_NO_BACKWARD = "Reverse-mode differentiation does not work for lax.while_loop"
 _COMPARED = re.compile(r"comparison '([^']*)' (<=|<|>=|>) '([^']*)' is inconclusive")
 
 
@@ -38,6 +39,10 @@ class Target:
 
     platforms: tuple[str, ...] | None
     vjp_order: int
+
+
+class NoBackwardError(Exception):
+    """The program has a loop that JAX cannot differentiate backward."""
 
 
 def export_for_shapes(
@@ -81,6 +86,8 @@ def export_for_dimensions(
                 tuple(constraints),
                 target,
             )
+        except (ArtifactError, NoBackwardError):
+            raise
         except Exception as error:
             if (equal := _equal_lengths(error)) is not None:
                 leaves = [(_replaced(shape, *equal), dtype) for shape, dtype in leaves]
@@ -92,6 +99,8 @@ def export_for_dimensions(
                 # open dimension.  What is wrong for every shape shows when it is exported for one.
                 message = str(error).splitlines() or [type(error).__name__]
                 raise NotSymbolicError(message[0]) from error
+            name = added.split(" ")[0]  # which a weaker condition may be there for
+            constraints = [each for each in constraints if each.split(" ")[0] != name]
             constraints.append(added)
     raise NotSymbolicError("too many conditions on its dimensions")
 
@@ -164,6 +173,10 @@ def _export(
                 "saving compiled code needs the package flatbuffers, which is not installed: "
                 "pip install 'pytensor_jaxlink[save]', or save(..., compiled=False)."
             ) from error
+        except ValueError as error:
+            if _NO_BACKWARD in str(error):
+                raise NoBackwardError from error
+            raise
     described = tuple((tuple(map(_plain, leaf.shape)), str(leaf.dtype)) for leaf in leaves)
     specialisation = Specialisation(
         static,

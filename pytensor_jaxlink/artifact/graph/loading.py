@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytensor.compile.mode import Mode
@@ -55,7 +55,12 @@ class GraphLayer:
         ]
 
     def function(
-        self, name: str, signature: Signature, storages: Sequence[list[Any] | None], mode: Any
+        self,
+        name: str,
+        signature: Signature,
+        storages: Sequence[list[Any] | None],
+        mode: Any,
+        compiler_options: Mapping[str, Any] | None,
     ) -> Any:
         """A function by its name.
 
@@ -67,6 +72,8 @@ class GraphLayer:
             For each input with a default the list that holds it, else None.
         mode
             What compiles it; None for the mode that it was compiled with.
+        compiler_options
+            Options of XLA for that mode; those in the file are not to be trusted.
         """
         given = {
             place: self._state[spec.cell]
@@ -74,7 +81,7 @@ class GraphLayer:
             if spec.cell is not None
         }
         graph = self._reader.graph(self._functions[name], given)
-        mode = _mode_of(signature) if mode is None else mode
+        mode = _mode_of(signature, compiler_options) if mode is None else mode
         function = make_function(graph, signature, storages, mode)
         function.graph = saved_graph(graph, signature)
         return function
@@ -93,8 +100,9 @@ def host_ops_of(
     return function_of
 
 
-def _mode_of(signature: Signature) -> Mode:
-    """The mode that a function was compiled with."""
+def _mode_of(signature: Signature, compiler_options: Mapping[str, Any] | None) -> Mode:
+    """The mode that a function was compiled with, but for the options of XLA."""
+    options: dict[str, Any] = {**signature.options, "compiler_options": compiler_options}
     include, exclude, require = signature.rewrites
     query = RewriteDatabaseQuery(include=include, exclude=exclude, require=require)
-    return Mode(linker=JAXLinker(**signature.options), optimizer=query)
+    return Mode(linker=JAXLinker(**options), optimizer=query)

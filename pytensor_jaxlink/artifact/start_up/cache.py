@@ -15,9 +15,9 @@ from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.container import Container
-from pytensor_jaxlink.artifact.start_up.environment import machine
+from pytensor_jaxlink.artifact.folder import Folder
+from pytensor_jaxlink.artifact.machine_code import machine
 from pytensor_jaxlink.artifact.start_up.executables import Executables, name_of
-from pytensor_jaxlink.artifact.start_up.folder import Folder
 from pytensor_jaxlink.artifact.start_up.graph import StartUpGraph
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.plans import Kept, RegionOf, describe, kept_of, read

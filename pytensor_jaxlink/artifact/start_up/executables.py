@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from pytensor_jaxlink.artifact.container import Container
-from pytensor_jaxlink.artifact.start_up.folder import Folder, delete, touch
+from pytensor_jaxlink.artifact.folder import Folder, delete, touch
 from pytensor_jaxlink.runtime import use_compilation_cache
 
 _KIND = "executables"

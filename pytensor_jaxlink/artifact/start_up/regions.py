@@ -12,7 +12,7 @@ from pytensor_jaxlink.artifact.compiled.loading import CompiledReader
 from pytensor_jaxlink.artifact.compiled.regions import Specialisation, form_of
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.describing import DataWriter
-from pytensor_jaxlink.artifact.start_up.folder import Folder
+from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.start_up.key import Key
 from pytensor_jaxlink.artifact.start_up.plans import structure_of
 from pytensor_jaxlink.artifact.values import DataReader

@@ -13,6 +13,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from jax import monitoring
 
 from pytensor_jaxlink import inspect, load, save
 from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
@@ -249,3 +250,20 @@ def test_conditions_on_open_dimensions(path: Path) -> None:
         g(np.ones(4))
     with pytest.raises(NotSavedError):
         g(np.ones(0))
+
+
+def test_states_are_compiled_for_once(path: Path) -> None:
+    """What `jax.export` gives stays on its device, which is another kind of argument for JAX."""
+    x = pt.dvector("x")
+    first, second = (pytensor.shared(np.zeros(3), name=name) for name in "ab")
+    updates = {first: first + x, second: second * 2 + first}
+    save(pytensor.function([x], first.sum(), updates=updates, mode="JAXSELECTIVE"), path)
+    f = load(path)
+    compiled: list[float] = []
+    monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(seconds) if "backend_compile" in event else None
+    )
+    f(np.ones(3))
+    count = len(compiled)
+    assert [float(f(np.ones(3))) for _ in range(3)] == [3, 6, 9]
+    assert len(compiled) == count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.scan.utils import until
 
-from pytensor_jaxlink import load, save
+from pytensor_jaxlink import ArtifactError, inspect, load, save
 from pytensor_jaxlink.artifact.exporting.regions import _equal_lengths
 from tests.artifact.compiled.test_compiled import open_regions
 
@@ -148,3 +150,41 @@ def test_checks_beside_open_sizes(tmp_path: Path) -> None:
 )
 def test_lengths_that_jax_finds_unequal(message: str, expected: Any) -> None:
     assert _equal_lengths(TypeError(message)) == expected
+
+
+def test_loops_that_end_by_a_condition_have_no_reverse_mode(tmp_path: Path) -> None:
+    y = pt.dvector("y")
+    sums = pytensor.scan(
+        lambda entry, before: (before + entry, until(before > 5)),
+        sequences=y,
+        outputs_info=pt.as_tensor(np.float64(0)),
+        name="running",
+        return_updates=False,
+    )
+    f = pytensor.function([y], sums[-1], mode="JAXSELECTIVE")
+    with pytest.raises(ArtifactError) as raised:
+        save(f, tmp_path / "f", vjp_order=1)
+    assert re.sub(r"\{.*\}", "", str(raised.value)) == (
+        "vjp_order=1: JAX cannot differentiate region 0 backward, because it has no reverse mode "
+        "for a loop that ends by a condition: While[Scan]. Save with vjp_order=0, or save a "
+        "function that returns the gradient, which PyTensor takes of such loops too."
+    )
+    assert "Scan{running" in str(raised.value)
+    assert not (tmp_path / "f").exists()
+    save(f, tmp_path / "f", graph=False)
+    loaded = load(tmp_path / "f")
+    for length in (1, 3, 9):
+        assert loaded(np.arange(1.0, 1 + length)) == f(np.arange(1.0, 1 + length))
+
+
+def test_only_the_strongest_condition_is_kept(tmp_path: Path) -> None:
+    y = pt.dvector("y")
+    products = pytensor.scan(
+        lambda one, other: one * other,
+        sequences=[{"input": y, "taps": [0, -3]}],
+        return_updates=False,
+    )
+    f = pytensor.function([y], products.sum(), mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False)
+    assert str(inspect(tmp_path / "f")).count("y >= ") == 1
+    assert load(tmp_path / "f")(np.arange(4.0)) == 0

@@ -16,7 +16,7 @@ import pytest
 from pytensor.compile.io import In
 from pytensor.link.jax.dispatch import jax_funcify
 
-from pytensor_jaxlink import JAXFunction, load, save
+from pytensor_jaxlink import JAXFunction, JAXLinker, load, save
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
 from tests.lowering.test_learning import Doubled, RepeatEach
@@ -268,3 +268,31 @@ def test_what_is_not_kept_says_why(build: Any) -> None:
             f(np.ones(3))
             assert re.search(why, status(f)), status(f)
     assert status(pytensor.function([x], x, mode="JAXSELECTIVE")) == "off"
+
+
+def test_a_folder_that_cannot_be_written(build: Any, folder: Path) -> None:
+    folder.write_text("a file is in its place")
+    x = pt.dvector("x")
+    f = build([x], x + 1)
+    assert f.stats.start_up_cache.startswith("not kept: [Errno")
+    np.testing.assert_array_equal(f(np.ones(2)), [2, 2])
+
+
+@pytest.mark.parametrize("kind", ["plan", "code"])
+def test_functions_whose_files_are_damaged(build: Any, folder: Path, kind: str) -> None:
+    x = pt.dvector("x")
+    for expected in ("miss", "miss" if kind == "plan" else "hit", "hit"):
+        f = build([x], pt.exp(x).sum())
+        assert f.stats.start_up_cache == expected
+        assert f(np.ones(3)) == pytest.approx(3 * np.e)
+        if expected == "miss" and len(list(folder.glob("*.damaged"))) == 0:
+            [path] = folder.glob(f"{kind}-*")
+            path.write_bytes(path.read_bytes()[:-40])
+            (folder / "once.damaged").write_text("")
+
+
+def test_options() -> None:
+    with pytest.raises(ValueError, match="cache_limit=0 is not a positive integer"):
+        JAXLinker(cache_dir="somewhere", cache_limit=0)
+    with pytest.raises(ValueError, match="cache_dir=3 is not the name of a folder"):
+        JAXLinker(cache_dir=3)  # pyright: ignore[reportArgumentType]

@@ -6,15 +6,9 @@ import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pytensor.tensor as pt
-import pytest
-
-from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.artifact.container import Container
-from pytensor_jaxlink.artifact.start_up.folder import Folder
+from pytensor_jaxlink.artifact.folder import Folder
 
 
 def content(container: Container) -> bytes:
@@ -87,31 +81,3 @@ def test_many_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(200)))
     assert all(path.suffix == ".jaxlink" for path in files(tmp_path))
-
-
-def test_a_folder_that_cannot_be_written(build: Any, folder: Path) -> None:
-    folder.write_text("a file is in its place")
-    x = pt.dvector("x")
-    f = build([x], x + 1)
-    assert f.stats.start_up_cache.startswith("not kept: [Errno")
-    np.testing.assert_array_equal(f(np.ones(2)), [2, 2])
-
-
-@pytest.mark.parametrize("kind", ["plan", "code"])
-def test_functions_whose_files_are_damaged(build: Any, folder: Path, kind: str) -> None:
-    x = pt.dvector("x")
-    for expected in ("miss", "miss" if kind == "plan" else "hit", "hit"):
-        f = build([x], pt.exp(x).sum())
-        assert f.stats.start_up_cache == expected
-        assert f(np.ones(3)) == pytest.approx(3 * np.e)
-        if expected == "miss" and len(list(folder.glob("*.damaged"))) == 0:
-            [path] = folder.glob(f"{kind}-*")
-            path.write_bytes(path.read_bytes()[:-40])
-            (folder / "once.damaged").write_text("")
-
-
-def test_options() -> None:
-    with pytest.raises(ValueError, match="cache_limit=0 is not a positive integer"):
-        JAXLinker(cache_dir="somewhere", cache_limit=0)
-    with pytest.raises(ValueError, match="cache_dir=3 is not the name of a folder"):
-        JAXLinker(cache_dir=3)  # pyright: ignore[reportArgumentType]

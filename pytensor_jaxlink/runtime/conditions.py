@@ -1,0 +1,106 @@
+"""Conditions that need not be looked at again.
+
+To look at a condition is to wait for the call.  What lies in a `jax.Array` does not change, so a
+condition that holds for some arrays holds for them in the next call too: the group numbers of a
+regression are looked at once, and later calls return while XLA still computes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend.core import Jaxpr, Literal
+
+from pytensor_jaxlink.runtime.devices import ARRAY
+from pytensor_jaxlink.runtime.specialisation import Policy
+
+
+class Condition:
+    """The condition of a compiled function, and the arrays for which it was found to hold.
+
+    Parameters
+    ----------
+    function
+        The function; where it gives a tuple, the second entry is its condition.
+    policy
+        How it is compiled.
+    repeatable
+        Whether the same arguments give the same condition: what runs on the host may fail once.
+
+    Attributes
+    ----------
+    compiled
+        What `jax.jit` makes of the function.
+    """
+
+    def __init__(self, function: Callable[..., Any], policy: Policy, *, repeatable: bool) -> None:
+        def traced(*values: Any) -> Any:
+            self._traces += 1
+            return function(*values)
+
+        self._traces = 0
+        self.compiled = policy.jit(traced)
+        self._policy, self._repeatable = policy, repeatable
+        # For each combination of shapes the arguments that the condition depends on.
+        self._decisive: dict[Any, tuple[int, ...]] = {}
+        # One object, because several threads may call the function.
+        self._known: tuple[Any, tuple[tuple[int, Any], ...]] | None = None
+
+    def settled(self, outputs: Any, values: Sequence[Any], others: Sequence[Any] = ()) -> Any:
+        """What the function gave, with whether its condition holds in the place of the condition.
+
+        Parameters
+        ----------
+        outputs
+            A tuple with a condition, or anything else if there is none.
+        values
+            The arguments of that call.
+        others
+            Those that followed, and are the same in all calls.
+        """
+        if type(outputs) is not tuple:
+            return outputs
+        return outputs[0], self._holds(outputs[1], values, others)
+
+    def _holds(self, condition: Any, values: Sequence[Any], others: Sequence[Any]) -> bool:
+        known = self._known
+        if known is not None:
+            for position, array in known[1]:
+                if array() is not values[position]:
+                    break
+            else:
+                # Looking at shapes takes longer than anything else here.
+                if self._traces == 1 or known[0] == _shapes(values):
+                    return True
+        found = bool(np.asarray(condition))  # faster than asking JAX for a truth value
+        if found and self._repeatable:
+            self._known = self._learned(values, others)
+        return found
+
+    def _learned(self, values: Sequence[Any], others: Sequence[Any]) -> Any:
+        shapes = _shapes(values)
+        if shapes not in self._decisive:
+            with self._policy.here():  # JAX finds what it has traced
+                jaxpr = self.compiled.trace(*values, *others).jaxpr.jaxpr
+            count = len(values)
+            self._decisive[shapes] = tuple(k for k in _sources_of_last(jaxpr) if k < count)
+        decisive = self._decisive[shapes]
+        if any(type(values[position]) is not ARRAY for position in decisive):
+            return None
+        return shapes, tuple((position, weakref.ref(values[position])) for position in decisive)
+
+
+def _shapes(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([getattr(value, "shape", ()) for value in values])
+
+
+def _sources_of_last(jaxpr: Jaxpr) -> list[int]:
+    """The positions of the inputs that the last output is computed from."""
+    needed = {v for v in jaxpr.outvars[-1:] if not isinstance(v, Literal)}
+    for equation in reversed(jaxpr.eqns):
+        if not needed.isdisjoint(equation.outvars):
+            needed.update(v for v in equation.invars if not isinstance(v, Literal))
+    return [position for position, variable in enumerate(jaxpr.invars) if variable in needed]

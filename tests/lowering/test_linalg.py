@@ -1,0 +1,149 @@
+"""Factorisations, solves and diagonals against the Python linker, where LAPACK fails too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.tensor.basic import AllocDiag
+
+from tests.helpers import (
+    assert_same,
+    assert_same_outcomes,
+    check_against_python,
+    compile_both,
+    compiled,
+)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        lambda m: pt.linalg.cholesky(m) * 2,
+        lambda m: pt.linalg.solve(m, m + 1),
+        lambda m: pt.linalg.cholesky(pt.stack([m, pt.eye(3)])),
+        lambda m: pt.linalg.inv(m + pt.eye(3) * 2) * 2,
+    ],
+)
+def test_matrices_with_and_without_a_factor(graph: Any) -> None:
+    m = pt.dmatrix("m")
+    singular = np.diag([1.0, -1.0, 0.0])
+    f = check_against_python([m], graph(m), (np.eye(3) + 0.1,), (singular,))
+    assert f.explain().graph_count == 1
+
+
+def test_eigenvectors_of_a_hermitian_matrix() -> None:
+    m = pt.zmatrix("m")
+    f = pytensor.function([m], pt.linalg.eigh(m), mode="JAXSELECTIVE")
+    matrix = np.array([[1, 2 + 1j], [2 - 1j, 3]])
+    values, vectors = f(matrix)
+    np.testing.assert_allclose(matrix @ vectors, values * vectors)
+
+
+def test_a_matrix_without_an_inverse() -> None:
+    m = pt.dmatrix("m")
+    f = check_against_python([m], pt.linalg.inv(m), (np.eye(3) + 0.1,))
+    with pytest.raises(np.linalg.LinAlgError):
+        f(np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("offset", [-2, 0, 1])
+@pytest.mark.parametrize("axes", [(0, 1), (0, 2), (1, 2)])
+def test_a_matrix_with_a_diagonal(offset: int, axes: tuple[int, int]) -> None:
+    values = pt.tensor("values", dtype="float32", shape=(None, None))
+    matrix = AllocDiag(offset=offset, axis1=axes[0], axis2=axes[1])(values)
+    # As gradients hold it; PyTensor writes out those of the user as a scatter.
+    graph = compiled([values], [matrix])
+    for size in (0, 1, 3):
+        x = np.arange(2.0 * size, dtype="float32").reshape((2, size))
+        [found] = graph.trace(x)
+        assert_same(found, matrix.eval({values: x}))
+        assert "scatter" not in str(jax.make_jaxpr(graph.trace)(x))
+
+
+MATRIX = np.array([[4.0, 0.5, -1.0], [0.5, 3.0, 0.25], [-1.0, 0.25, 5.0]])
+COLUMNS = np.arange(6.0).reshape((3, 2)) - 1.5
+STRANGE = (np.inf, -np.inf, np.nan)
+
+
+def with_strange_entries(matrix: np.ndarray) -> Iterator[np.ndarray]:
+    """The matrix, with each entry replaced by infinity or NaN."""
+    for place in np.ndindex(matrix.shape):
+        for value in STRANGE:
+            changed = matrix.copy()
+            changed[place] = value
+            yield changed
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_factors_of_what_is_not_finite(lower: bool) -> None:
+    m = pt.dmatrix("m")
+    f, reference = compile_both([m], pt.linalg.cholesky(m, lower=lower))
+    singular = [np.diag(entries) for entries in ([0.0, 1, 1], [1, 1, -1.0], [np.nan, 1, -1.0])]
+    for matrix in (*with_strange_entries(MATRIX), *singular, np.zeros((0, 0))):
+        assert_same(f(matrix), reference(matrix))
+
+
+SOLVES = {
+    "lower": lambda a, b: pt.linalg.solve_triangular(a, b, lower=True),
+    "upper": lambda a, b: pt.linalg.solve_triangular(a, b, lower=False),
+    "unit": lambda a, b: pt.linalg.solve_triangular(a, b, lower=True, unit_diagonal=True),
+    "transposed": lambda a, b: pt.linalg.solve_triangular(a, b, lower=True, trans=1),
+    "of a factor": lambda a, b: pt.linalg.solve_triangular(pt.linalg.cholesky(a), b, lower=True),
+    "by a factor": lambda a, b: pt.linalg.cho_solve((a, True), b),
+    "general": pt.linalg.solve,
+}
+
+
+@pytest.mark.parametrize("name", SOLVES)
+def test_columns_that_are_not_finite(name: str) -> None:
+    a, b = pt.dmatrices("a", "b")
+    f, reference = compile_both([a, b], SOLVES[name](a, b))
+    for columns in (COLUMNS, *with_strange_entries(COLUMNS)):
+        assert_same(f(MATRIX, columns), reference(MATRIX, columns))
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVES if name != "general"])
+@pytest.mark.parametrize("columns", [COLUMNS, COLUMNS[:, 0]], ids=["matrix", "vector"])
+def test_triangular_matrices_that_are_singular_or_not_finite(
+    name: str, columns: np.ndarray
+) -> None:
+    a, b = pt.dmatrix("a"), pt.tensor("b", dtype="float64", shape=(None,) * columns.ndim)
+    f, reference = compile_both([a, b], SOLVES[name](a, b))
+    singular = MATRIX - np.diag([0.0, 3.0, 0.0])
+    for matrix in (singular, np.zeros((3, 3)), *with_strange_entries(MATRIX)):
+        assert_same(f(matrix, columns), reference(matrix, columns))
+
+
+def test_a_batch_with_one_singular_matrix() -> None:
+    a, b = pt.dtensor3s("a", "b")
+    solution = pt.linalg.solve_triangular(a, b, lower=True, b_ndim=2)
+    batch = np.stack([MATRIX, MATRIX - np.diag([0.0, 3.0, 0.0])])
+    check_against_python([a, b], solution, (batch, np.stack([COLUMNS] * 2)))
+
+
+@pytest.mark.parametrize("update", [pt.set_subtensor, pt.inc_subtensor])
+@pytest.mark.parametrize("given", ["vector", "scalar"])
+@pytest.mark.parametrize("shape", [(3, 3), (3, 5), (5, 3), (0, 0)])
+def test_an_update_of_a_diagonal(update: Any, given: str, shape: tuple[int, int]) -> None:
+    m, n = pt.dmatrix("m"), pt.lscalar("n")
+    values = pt.dvector("values") if given == "vector" else pt.dscalar("values")
+    places = pt.arange(n)
+    functions = compile_both([m, values, n], update(m[places, places], values))
+    calls = [
+        (np.ones(shape), np.arange(float(length)) if given == "vector" else 7.0, length)
+        for length in (0, 2, 3, 4)
+    ]
+    assert_same_outcomes(*functions, calls)
+
+
+def test_the_gradient_of_a_diagonal_has_no_scatter() -> None:
+    m = pt.dmatrix("m")
+    gradient = pt.grad(pt.log(pt.diag(m)).sum(), m)
+    f = check_against_python([m], gradient, (MATRIX,))
+    assert "scatter" not in str(jax.make_jaxpr(f.jax_fn)(MATRIX))
