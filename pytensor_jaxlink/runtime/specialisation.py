@@ -111,7 +111,8 @@ class CompiledRegion:
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        jitted = self.jitted(self._traced)
+        self._windows = policy.windows
+        jitted = self._compiled(self._traced)
         # JAX takes longer for a call with a static argument, even an empty one.
         self._jitted = jitted if region.static else lambda _, *arguments: jitted(*arguments)
         self._lower = jitted.lower if region.static else lambda _, *rest: jitted.lower(*rest)
@@ -124,6 +125,9 @@ class CompiledRegion:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
+        finally:
+            if self._windows and self._windows.open:  # JAX has compiled
+                self._windows.leave()
 
     def compile_for(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
         """Compile for arguments like these; the next call traces again, and finds the code kept."""
@@ -163,12 +167,13 @@ class CompiledRegion:
 
     def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         """What `jax.jit` makes of it: a function without the static values where it has none."""
-        if self._region.static:
-            compiled = self._policy.jit(traced, static_argnums=0)
-        else:
-            compiled = self._policy.jit(lambda *arguments: traced((), *arguments))
-        windows = self._policy.windows
+        compiled, windows = self._compiled(traced), self._windows
         return compiled if windows is None else _Closing(compiled, windows)
+
+    def _compiled(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
+        if self._region.static:
+            return self._policy.jit(traced, static_argnums=0)
+        return self._policy.jit(lambda *arguments: traced((), *arguments))
 
     def _traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         signature = _signature(static, arguments)
