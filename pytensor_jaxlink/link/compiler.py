@@ -114,7 +114,8 @@ class CompiledGraph:
             self.view = view = GraphView.of(self._prepare(self.source))
             facts = self._describe(view)
             self.times = times = binding_times(view, input_binding_times(view), called(facts))
-            stages = sink(view, facts, schedule(view, facts, times))
+            updates: Any = getattr(self.source, "update_mapping", None) or ()
+            stages = sink(view, facts, schedule(view, facts, times), updates)
             self._partition = partition = select(view, facts, times, stages)
             self._lowered = lower(
                 view, facts, partition, self._rules, checks=self.options.checks == "raise"

@@ -192,9 +192,7 @@ class JAXFunction(Function):
         )
         if not updated and not given:
             return None
-        return Donatable(
-            list(self.input_names), updated, given, donate == "warn", self._compiled.stats
-        )
+        return Donatable(list(self.input_names), updated, given, donate == "warn")
 
     def _checked(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs or self.profile or not self._has_short_way or len(args) != len(self._fitters):
@@ -218,11 +216,12 @@ class JAXFunction(Function):
         return None if self.return_none else outputs
 
     def _updated(self, outputs: list[Any]) -> Any:
-        updates: Any = self._update_input_storage
-        self.vm.store(
-            [container.storage for _, container in updates],
-            [outputs[position] for position, _ in updates],
-        )
+        if type(outputs) is not self.vm.stored:
+            updates: Any = self._update_input_storage
+            self.vm.store(
+                [container.storage for _, container in updates],
+                [outputs[position] for position, _ in updates],
+            )
         if self.unpack_single:
             return outputs[0]
         return None if self.return_none else outputs[: self._n_returned_outputs]
@@ -402,10 +401,13 @@ def _fitter(container: Container) -> Callable[[Any], Any]:
     lowest, highest = 1, 0  # no Python integers
     if ndim == 0 and dtype.kind in "iu" and not container.strict:
         lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    takes_float = ndim == 0 and dtype == np.float64 and not container.strict
 
     def fit(value: Any) -> Any:
         if type(value) is int and lowest <= value <= highest:
             return np.array(value, dtype)
+        if takes_float and type(value) is float:
+            return np.array(value)
         if type(value) is not np.ndarray and type(value) is not ARRAY:
             return None
         if value.dtype != dtype or value.ndim != ndim:

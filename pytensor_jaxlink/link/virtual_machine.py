@@ -17,12 +17,14 @@ from pytensor_jaxlink.runtime import (
     Boundary,
     Condition,
     Donatable,
-    Donation,
     Executor,
+    LastRegion,
     Policy,
+    Stored,
+    is_one_region,
     note_different_devices,
     place_for,
-    placed_as,
+    ready_as,
     refuse_donated,
     store,
     to_numpy,
@@ -41,7 +43,7 @@ class VirtualMachine:
     """
 
     need_update_inputs = True
-    jax_array = ARRAY
+    jax_array, stored = ARRAY, Stored
     refuse_donated = staticmethod(refuse_donated)
     note_different_devices = staticmethod(note_different_devices)
 
@@ -73,8 +75,8 @@ class VirtualMachine:
         self._as_numpy = compiled.options.outputs == "numpy"
         self._direct: tuple[Any, ConstantsAt | None] | None = None
         self._straight: Callable[..., Any] | None = None
-        self._donation: Donation | None = None
-        self.settled: Settled = _as_it_is
+        self._donating: LastRegion | None = None
+        self.settled: Settled = _looked_at
 
     def direct(
         self,
@@ -89,8 +91,8 @@ class VirtualMachine:
         gives what ``pack`` makes of the outputs, or a tuple of that and a condition, which
         ``settled`` looks at.
         """
-        self._direct = self._straight = self._donation = None
-        self.settled = _as_it_is
+        self._direct = self._straight = self._donating = None
+        self.settled = _looked_at
         executor = self.compiled.executor
         plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
@@ -100,29 +102,29 @@ class VirtualMachine:
         def fits(position: int, value: Any) -> bool:
             return _fits(value, types[position])
 
+        policy, boundary = self.compiled.policy, Boundary(fits, fit, as_jax_array, pack)
+        if donatable is not None:
+            self._donating = executor.donating(boundary, donatable)
+            if self._donating is not None:
+                return _within(policy, _from_list(self._donating, cells))
         found = executor.direct(fits)
         if found is None:
-            steps = self._straight = executor.straight(Boundary(fits, fit, as_jax_array, pack))
+            steps = self._straight = executor.straight(boundary)
             if steps is None:
                 return None
-            return _within(self.compiled.policy, _with_cells(steps, cells) if cells else steps)
+            return _within(policy, _with_cells(steps, cells) if cells else steps)
         traced, constants_at = found
 
         def packed(*values: Any) -> Any:
             outputs = traced(*values)
             return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
 
-        policy = self.compiled.policy
         repeatable = self.compiled.options.host_ops == "split"
         condition = Condition(packed, policy, repeatable=repeatable)
         function, settled = condition.compiled, condition.settled
-        constants = _constants_for(constants_at)
         self._direct = function, constants_at
-        if donatable is not None:
-            self._donation = Donation(traced, donatable, policy)
-            direct = _donating(function, pack, cells, constants, settled, self._donation)
-        elif constants_at is not None or cells:
-            direct = _with_others(function, cells, constants, settled)
+        if constants_at is not None or cells:
+            direct = _with_others(function, cells, _constants_for(constants_at), settled)
         else:
             direct, self.settled = function, settled
         return _within(policy, direct)
@@ -133,16 +135,8 @@ class VirtualMachine:
 
         An error of the device shows when they are waited for, and then nothing has been stored.
         """
-        if all(cell[0] is value for cell, value in zip(cells, values, strict=True)):
-            return  # where memory is reused, that was done together
-        values = [
-            value if type(cell[0]) is not ARRAY else placed_as(cell[0], value)
-            for cell, value in zip(cells, values, strict=True)
-        ]
-        for value in values:
-            if type(value) is ARRAY:
-                value.block_until_ready()
-        store(cells, values)
+        pairs = zip(cells, values, strict=True)
+        store(cells, [ready_as(cell[0], value) for cell, value in pairs])
 
     def compile_for(self, examples: list[Any], others: list[Any]) -> None:
         """Compile for arguments like the examples; the other inputs have the values given.
@@ -153,21 +147,22 @@ class VirtualMachine:
             example if isinstance(example, jax.ShapeDtypeStruct) else variable.type.filter(example)
             for example, variable in zip(examples, self.compiled.source.inputs, strict=False)
         ]
-        if self._direct is not None:
-            function, constants_at = self._direct
-            values += others
-            if constants_at is not None:
-                values += constants_at(place_for(values))
-            with self.compiled.policy.here():
-                function.lower(*values).compile()
-                if self._donation is not None:
-                    self._donation.compile_for(values)
-        elif self._straight is not None and jax.config.jax_enable_x64:
-            _within(self.compiled.policy, self._straight)(*values, *others)
-        elif any(isinstance(value, jax.ShapeDtypeStruct) for value in values):
+        values += others
+        abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
+        if abstract and not is_one_region(self.compiled.plan):
             raise TypeError("a function of several regions is compiled by running it: give arrays")
-        else:
-            self.compiled.executor([*values, *others])
+        with jax.enable_x64(True), self.compiled.policy.here():
+            if self._direct is not None:
+                function, constants_at = self._direct
+                if constants_at is not None:
+                    values += constants_at(place_for(values))
+                function.lower(*values).compile()
+            elif self._donating is not None:
+                self._donating.compile_for(values)
+            elif self._straight is not None:
+                self._straight(*values)
+            else:
+                self.compiled.executor(values)
 
     def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""
@@ -228,8 +223,10 @@ Settled = Callable[..., Any]
 """What a function gave, with a condition that has been looked at; see `Condition.settled`."""
 
 
-def _as_it_is(outputs: Any, values: Sequence[Any]) -> Any:
-    return outputs
+def _looked_at(outputs: Any, values: Sequence[Any]) -> Any:
+    """The outputs, and whether a condition holds that may have been looked at before."""
+    outputs, holds = outputs
+    return outputs, bool(np.asarray(holds))  # faster than asking JAX for a truth value
 
 
 def _constants_for(constants_at: ConstantsAt | None) -> Constants:
@@ -265,39 +262,19 @@ def _with_others(
 
 
 def _within(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, on the device that the linker was asked for, if it was."""
-    if policy.device is None:
+    """The function, with 64-bit types, and on the device that the linker was asked for, if any."""
+    if policy.device is None and jax.config.jax_enable_x64:
         return function
 
     def call(*args: Any) -> Any:
-        with policy.here():
+        with jax.enable_x64(True), policy.here():
             return function(*args)
 
     return call
 
 
-def _donating(
-    function: Callable[..., Any],
-    pack: Callable[[list[Any]], Any],
-    cells: list[list[Any]],
-    constants: Constants,
-    settled: Settled,
-    donation: Donation,
-) -> Callable[..., Any]:
-    """The function, which donates what can be donated in each call."""
-
-    def call(*args: Any) -> Any:
-        values = [*args, *[cell[0] for cell in cells]]
-        values += constants(values)
-        chosen = donation.choose(values)
-        done = donation.run(values, chosen) if chosen else None
-        if done is None:
-            return settled(function(*values), values)
-        outputs, holds = done
-        # Without the outputs: a traceback would hold them, and what is held is not donated.
-        return pack(outputs) if holds else (None, holds)
-
-    return call
+def _from_list(function: LastRegion, cells: list[list[Any]]) -> Callable[..., Any]:
+    return lambda *args: function([*args, *[cell[0] for cell in cells]])
 
 
 def _fits(value: Any, kind: Any) -> bool:

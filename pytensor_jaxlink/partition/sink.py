@@ -5,11 +5,14 @@ run there: what it reads then crosses between the regions instead of what it com
 that is less (most often because it reads inputs of the function, which every region can take) XLA
 also fuses it with its readers.  The number of regions cannot grow: nodes move only into regions in
 which something already runs.
+
+The new value of a shared variable counts as read by the last region, if no host step follows it:
+there the memory of the old value can be reused (`runtime.donation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytensor_jaxlink.analysis import NodeFacts
@@ -17,9 +20,22 @@ from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.partition.schedule import Placement, Schedule
 
 
-def sink(view: GraphView, facts: Sequence[NodeFacts], plan: Schedule) -> Schedule:
-    """Move nodes to later regions where that does not move more data.  Linear time."""
-    sinker = _Sinker(view, facts, plan)
+def sink(
+    view: GraphView,
+    facts: Sequence[NodeFacts],
+    plan: Schedule,
+    updates: Collection[int] = (),
+) -> Schedule:
+    """Move nodes to later regions where that does not move more data.  Linear time.
+
+    Parameters
+    ----------
+    view, facts, plan
+        The graph and its schedule.
+    updates
+        The positions of the outputs that are new values of shared variables.
+    """
+    sinker = _Sinker(view, facts, plan, updates)
     for node in reversed(range(len(view.nodes))):
         if plan.placement[node] is Placement.REGION:
             sinker.move(node)
@@ -27,25 +43,50 @@ def sink(view: GraphView, facts: Sequence[NodeFacts], plan: Schedule) -> Schedul
 
 
 class _Sinker:
-    def __init__(self, view: GraphView, facts: Sequence[NodeFacts], plan: Schedule) -> None:
+    def __init__(
+        self,
+        view: GraphView,
+        facts: Sequence[NodeFacts],
+        plan: Schedule,
+        updates: Collection[int],
+    ) -> None:
         self.view, self.facts, self.placement = view, facts, plan.placement
         self.stage = list(plan.stage)
         # What the function returns, and what is copied to the host before the later region.
-        self.kept = frozenset(view.outputs).union(
+        outputs = [number for k, number in enumerate(view.outputs) if k not in updates]
+        self.kept = frozenset(outputs).union(
             *(plan.knowledge[number].fetches for fact in facts for number in fact.sizes)
         )
+        self.updates = frozenset(view.outputs) - self.kept
+        self.following: set[int] = set()  # what only their computation reads
+        self.end = self._end()
         self.last_reader = [
             max((self.stage[reader] for reader in readers), default=-1)
             for readers in view.consumers
         ]
+
+    def _end(self) -> int | None:
+        """The last region, if no host step follows it."""
+        stages = zip(self.placement, self.stage, strict=True)
+        last, after = -1, -1
+        for placement, stage in stages:
+            if placement is Placement.REGION:
+                last = max(last, stage)
+            elif placement is Placement.HOST:
+                after = max(after, stage)
+        return last if after <= last else None
 
     def move(self, node: int) -> None:
         target = self._latest(node)
         if target <= self.stage[node] or not self._pays(node, target):
             return
         self.stage[node] = target
+        outputs = self.view.node_outputs[node]
+        is_new_state = any(n in self.updates or n in self.following for n in outputs)
         for number in self.view.node_inputs[node]:
             self.last_reader[number] = max(self.last_reader[number], target)
+            if is_new_state and self._would_follow(number):
+                self.following.add(number)
 
     def _latest(self, node: int) -> int:
         """The last region in which all readers still find the node's outputs."""
@@ -53,6 +94,8 @@ class _Sinker:
         for number in self.view.node_outputs[node]:
             if number in self.kept:
                 return self.stage[node]
+            if number in self.updates:
+                readers.append(self.stage[node] if self.end is None else self.end)
             for reader in self.view.consumers[number]:
                 facts = self.facts[reader]
                 if self.placement[reader] is not Placement.REGION or number in (
@@ -65,18 +108,36 @@ class _Sinker:
         return min(readers, default=self.stage[node])
 
     def _pays(self, node: int, target: int) -> bool:
-        """Whether what would cross is no larger than what crosses now."""
+        """Whether what would cross is no larger than what crosses now.
+
+        What only the computation of a new state reads follows it, unless it is a number.
+        """
+        outputs = self.view.node_outputs[node]
+        if not self.following.isdisjoint(outputs):
+            return True
+        crossing, added = list(self._crossing(node, target)), 0
+        while crossing:
+            number = crossing.pop()
+            if not self.updates.isdisjoint(outputs) and self._would_follow(number):
+                crossing += self._crossing(self.view.producer[number], target)
+            else:
+                added += self._weight(number)
+        return added <= sum(map(self._weight, outputs))
+
+    def _would_follow(self, number: int) -> bool:
+        alone = len(self.view.consumers[number]) == 1 and number not in self.kept
+        return alone and self._weight(number) > 1
+
+    def _crossing(self, node: int, target: int) -> Iterator[int]:
+        """What a node reads that would cross between regions because it moves."""
         facts = self.facts[node]
-        saved = sum(self._weight(number) for number in self.view.node_outputs[node])
-        added = 0
         for number in set(self.view.node_inputs[node]).difference(facts.sizes, facts.data):
             producer = self.view.producer[number]
             if producer < 0 or self.placement[producer] is not Placement.REGION:
                 continue
             crosses_already = self.last_reader[number] > self.stage[producer]
             if self.stage[producer] < target and not crosses_already:
-                added += self._weight(number)
-        return added <= saved
+                yield number
 
     def _weight(self, number: int) -> int:
         """A stand-in for the size of a variable: an unknown dimension counts as 100."""

@@ -22,10 +22,20 @@ from pytensor_jaxlink.runtime.devices import (
     run_in_auto,
     to_numpy,
 )
+from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.keys import as_key
+from pytensor_jaxlink.runtime.last_region import LastRegion
+from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.straight import Boundary, Source, hashable, is_straight, straight
+from pytensor_jaxlink.runtime.straight import (
+    Boundary,
+    Source,
+    hashable,
+    is_one_region,
+    is_straight,
+    straight,
+)
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
@@ -95,10 +105,9 @@ class Executor:
         ]
         self._run_call = self._run
         self._one_region: CompiledRegion | None = None
-        match plan.steps:
-            case [Region(static=()) as region] if _only_arrays(plan):
-                self._one_region = functions[0] if jit else None
-                self._run_call = self._call_of_one_region(region, functions[0])
+        if is_one_region(plan) and _only_arrays(plan):
+            self._one_region = functions[0] if jit else None
+            self._run_call = self._call_of_one_region(plan.regions[0], functions[0])
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
@@ -195,6 +204,40 @@ class Executor:
         """
         if not self._jit or not is_straight(self.plan):
             return None
+        return self._written(boundary, None)
+
+    def donating(self, boundary: Boundary, what: Donatable) -> LastRegion | None:
+        """The plan as a function that reuses memory, or None where it has no use for that."""
+        if not self._jit or not is_straight(self.plan):
+            return None
+        reuse = Reuse.at_the_end(self.plan, what)
+        if reuse is None:
+            return None
+        before = self._written(boundary, reuse.arguments)
+        region: Any = self.plan.steps[-1]
+        compiled, taken = self._functions[-1], len(region.arguments)
+        traced = compiled.checked(self._checked(region, boundary.fits))
+        constants = [k for k, n in enumerate(reuse.arguments) if n in self.plan.constants]
+
+        def placed(*values: Any) -> Any:
+            ready = before(*values)
+            if ready is not None:
+                self._place_constants(constants, reuse.arguments, ready[1])
+            return ready
+
+        def region_of(static: tuple[Any, ...], *arguments: Any) -> Any:
+            return traced(static, *arguments[:taken])
+
+        donation = Donation(
+            region_of, reuse, self._policy, self.stats, show_unusable=what.show_unusable
+        )
+        plain = compiled.jitted(region_of)
+        before_it = placed if constants else before
+        policy, pack = self._policy, boundary.pack
+        return LastRegion(self.plan, before_it, plain, donation, reuse, policy, pack)
+
+    def _written(self, boundary: Boundary, last: tuple[int, ...] | None) -> Callable[..., Any]:
+        """The function of the plan, or of what is before its last region with these arguments."""
         with self._policy.here():
             self._move_constants()
         names = {f"h{number}": data for number, data in self._constants.items()}
@@ -204,13 +247,13 @@ class Executor:
             zip(self.plan.steps, self._functions, strict=True)
         ):
             if isinstance(step, Region):
-                compiled = function.straight(self._checked(step, boundary.fits))
+                compiled = function.jitted(function.checked(self._checked(step, boundary.fits)))
                 names[f"region{step.index}"] = self._with_constants(step, compiled)
             elif function is not None:
                 names[f"step{place}"] = function
                 if getattr(function, "reads_shape_only", False):
                     by_shape.add(place)
-        source = Source(self.plan, frozenset(by_shape), self._moved_once)
+        source = Source(self.plan, frozenset(by_shape), self._moved_once, last)
         return straight(source, names, self.stats, boundary)
 
     def _with_constants(self, region: Region, function: Callable[..., Any]) -> Callable[..., Any]:

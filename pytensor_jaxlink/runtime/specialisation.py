@@ -112,14 +112,10 @@ class CompiledRegion:
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
         self._windows = policy.windows
+        jitted = self._compiled(self._traced)
         # JAX takes longer for a call with a static argument, even an empty one.
-        if region.static:
-            self._jitted = jitted = policy.jit(self._traced, static_argnums=0)
-            self._lower = jitted.lower
-        else:
-            plain = policy.jit(lambda *arguments: self._traced((), *arguments))
-            self._jitted = lambda _, *arguments: plain(*arguments)
-            self._lower = lambda _, *arguments: plain.lower(*arguments)
+        self._jitted = jitted if region.static else lambda _, *arguments: jitted(*arguments)
+        self._lower = jitted.lower if region.static else lambda _, *rest: jitted.lower(*rest)
 
     def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The results of the region, and its conditions."""
@@ -159,14 +155,22 @@ class CompiledRegion:
 
         return traced
 
-    def straight(self, fits: Callable[[Sequence[Any]], bool]) -> Callable[..., tuple[Any, Any]]:
-        """The region, as `jax.jit` makes it; arguments are looked at only while JAX traces."""
+    def checked(self, fits: Callable[[Sequence[Any]], bool]) -> Callable[..., tuple[Any, Any]]:
+        """The region, to be traced; arguments are looked at only while JAX does that."""
 
         def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
             if not fits(arguments):
                 raise DoesNotFitError
             return self._traced(static, *arguments)
 
+        return traced
+
+    def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
+        """What `jax.jit` makes of it: a function without the static values where it has none."""
+        compiled, windows = self._compiled(traced), self._windows
+        return compiled if windows is None else _Closing(compiled, windows)
+
+    def _compiled(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         if self._region.static:
             return self._policy.jit(traced, static_argnums=0)
         return self._policy.jit(lambda *arguments: traced((), *arguments))
@@ -246,6 +250,20 @@ class CompiledRegion:
             f"recompile_limit: {'; '.join(changing)}. {then} Pad arrays to a few lengths and mask "
             "the rest, pass fewer different sizes, or raise JAXLinker(recompile_limit=...)."
         ).replace("  ", " ")
+
+
+class _Closing:
+    """A compiled function that closes the window which its trace has opened."""
+
+    def __init__(self, function: Any, windows: Windows) -> None:
+        self._function, self._windows, self.lower = function, windows, function.lower
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            return self._function(*arguments)
+        finally:
+            if self._windows.open:  # JAX has compiled
+                self._windows.leave()
 
 
 def _text(what: Any, arguments: Any) -> str:

@@ -14,6 +14,17 @@ a region has static values) is decided once, and a call runs nothing but the ste
         if c0 or c1: return pack(outputs), holds(*c0, *c1)
         return pack(outputs)
 
+Where the last region reuses memory (`runtime.donation`), the function ends before it, with what it
+is to be called with::
+
+    def run(a0, a5):
+        (a1, ), c0 = region0(a0)
+        h1 = fetched(a1)
+        h2, = step1(h1)
+        stats.host_steps += 1
+        if (c0) and not holds(*c0): return None
+        return (), [sent(h2), a5], []
+
 Nothing of the user's goes into the source but numbers.
 """
 
@@ -39,6 +50,15 @@ def is_straight(plan: Plan) -> bool:
     )
 
 
+def is_one_region(plan: Plan) -> bool:
+    """Whether a plan is one region without static values."""
+    match plan.steps:
+        case [Region(static=())]:
+            return True
+        case _:
+            return False
+
+
 class Source:
     """The source of the function of a plan.
 
@@ -50,16 +70,26 @@ class Source:
         The numbers of the steps that read only the shapes of their arguments.
     moved
         The inputs that are moved to the device once, because several regions take them.
+    last
+        The arguments of the last region, where the function ends before it: it gives the static
+        values of the region, its arguments, and the outputs that it does not compute; or None where
+        a condition is false.
     """
 
-    def __init__(self, plan: Plan, by_shape: frozenset[int], moved: tuple[int, ...]) -> None:
-        self._plan = plan
+    def __init__(
+        self,
+        plan: Plan,
+        by_shape: frozenset[int],
+        moved: tuple[int, ...],
+        last: tuple[int, ...] | None = None,
+    ) -> None:
+        self._plan, self._last = plan, last
         self._on_host: set[int] = set(plan.constants)
         self._made_on_host: set[int] = set()
         self._lines: list[str] = []
         self._read_inputs(moved, by_shape)
         self._conditions: list[str] = []
-        for place, step in enumerate(plan.steps):
+        for place, step in enumerate(plan.steps if last is None else plan.steps[:-1]):
             match step:
                 case Fetch(value):
                     self._host(value)
@@ -72,17 +102,35 @@ class Source:
 
     def __str__(self) -> str:
         inputs = ", ".join(f"a{number}" for number in self._plan.inputs)
-        outputs = ", ".join(map(self._output, self._plan.outputs))
         steps = [step for step in self._plan.steps if isinstance(step, HostStep)]
         count = sum(not step.folded for step in steps)
-        lines = [*self._lines, f"outputs = [{outputs}]"]
-        if count:
-            lines.append(f"stats.host_steps += {count}")
+        counting = [f"stats.host_steps += {count}"] if count else []
+        ending = self._all_outputs(counting) if self._last is None else self._before_last(counting)
+        return "\n    ".join([f"def run({inputs}):", *ending])
+
+    def _all_outputs(self, counting: list[str]) -> list[str]:
+        outputs = ", ".join(map(self._output, self._plan.outputs))
+        lines = [*self._lines, f"outputs = [{outputs}]", *counting]
         if self._conditions:
-            given = ", ".join(f"*{name}" for name in self._conditions)
-            found = " or ".join(self._conditions)
+            found, given = self._found()
             lines.append(f"if {found}: return pack(outputs), holds({given})")
-        return "\n    ".join([f"def run({inputs}):", *lines, "return pack(outputs)"])
+        return [*lines, "return pack(outputs)"]
+
+    def _before_last(self, counting: list[str]) -> list[str]:
+        """What is static is looked at first: that may add lines."""
+        last: Any = self._plan.steps[-1]
+        static = self._static(last)
+        arguments = ", ".join(map(self._given, self._last or ()))
+        others = [number for number in self._plan.outputs if number not in last.results]
+        lines = [*self._lines, *counting]
+        if self._conditions:
+            found, given = self._found()
+            lines.append(f"if ({found}) and not holds({given}): return None")
+        return [*lines, f"return {static}, [{arguments}], [{', '.join(map(self._output, others))}]"]
+
+    def _found(self) -> tuple[str, str]:
+        """Whether there are conditions, and all of them."""
+        return " or ".join(self._conditions), ", ".join(f"*{name}" for name in self._conditions)
 
     def _output(self, number: int) -> str:
         made = any(number in region.results for region in self._plan.regions)
@@ -125,12 +173,14 @@ class Source:
     def _region(self, region: Region) -> None:
         values = [self._given(number) for number in region.arguments]
         if region.static:
-            static = "".join(f"hashable({self._host(number)}), " for number in region.static)
-            values = [f"({static})", *values]
+            values = [self._static(region), *values]
         results = "".join(f"a{number}, " for number in region.results)
         condition = f"c{region.index}"
         self._lines.append(f"({results}), {condition} = region{region.index}({', '.join(values)})")
         self._conditions.append(condition)
+
+    def _static(self, region: Region) -> str:
+        return f"({''.join(f'hashable({self._host(number)}), ' for number in region.static)})"
 
 
 def _read_on_host(step: Any) -> tuple[int, ...]:
@@ -191,7 +241,7 @@ def straight(
 
     def fitted(position: int, value: Any) -> Any:
         found = boundary.fit(position, value)
-        if found is None:
+        if found is None and type(value) is not jax.ShapeDtypeStruct:  # of a call to come
             raise DoesNotFitError
         return found
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 
 from pytensor_jaxlink.compat import ifelse
@@ -44,3 +47,49 @@ def test_a_value_that_is_returned_does_not_move() -> None:
     moved = pt.tanh(y)
     plan = compiled([x, y], [sort(pt.exp(x)) + moved, moved]).plan
     assert "Tanh" in plan.regions[0].operations
+
+
+class TestNewStates:
+    """They are computed in the last region, where the memory of the old ones can be reused."""
+
+    x = pt.dvector("x")
+
+    def operations(self, outputs: Any, new: Any, state: Any) -> list[tuple[str, ...]]:
+        f = pytensor.function([self.x], outputs, updates={state: new}, mode="JAXSELECTIVE")
+        return [region.operations for region in f.plan.regions]
+
+    def test_with_what_they_alone_read(self) -> None:
+        state = pytensor.shared(np.ones(3))
+        new = pt.sinh(state * pt.arctan(self.x) + pt.cosh(self.x).sum())
+        first, second = self.operations(pt.exp(sort(pt.tanh(self.x))), new, state)
+        assert "Tanh" in first
+        assert {"Sinh", "Mul", "Add"} <= set(second)
+
+    def test_not_where_a_host_step_follows(self) -> None:
+        state = pytensor.shared(np.ones(3))
+        [only] = self.operations(sort(pt.tanh(self.x)), pt.sinh(state), state)
+        assert "Sinh" in only
+
+    def test_not_where_more_would_cross(self) -> None:
+        state = pytensor.shared(np.ones(3))
+        parts = [pt.cosh(self.x), pt.arctan(self.x)]
+        new = state * 2 + parts[0] * parts[1]
+        outputs = [sort(pt.tanh(self.x)) * 2, *parts]
+        first, second = self.operations(outputs, new, state)
+        assert sum(name.startswith(("Mul", "Add")) for name in first) == 3
+        assert not any(name.startswith("Add") for name in second)
+
+    def test_not_where_it_is_returned_too(self) -> None:
+        state = pytensor.shared(np.ones(3))
+        new = pt.sinh(state)
+        first, _ = self.operations([pt.exp(sort(pt.tanh(self.x))), new], new, state)
+        assert "Sinh" in first
+
+    def test_a_long_chain(self) -> None:
+        state = pytensor.shared(np.ones(3))
+        new = state
+        for _ in range(600):
+            new = pt.sinh(pt.erf(new))
+        first, second = self.operations(pt.exp(sort(pt.tanh(self.x))), new, state)
+        assert first == ("Tanh",)
+        assert len(second) > 1200

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.errors import DoesNotFitError
-from pytensor_jaxlink.runtime import Donatable, Donation, Executor, Policy, Stats, place_for
+from pytensor_jaxlink.runtime import Boundary, Donatable, Executor, LastRegion, Stats
 
 
 class Donating:
-    """Runs the plan of a function, which is one region, in the memory of its arguments.
+    """Runs the plan of a function, whose last step is a region, in the memory of its arguments.
 
     Parameters
     ----------
-    donation
-        The plan as one function.
-    constants
-        Its arguments after the inputs.
+    plan
+        The plan with its last region.
     states
-        The lists that hold the values of the inputs which it updates.
+        The lists that hold the values of the shared variables among the inputs.
     stats
         Counts calls.
     """
 
-    def __init__(
-        self,
-        donation: Donation,
-        constants: Callable[[Sequence[Any]], tuple[Any, ...]],
-        states: Mapping[int, list[Any]],
-        stats: Stats,
-    ) -> None:
-        self._donation, self._constants = donation, constants
-        self._states, self._stats = states, stats
+    def __init__(self, plan: LastRegion, states: Mapping[int, list[Any]], stats: Stats) -> None:
+        self._plan, self._states, self._stats = plan, states, stats
 
     @classmethod
     def of(
-        cls, executor: Executor, signature: Signature, storages: Sequence[list[Any]], policy: Policy
+        cls, executor: Executor, signature: Signature, storages: Sequence[list[Any]]
     ) -> Donating | None:
         """What donates for a function, or None where it has nothing to donate.
 
@@ -54,54 +46,46 @@ class Donating:
             Says what may be donated: the option ``donate``, and which inputs are mutable.
         storages
             The list that holds the value of each input.
-        policy
-            How to compile.
         """
-        what = _donatable(executor, signature, storages)
-        direct = None if what is None else executor.direct(partial(_fits, signature))
-        if what is None or direct is None:
+        what = _donatable(signature, storages)
+        if what is None:
             return None
-        traced, constants_at = direct
-
-        def constants(values: Sequence[Any]) -> tuple[Any, ...]:
-            return () if constants_at is None else constants_at(place_for(values))
-
-        states = {place: cell for place, (_, cell) in what.updated.items()}
-        return cls(Donation(traced, what, policy), constants, states, executor.stats)
+        boundary = Boundary(partial(_fits, signature), _as_given, as_array, list)
+        plan = executor.donating(boundary, what)
+        inputs = enumerate(signature.inputs)
+        states = {place: storages[place] for place, each in inputs if each.cell is not None}
+        return None if plan is None else cls(plan, states, executor.stats)
 
     def compile_for(self, values: Sequence[Any]) -> None:
         """Compile for inputs like these, if nobody else will hold those of the states."""
         with jax.enable_x64(True):
-            self._donation.compile_for([*values, *self._constants(values)])
+            self._plan.compile_for(list(values))
 
     def run(self, values: list[Any]) -> list[Any] | None:
-        """The outputs and updates, which have been stored; None where nothing has been done.
+        """The outputs and updates; None where another way has to be taken.
 
         The list must be the only one that holds the values: what somebody else holds stays.
         """
-        count = len(values)
-        values.extend(self._constants(values))
+        given = list(values)
+        for place in self._states:
+            given[place] = None
         try:
             with jax.enable_x64(True):
-                chosen = self._donation.choose(values)
-                done = self._donation.run(values, chosen) if chosen else None
+                done: Any = self._plan(values)
         except (NotSavedError, DoesNotFitError):
-            done = None  # the general way says what is wrong
-        del values[count:]
-        if done is None:
+            done = None, False  # the general way says what is wrong
+        finally:
+            for place, cell in self._states.items():
+                given[place] = cell[0]
+            values[:] = given
+        outputs, holds = done if type(done) is tuple else (done, True)
+        if not np.asarray(holds):
             return None
-        outputs, holds = done
-        if holds:
-            self._stats.direct += 1
-            return list(outputs)
-        for place, cell in self._states.items():  # what they were, in new arrays
-            values[place] = cell[0]
-        return None
+        self._stats.direct += 1
+        return outputs
 
 
-def _donatable(
-    executor: Executor, signature: Signature, storages: Sequence[list[Any]]
-) -> Donatable | None:
+def _donatable(signature: Signature, storages: Sequence[list[Any]]) -> Donatable | None:
     donate = signature.options.get("donate", "updates")
     inputs = list(enumerate(signature.inputs))
     kept = [each for _, each in inputs if each.cell is None and (each.default or each.updated)]
@@ -120,9 +104,22 @@ def _donatable(
     if not updated and not given:
         return None
     names = [each.name or each.type.text for _, each in inputs]
-    return Donatable(names, updated, given, donate == "warn", executor.stats)
+    return Donatable(names, updated, given, donate == "warn")
 
 
 def _fits(signature: Signature, position: int, value: Any) -> bool:
     """Whether a value that JAX traces has the type of an input; the code knows its shapes."""
     return value.dtype == np.dtype(signature.inputs[position].type.dtype)
+
+
+def _as_given(position: int, value: Any) -> Any:
+    """An input, which has been converted before."""
+    return value
+
+
+def as_array(value: Any) -> Any:
+    """An output as a `jax.Array`."""
+    if isinstance(value, jax.Array):
+        return value
+    with jax.enable_x64(True):
+        return jnp.array(value)

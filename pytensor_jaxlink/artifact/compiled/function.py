@@ -7,24 +7,23 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
-from pytensor_jaxlink.artifact.compiled.donating import Donating
+from pytensor_jaxlink.artifact.compiled.donating import Donating, as_array
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import (
     Executor,
-    Policy,
     Stats,
     committed,
+    is_one_region,
     place_for,
-    placed_as,
+    ready_as,
     refuse_donated,
+    store,
     to_numpy,
 )
 
@@ -95,7 +94,6 @@ class LoadedFunction:
         cells: Sequence[SavedState],
         defaults: Sequence[Any],
         runners: tuple[Executor, Executor],
-        policy: Policy,
         ending: Ending,
         fits: Sequence[Callable[[Any], Any]],
     ) -> None:
@@ -126,9 +124,7 @@ class LoadedFunction:
             for spec in (*signature.outputs, *(signature.inputs[k] for k in self._updated))
         ]
         plain = not (ending.overwritten or ending.copied or ending.as_numpy)
-        self._donating = (
-            Donating.of(self._executor, signature, self._storage, policy) if plain else None
-        )
+        self._donating = Donating.of(self._executor, signature, self._storage) if plain else None
         named = [(signature.inputs[k].name, k) for k in self._taken]
         self._places = {name: k for name, k in named if name is not None}
 
@@ -143,10 +139,10 @@ class LoadedFunction:
             If there is no code for the sizes of this call, and no way to make it.
         """
         values = self._values(args, kwargs)
-        donated = None if self._donating is None else self._donating.run(values)
-        if donated is not None:
-            return self._finished(values, donated)
         try:
+            donated = None if self._donating is None else self._donating.run(values)
+            if donated is not None:
+                return self._finished(values, donated)
             outputs = self._executor(values)
         except NotSavedError as error:
             if self.fallback is None:
@@ -169,9 +165,9 @@ class LoadedFunction:
         """
         kept = [self.plan.inputs[place] for place in self._on_device]
         self._executor.compile_for(signatures, kept)
-        if self._donating is None:
-            return
-        [region] = self.plan.regions  # or nothing could be donated
+        if self._donating is None or not is_one_region(self.plan):
+            return  # what several regions exchange is known when they run
+        [region] = self.plan.regions
         for _, arguments in signatures[region.index]:
             given = dict(zip(region.arguments, arguments, strict=True))
             taken = {self.plan.inputs[place] for place in self._taken}
@@ -231,9 +227,8 @@ class LoadedFunction:
         for place, is_array in enumerate(self._arrays):
             if is_array and ending.as_numpy:
                 outputs[place] = np.array(to_numpy(outputs[place], self.stats))
-            elif is_array and not isinstance(outputs[place], jax.Array):
-                with jax.enable_x64(True):
-                    outputs[place] = jnp.array(outputs[place])
+            elif is_array:
+                outputs[place] = as_array(outputs[place])
         return outputs
 
     def _finished(self, values: list[Any], outputs: list[Any]) -> Any:
@@ -241,9 +236,9 @@ class LoadedFunction:
         count = len(self.signature.outputs)
         for place in set(self._taken) - set(self._required):
             self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
-        for place, value in zip(self._updated, outputs[count:], strict=True):
-            cell = self._storage[place]
-            cell[0] = placed_as(cell[0], value)
+        cells = [self._storage[place] for place in self._updated]
+        pairs = zip(cells, outputs[count:], strict=True)
+        store(cells, [ready_as(cell[0], value) for cell, value in pairs])
         if self.signature.form == "one":
             return outputs[0]
         return None if self.signature.form == "none" else outputs[:count]

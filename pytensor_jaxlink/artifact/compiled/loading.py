@@ -103,7 +103,6 @@ class CompiledReader:
             cells,
             [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
             (runner, tracer),
-            policy,
             Ending(tuple(ending["overwritten"]), tuple(ending["copied"]), ending["as_numpy"]),
             fits_of(signature.inputs, float_type),
         )

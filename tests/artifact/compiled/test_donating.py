@@ -70,6 +70,19 @@ def test_states_survive_a_false_condition(tmp_path: Path) -> None:
     assert f.stats.donated_bytes == 3 * LARGE * 8
 
 
+def test_states_after_a_host_step(tmp_path: Path) -> None:
+    shared = state()
+    new = Assert("small")(shared + pt.unique(X)[:1].sum(), pt.lt(X, 9).all())
+    f = loaded(tmp_path, [X], [], {shared: new})
+    assert len(f.plan.steps) == 2
+    for _ in range(3):
+        f(np.array([2.0, 1.0, 2.0]))
+    with pytest.raises(CheckFailedError):
+        f(np.array([9.0, 1.0, 2.0]))
+    np.testing.assert_allclose(f.state[0].get_value(), shared.get_value() + 3)
+    assert f.stats.donated_bytes == 4 * LARGE * 8  # the last was given back
+
+
 @pytest.mark.parametrize("how", ["mutable", "all"])
 def test_arguments(tmp_path: Path, how: str) -> None:
     donate = "updates" if how == "mutable" else "all"
