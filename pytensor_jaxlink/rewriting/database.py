@@ -9,19 +9,24 @@ from __future__ import annotations
 from pytensor.compile.mode import optdb
 
 from pytensor_jaxlink.rewriting import lengths, masks, reshapes, sizes, traces, windows
+from pytensor_jaxlink.rewriting.family import Family
 
 TAG = "jaxlink"
 
-_ORDER = (
-    (lengths.NAME, lengths.LengthRewriter),
-    (reshapes.NAME, reshapes.ReshapeRewriter),
-    (sizes.NAME, sizes.SizeRewriter),
-    (windows.NAME, windows.WindowRewriter),
-    (masks.NAME, masks.MaskRewriter),
+FAMILIES = (
+    Family(lengths.NAME, lengths.rewrite_lengths),
+    Family(reshapes.NAME, reshapes.rewrite_reshapes),
+    Family(sizes.NAME, sizes.rewrite_sizes),
+    Family(windows.NAME, windows.rewrite_windows),
+    Family(masks.NAME, masks.rewrite_masks),
 )
+"""The rewrites that remove graph breaks, in their order."""
 
-NAMES = tuple(name for name, _ in _ORDER)
-"""The names under which those are turned off that remove graph breaks, in their order."""
+NAMES = tuple(family.tag for family in FAMILIES)
+"""The names under which they are turned off."""
+
+# Applied when the linker prepares its copy of a graph: only there have loops been unwrapped.
+_TRACES = Family(traces.NAME, lambda fgraph: None)
 
 
 def register() -> None:
@@ -30,5 +35,5 @@ def register() -> None:
     They come when the forms of reductions are settled, and before anything in place; first those
     that do less work in the end, and last the one that removes no break.
     """
-    for place, (name, rewriter) in enumerate((*_ORDER, (traces.NAME, traces.TraceRewriter))):
-        optdb.register(name, rewriter(), TAG, position=3.1 + 0.01 * place)
+    for place, family in enumerate((*FAMILIES, _TRACES)):
+        optdb.register(family.tag, family, TAG, position=3.1 + 0.01 * place)

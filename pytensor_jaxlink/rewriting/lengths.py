@@ -27,7 +27,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph, Output
 from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, ARange, Eye, Join
@@ -40,26 +40,14 @@ from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, length_of, range_of
 from pytensor_jaxlink.rewriting.gathers import axis_and_parts
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 
 NAME = "jaxlink_lengths"
 
 _MAKERS = (Alloc, ARange, Eye, Reshape)
 
 
-class LengthRewriter(GraphRewriter):
-    """Applies the rewrite to a whole graph, once."""
-
-    def add_requirements(self, fgraph: FunctionGraph) -> None:
-        """Nothing: replacements are not undone."""
-
-    def apply(self, fgraph: FunctionGraph) -> None:
-        """Rewrite in place, and note on the graph which breaks are gone."""
-        enable(fgraph, NAME)
-        rewrite_lengths(fgraph, ())
-
-
-def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int]) -> None:
+def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
     ops = [node.op for node in fgraph.apply_nodes]
     if not any(isinstance(op, _MAKERS) for op in ops) or any(isinstance(op, IfElse) for op in ops):

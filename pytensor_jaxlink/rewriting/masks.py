@@ -28,7 +28,7 @@ import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc, ARange, Nonzero
 from pytensor.tensor.elemwise import CAReduce
@@ -47,26 +47,14 @@ from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import one_slice, tensor_behind
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.selections import Selection, follow, is_literal
 from pytensor_jaxlink.rewriting.spans import Lengths, Spans
 
 NAME = "jaxlink_masks"
 
 
-class MaskRewriter(GraphRewriter):
-    """Applies the rewrite to a whole graph, once."""
-
-    def add_requirements(self, fgraph: FunctionGraph) -> None:
-        """Nothing: replacements are not undone."""
-
-    def apply(self, fgraph: FunctionGraph) -> None:
-        """Rewrite in place, and note on the graph which breaks are gone."""
-        enable(fgraph, NAME)
-        rewrite_masks(fgraph, ())
-
-
-def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int]) -> None:
+def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
     if not any(_may_select(node) for node in fgraph.apply_nodes):
         return

@@ -29,7 +29,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
@@ -44,40 +44,33 @@ from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.gathers import axis_and_parts, indices_of
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 
 NAME = "jaxlink_reshapes"
 
 
-class ReshapeRewriter(GraphRewriter):
-    """Applies the rewrite to a whole graph, once."""
-
-    def add_requirements(self, fgraph: FunctionGraph) -> None:
-        """Nothing: replacements are not undone."""
-
-    def apply(self, fgraph: FunctionGraph) -> None:
-        """Rewrite in place, and note on the graph which breaks are gone."""
-        enable(fgraph, NAME)
-        if not any(isinstance(node.op, Reshape) for node in fgraph.apply_nodes):
-            return
-        view = GraphView.of(fgraph)
-        times = binding_times(view, times_of_inputs(view, ()))
-        known = dict(zip(view.variables, times, strict=True))
-        late = {
-            node
-            for node in view.nodes
-            if isinstance(node.op, Reshape) and would_break(known[node.inputs[1]])
-        }
-        if not late:
-            return
-        found = _found(view, late, known)
-        gone = {source for end in found.values() for source in end.sources}
-        for source in sorted(gone, key=view.nodes.index):
-            note(fgraph, view, source, NAME)
-        for old, end in found.items():
-            copy_stack_trace(old, end.value)
-        pairs = [(old, end.value) for old, end in found.items()]
-        fgraph.replace_all(pairs, import_missing=True, reason=NAME)
+def rewrite_reshapes(fgraph: FunctionGraph) -> None:
+    """Rewrite in place, and note on the graph which breaks are gone."""
+    if not any(isinstance(node.op, Reshape) for node in fgraph.apply_nodes):
+        return
+    view = GraphView.of(fgraph)
+    times = binding_times(view, times_of_inputs(view, ()))
+    known = dict(zip(view.variables, times, strict=True))
+    late = {
+        node
+        for node in view.nodes
+        if isinstance(node.op, Reshape) and would_break(known[node.inputs[1]])
+    }
+    if not late:
+        return
+    found = _found(view, late, known)
+    gone = {source for end in found.values() for source in end.sources}
+    for source in sorted(gone, key=view.nodes.index):
+        note(fgraph, view, source, NAME)
+    for old, end in found.items():
+        copy_stack_trace(old, end.value)
+    pairs = [(old, end.value) for old, end in found.items()]
+    fgraph.replace_all(pairs, import_missing=True, reason=NAME)
 
 
 @dataclass(frozen=True)

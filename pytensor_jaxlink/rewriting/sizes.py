@@ -21,7 +21,7 @@ from typing import Any
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc, ARange, Eye, Join
@@ -34,7 +34,7 @@ from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
 from pytensor_jaxlink.rewriting.gathers import axis_and_parts, indices_of
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.polynomials import Polynomials
 
 NAME = "jaxlink_sizes"
@@ -42,30 +42,23 @@ NAME = "jaxlink_sizes"
 _CONCERNED = (Alloc, ARange, Eye, Join)
 
 
-class SizeRewriter(GraphRewriter):
-    """Applies the rewrite to a whole graph, once."""
-
-    def add_requirements(self, fgraph: FunctionGraph) -> None:
-        """Nothing: replacements are not undone."""
-
-    def apply(self, fgraph: FunctionGraph) -> None:
-        """Rewrite in place, and note on the graph which breaks are gone."""
-        enable(fgraph, NAME)
-        if not any(isinstance(node.op, _CONCERNED) for node in fgraph.apply_nodes):
-            return
-        view = GraphView.of(fgraph)
-        times = binding_times(view, times_of_inputs(view, ()))
-        known = _Known(fgraph, dict(zip(view.variables, times, strict=True)))
-        for node in view.nodes:
-            if node not in fgraph.apply_nodes:
-                continue
-            found = _closed_form(node, known)
-            if found is None:
-                continue
-            copy_stack_trace(node.outputs[0], found.value)
-            if found.source is not None:
-                note(fgraph, view, found.source, NAME)
-            fgraph.replace_all([(node.outputs[0], found.value)], import_missing=True, reason=NAME)
+def rewrite_sizes(fgraph: FunctionGraph) -> None:
+    """Rewrite in place, and note on the graph which breaks are gone."""
+    if not any(isinstance(node.op, _CONCERNED) for node in fgraph.apply_nodes):
+        return
+    view = GraphView.of(fgraph)
+    times = binding_times(view, times_of_inputs(view, ()))
+    known = _Known(fgraph, dict(zip(view.variables, times, strict=True)))
+    for node in view.nodes:
+        if node not in fgraph.apply_nodes:
+            continue
+        found = _closed_form(node, known)
+        if found is None:
+            continue
+        copy_stack_trace(node.outputs[0], found.value)
+        if found.source is not None:
+            note(fgraph, view, found.source, NAME)
+        fgraph.replace_all([(node.outputs[0], found.value)], import_missing=True, reason=NAME)
 
 
 @dataclass(frozen=True)

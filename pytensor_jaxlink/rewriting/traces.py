@@ -20,31 +20,15 @@ from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.scan.op import Scan
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 from pytensor_jaxlink.rewriting.bounds import tensor_behind
 from pytensor_jaxlink.rewriting.extents import Extents
 from pytensor_jaxlink.rewriting.loops import emitting, going_through, unwrapped
-from pytensor_jaxlink.rewriting.notes import enable
 from pytensor_jaxlink.rewriting.steps import Steps, Trace, of_entries
 
 NAME = "jaxlink_traces"
-
-
-class TraceRewriter(GraphRewriter):
-    """Lets the linker share traces when it prepares its copy of the graph.
-
-    Only there has all that is wrapped up in loops been unwrapped.
-    """
-
-    def add_requirements(self, fgraph: FunctionGraph) -> None:
-        """Nothing: it only leaves a note."""
-
-    def apply(self, fgraph: FunctionGraph) -> None:
-        """Note that the mode includes the rewrite."""
-        enable(fgraph, NAME)
 
 
 def share_traces(graph: FunctionGraph) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import GraphRewriter, copy_stack_trace
+from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
@@ -36,25 +36,15 @@ from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Window, WindowUpdate
 from pytensor_jaxlink.rewriting.bounds import is_one, length_of, normalised, tensor_behind
-from pytensor_jaxlink.rewriting.notes import enable, note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.polynomials import Polynomials, constant_value, difference
 
 NAME = "jaxlink_windows"
 
 
-class WindowRewriter(GraphRewriter):
-    """Applies the rewrite to a whole graph, once."""
-
-    def add_requirements(self, fgraph: FunctionGraph) -> None:
-        """Nothing: replacements are not undone."""
-
-    def apply(self, fgraph: FunctionGraph) -> None:
-        """Rewrite in place, where the bounds are computed from data."""
-        enable(fgraph, NAME)
-        rewrite_windows(fgraph, (), exact=False)
-
-
-def rewrite_windows(fgraph: FunctionGraph, changing: Collection[int], *, exact: bool) -> None:
+def rewrite_windows(
+    fgraph: FunctionGraph, changing: Collection[int] = (), *, exact: bool = False
+) -> None:
     """Rewrite in place, and note on the graph which breaks are gone.
 
     Parameters

@@ -14,11 +14,11 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape_i
 
 from pytensor_jaxlink.ops import Window
-from pytensor_jaxlink.rewriting.lengths import LengthRewriter
-from pytensor_jaxlink.rewriting.masks import MaskRewriter
-from pytensor_jaxlink.rewriting.reshapes import ReshapeRewriter
-from pytensor_jaxlink.rewriting.sizes import SizeRewriter
-from pytensor_jaxlink.rewriting.windows import WindowRewriter
+from pytensor_jaxlink.rewriting.lengths import rewrite_lengths
+from pytensor_jaxlink.rewriting.masks import rewrite_masks
+from pytensor_jaxlink.rewriting.reshapes import rewrite_reshapes
+from pytensor_jaxlink.rewriting.sizes import rewrite_sizes
+from pytensor_jaxlink.rewriting.windows import rewrite_windows
 
 X, Y, A, MASK = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("a"), pt.vector("m", dtype="bool")
 K = pt.cast(X[0], "int64")  # known only when the data are
@@ -29,49 +29,49 @@ Case = tuple[Any, Callable[[], Any], Callable[[], Any], int]
 
 CASES: dict[str, Case] = {
     "a range": (
-        LengthRewriter,
+        rewrite_lengths,
         lambda: pt.arange(2, K) * Y,
         lambda: (2 + pt.arange(N)) * Y,
         1,
     ),
     "a reshape with one late length": (
-        LengthRewriter,
+        rewrite_lengths,
         lambda: Y.reshape((K, 3)),
         lambda: Y.reshape((Y.shape[0] // 3, 3)),
         1,
     ),
     "a reshape under a reduction": (
-        ReshapeRewriter,
+        rewrite_reshapes,
         lambda: pt.exp(Y.reshape((K, -1)).T).sum(),
         lambda: pt.exp(Y).sum(),
         1,
     ),
     "reshapes joined": (
-        ReshapeRewriter,
+        rewrite_reshapes,
         lambda: pt.concatenate([Y.reshape((K, -1)), A], axis=1).max(),
         lambda: pt.concatenate([Y, A.flatten()]).max(),
         3,
     ),
     "the sum of ones": (
-        SizeRewriter,
+        rewrite_sizes,
         lambda: pt.alloc(Y[1], K).sum(),
         lambda: Y[1] * pt.stack([K]).prod(),
         1,
     ),
     "a window": (
-        WindowRewriter,
+        rewrite_windows,
         lambda: Y[K : K + 3],
         lambda: Window(0, exact=False)(Y, K, K + 3, pt.constant(3, dtype="int64")),
         0,
     ),
     "a mask": (
-        MaskRewriter,
+        rewrite_masks,
         lambda: pt.exp(Y[MASK]).sum(),
         lambda: pt.switch(MASK, pt.exp(Y), 0.0).sum(),
         1,
     ),
     "a prefix": (
-        MaskRewriter,
+        rewrite_masks,
         lambda: Y[:K].prod(),
         lambda: pt.switch(
             pt.arange(N) < pt.clip(pt.switch(K < 0, K + N, K), 0, N),

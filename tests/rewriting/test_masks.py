@@ -14,7 +14,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import explain
-from pytensor_jaxlink.rewriting.masks import MaskRewriter
+from pytensor_jaxlink.rewriting.masks import rewrite_masks
 from tests.helpers import PYTHON, as_list, compile_both
 
 X, Y, B = pt.dvectors("x", "y", "b")
@@ -245,9 +245,9 @@ def test_other_modes_do_not_know_it() -> None:
 
 def test_the_graph_before_and_after() -> None:
     fgraph = FunctionGraph([X, MASK], [rewrite_graph((X[MASK] * 2).sum())], clone=False)
-    MaskRewriter().rewrite(fgraph)
+    rewrite_masks(fgraph)
     once = [str(node.op) for node in fgraph.toposort()]
     assert not any("Subtensor" in op for op in once)
     assert "Switch" in once
-    MaskRewriter().rewrite(fgraph)
+    rewrite_masks(fgraph)
     assert [str(node.op) for node in fgraph.toposort()] == once

@@ -10,7 +10,7 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 
-from pytensor_jaxlink.rewriting.reshapes import ReshapeRewriter
+from pytensor_jaxlink.rewriting.reshapes import rewrite_reshapes
 from tests.helpers import assert_same_outcomes, compile_both
 
 X, Y, A = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("a")
@@ -100,7 +100,7 @@ def test_it_can_be_turned_off() -> None:
 
 def test_once_is_enough() -> None:
     fgraph = FunctionGraph([X, Y], [rewrite_graph((pt.exp(TABLE) * 2).sum())], clone=False)
-    ReshapeRewriter().rewrite(fgraph)
+    rewrite_reshapes(fgraph)
     once = [str(node.op) for node in fgraph.toposort()]
-    ReshapeRewriter().rewrite(fgraph)
+    rewrite_reshapes(fgraph)
     assert [str(node.op) for node in fgraph.toposort()] == once
