@@ -85,10 +85,10 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_graph(name: str) -> None:
-    rewriter, before, after, checks = CASES[name]
+    rewrite, before, after, checks = CASES[name]
     inputs = [X, Y, A, MASK]
     fgraph = FunctionGraph(inputs, [before()], clone=False)
-    rewriter().rewrite(fgraph)
+    rewrite(fgraph)
     found = [node for node in fgraph.toposort() if isinstance(node.op, CheckAndRaise)]
     assert len(found) == checks
     for node in found:
