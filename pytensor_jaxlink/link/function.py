@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import partial
@@ -64,7 +65,9 @@ class JAXFunction(Function):
         )
         self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
         self._fitters = [_fitter(container) for container in self.input_storage[: len(explicit)]]
-        self._names: list[Any] = [spec.name for spec in explicit]
+        named = Counter(spec.name for spec in self.maker.inputs)
+        # A name that several inputs have is nobody's, as in PyTensor.
+        self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]
         self._executor: Any = None  # that `_direct` belongs to
         self._direct: Any = None
         self._misfits = 0

@@ -189,7 +189,7 @@ def _needed_on_host(step: Step) -> tuple[int, ...]:
 
 def _value(name: str, kind: Type) -> Value:
     shape, dtype = getattr(kind, "shape", None), getattr(kind, "dtype", None)
-    if dtype is None:
+    if not isinstance(dtype, str):  # a list has the type of its entries there
         return Value(name, type(kind).__name__.removesuffix("Type").lower(), "")
     lengths = ", ".join("?" if length is None else str(length) for length in shape or ())
     text = f"{getattr(kind, 'format', '')} {dtype}[{lengths}]".strip()

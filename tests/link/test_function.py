@@ -171,6 +171,18 @@ def test_keywords_profile_and_trust() -> None:
     np.testing.assert_array_equal(trusted(jax.numpy.asarray(X)), X * 2)
 
 
+def test_a_name_of_several_inputs() -> None:
+    one, two, three = pt.dscalars("x", "x", "y")
+    f = pytensor.function([one, two, three], one + 2 * two + 4 * three, mode="JAXSELECTIVE")
+    assert f(1.0, 2.0, y=3.0) == f(1.0, 2.0, 3.0) == 17.0
+    with pytest.raises(TypeError, match="Ambiguous name: x"):
+        f(1.0, y=3.0, x=2.0)
+    state = pytensor.shared(1.0, name="x")
+    f = pytensor.function([one], one * state, mode="JAXSELECTIVE")
+    with pytest.raises(TypeError, match="Ambiguous name: x"):
+        f(x=2.0)
+
+
 class TestExplanation:
     def test_text(self) -> None:
         x, n = pt.dvector("x"), pt.lscalar("n")

@@ -16,6 +16,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.typed_list import make_list
 
 import pytensor_jaxlink as pjl
 from pytensor_jaxlink import jaxify
@@ -242,3 +243,10 @@ def test_callbacks() -> None:
     html = f.explain()._repr_html_()
     assert "<b>callback 1</b> Gammaincinv" in html
     assert "copies:</span> x (Vector(float64, shape=(?,))) to the host, a value" in html
+
+
+def test_a_list_of_arrays() -> None:
+    left, right = pt.dmatrices("left", "right")
+    f = pytensor.function([left, right], make_list([left, right]), mode="JAXSELECTIVE")
+    assert "left (float64[?, ?], 8 B x ? x ?) to the host" in str(f.explain())
+    assert "MakeList" in f.explain()._repr_html_()
