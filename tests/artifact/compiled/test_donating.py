@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,11 @@ def test_states_after_a_host_step(tmp_path: Path) -> None:
     assert len(f.plan.steps) == 2
     for _ in range(3):
         f(np.array([2.0, 1.0, 2.0]))
+        gc.collect()  # with JAX 0.10 the call that compiles leaves its frames in a cycle
     with pytest.raises(CheckFailedError):
         f(np.array([9.0, 1.0, 2.0]))
     np.testing.assert_allclose(f.state[0].get_value(), shared.get_value() + 3)
-    # The last was given back.  JAX 0.10 may still hold what the call gave for which it compiled.
-    assert f.stats.donated_bytes >= 3 * LARGE * 8
+    assert f.stats.donated_bytes == 4 * LARGE * 8  # the last was given back
 
 
 @pytest.mark.parametrize("how", ["mutable", "all"])
