@@ -21,6 +21,7 @@ from pytensor_jaxlink.runtime import (
     LastRegion,
     Policy,
     Stored,
+    all_hold,
     is_one_region,
     note_different_devices,
     place_for,
@@ -225,8 +226,8 @@ Settled = Callable[..., Any]
 
 def _looked_at(outputs: Any, values: Sequence[Any]) -> Any:
     """The outputs, and whether a condition holds that may have been looked at before."""
-    outputs, holds = outputs
-    return outputs, bool(np.asarray(holds))  # faster than asking JAX for a truth value
+    outputs, condition = outputs
+    return outputs, all_hold(condition)
 
 
 def _constants_for(constants_at: ConstantsAt | None) -> Constants:

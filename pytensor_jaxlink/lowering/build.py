@@ -19,7 +19,7 @@ from pytensor_jaxlink.analysis import (
     input_binding_times,
 )
 from pytensor_jaxlink.graph import GraphView, user_location
-from pytensor_jaxlink.lowering.host import located_host_function
+from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.loops import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
@@ -135,7 +135,7 @@ class _Lowering:
                 folded=node not in slot.steps,
             )
             where = user_location(view, node)
-            steps.append((step, located_host_function(apply, where)))
+            steps.append((step, host_function(apply, where)))
         return steps
 
     def _driven(

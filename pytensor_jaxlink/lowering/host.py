@@ -11,6 +11,7 @@ import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
+from pytensor.graph.type import Type
 from pytensor.link.c.op import COp
 from pytensor.scalar import math
 from pytensor.tensor.elemwise import Elemwise
@@ -25,12 +26,43 @@ from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 HostFunction = Callable[..., Sequence[Any]]
 
 
-def host_function(node: Apply) -> HostFunction:
+def host_function(node: Apply, where: str | None = None) -> HostFunction:
     """A function from the values of the inputs of ``node`` to the tuple of its outputs.
 
     It computes what PyTensor's Python linker computes, by ``Op.perform``, or by the thunk of the
     Ops that make their own (`Scan`, `IfElse`, Ops with an inner function).
+
+    Parameters
+    ----------
+    node
+        The node.
+    where
+        The user's line that the node comes from: exceptions tell it, and that they are the node's.
     """
+    function = _special(node)
+    if function is None:
+        return _performed(node, where)
+    if where is None or getattr(function, "reads_shape_only", False):
+        return function
+
+    def located(*values: Any) -> Sequence[Any]:
+        try:
+            return function(*values)
+        except Exception as error:
+            _locate(error, node, where)
+            raise
+
+    return located
+
+
+def _locate(error: Exception, node: Apply, where: str | None) -> None:
+    if where is not None:
+        error.add_note(f"while running {node.op} on the host, written at {where}")
+        setattr(error, FAILED_ON_HOST, True)
+
+
+def _special(node: Apply) -> HostFunction | None:
+    """The function of a node that does not run by its ``Op.perform``."""
     match node.op:
         case Shape():
             return _ShapeOf(slice(None))
@@ -46,7 +78,7 @@ def host_function(node: Apply) -> HostFunction:
     if (vectorised := _vectorised(node)) is not None:
         return lambda value: (vectorised(value),)
     if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
-        return _Perform(node)
+        return None
     return _Thunk(node)
 
 
@@ -81,38 +113,49 @@ class _ShapeOf:
         return (np.asarray(np.shape(array)[self._which], dtype="int64"),)
 
 
-class _Perform:
+def _performed(node: Apply, where: str | None) -> HostFunction:
     """Calls ``Op.perform`` with fresh storage.
 
-    Between two regions the code of this method is cold, so each line of it counts for several.
+    Between two regions this code is cold, so each line of it, and each call, counts for several.
     """
+    op: Any = node.op
+    perform: Any = None
+    kinds = [(p, _dtype_of(variable.type), variable.type) for p, variable in enumerate(node.inputs)]
+    single, outputs = len(node.outputs) == 1, range(len(node.outputs))
+    destroyed = sorted({p for places in op.destroy_map.values() for p in places})
 
-    def __init__(self, node: Apply) -> None:
-        op: Any = node.op
-        self._node, self._perform = node, self._prepare_and_perform
-        self._taken, self._outputs = _taken(node), range(len(node.outputs))
-        self._destroyed = sorted({p for places in op.destroy_map.values() for p in places})
+    def performed(*values: Any) -> Sequence[Any]:
+        nonlocal perform
+        try:
+            inputs = list(values)
+            for position, dtype, kind in kinds:
+                value = inputs[position]
+                if type(value) is not np.ndarray or value.dtype is not dtype:
+                    inputs[position] = as_known(value, kind)
+            for position in destroyed:
+                inputs[position] = copy(inputs[position])  # others may read it later
+            if perform is None:
+                op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
+                perform = op.perform
+            if single:
+                cell = [None]
+                perform(node, inputs, [cell])
+                return cell
+            cells: list[list[Any]] = [[None] for _ in outputs]
+            perform(node, inputs, cells)
+            return [cell[0] for cell in cells]
+        except Exception as error:
+            _locate(error, node, where)
+            raise
 
-    def __call__(self, *values: Any) -> Sequence[Any]:
-        inputs = self._taken(values)
-        for position in self._destroyed:
-            inputs[position] = copy(inputs[position])  # others may read it later
-        cells: list[list[Any]] = [[None] for _ in self._outputs]
-        self._perform(self._node, inputs, cells)
-        return cells[0] if len(cells) == 1 else [cell[0] for cell in cells]
-
-    def _prepare_and_perform(self, node: Apply, inputs: list[Any], cells: list[Any]) -> None:
-        op: Any = node.op
-        op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
-        self._perform = op.perform
-        op.perform(node, inputs, cells)
+    return performed
 
 
 class _Thunk:
     """Runs the thunk of a node.  It is made at the first call, as it may compile a function."""
 
     def __init__(self, node: Apply) -> None:
-        self._node, self._taken = node, _taken(node)
+        self._node, self._kinds = node, [variable.type for variable in node.inputs]
         self._lock = Lock()
         self._thunk: Callable[[], Any] | None = None
         variables = dict.fromkeys([*node.inputs, *node.outputs])
@@ -121,8 +164,8 @@ class _Thunk:
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         node, cells = self._node, self._cells
         with self._lock:  # the thunk has one set of cells, and functions may run in many threads
-            for variable, value in zip(node.inputs, self._taken(values), strict=True):
-                cells[variable][0] = value
+            for variable, value, kind in zip(node.inputs, values, self._kinds, strict=True):
+                cells[variable][0] = as_known(value, kind)
             for variable in node.outputs:
                 cells[variable][0] = None  # a thunk reuses, and so overwrites, what it finds here
             thunk = self._thunk
@@ -178,33 +221,5 @@ class GraphOnHost:
         return tuple(map(value_of, self._fgraph.outputs))
 
 
-def located_host_function(node: Apply, where: str) -> HostFunction:
-    """The same function, whose exceptions tell the user's line."""
-    function = host_function(node)
-    if getattr(function, "reads_shape_only", False):
-        return function
-
-    def located(*values: Any) -> Sequence[Any]:
-        try:
-            return function(*values)
-        except Exception as error:
-            error.add_note(f"while running {node.op} on the host, written at {where}")
-            setattr(error, FAILED_ON_HOST, True)
-            raise
-
-    return located
-
-
-def _taken(node: Apply) -> Callable[[Sequence[Any]], list[Any]]:
-    """A function that gives the inputs of a node as NumPy values of the types it declares."""
-    kinds = [variable.type for variable in node.inputs]
-    dtypes = [np.dtype(kind.dtype) if isinstance(kind, DenseTensorType) else None for kind in kinds]
-
-    def taken(values: Sequence[Any]) -> list[Any]:
-        inputs = list(values)
-        for position, value in enumerate(inputs):
-            if type(value) is not np.ndarray or value.dtype is not dtypes[position]:
-                inputs[position] = as_known(value, kinds[position])
-        return inputs
-
-    return taken
+def _dtype_of(kind: Type) -> np.dtype[Any] | None:
+    return np.dtype(kind.dtype) if isinstance(kind, DenseTensorType) else None

@@ -30,7 +30,7 @@ from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.fences import SMALL, fenced, fenced_if_small
-from pytensor_jaxlink.lowering.host import HostFunction, host_function, located_host_function
+from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.values import as_declared, as_known
 from pytensor_jaxlink.partition import RegionDraft
@@ -330,7 +330,7 @@ class ProgramBuilder:
         apply, callback = self.view.nodes[node], self.facts[node].callback
         assert callback is not None
         where = user_location(self.view, node)
-        function, known = located_host_function(apply, where), callback.shapes.by_value
+        function, known = host_function(apply, where), callback.shapes.by_value
         derivatives = Derivatives(apply, where, known, self.rules.lower_graph)
         call = HostCall(apply, callback.shapes, function, where, derivatives)
         self.rules.host_calls.append(call)

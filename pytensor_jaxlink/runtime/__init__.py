@@ -25,3 +25,4 @@ from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.straight import Boundary as Boundary
 from pytensor_jaxlink.runtime.straight import is_one_region as is_one_region
+from pytensor_jaxlink.runtime.waiting import all_hold as all_hold

@@ -11,11 +11,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
 from pytensor_jaxlink.runtime.devices import ARRAY
 from pytensor_jaxlink.runtime.specialisation import Policy
+from pytensor_jaxlink.runtime.waiting import waited_for
 
 
 class Condition:
@@ -46,6 +46,8 @@ class Condition:
         self._policy, self._repeatable = policy, repeatable
         # For each combination of shapes the arguments that the condition depends on.
         self._decisive: dict[Any, tuple[int, ...]] = {}
+        # One that was not a `jax.Array`: while it is none there is nothing to learn.
+        self._new: int | None = None
         # One object, because several threads may call the function.
         self._known: tuple[Any, tuple[tuple[int, Any], ...]] | None = None
 
@@ -75,8 +77,9 @@ class Condition:
                 # Looking at shapes takes longer than anything else here.
                 if self._traces == 1 or known[0] == _shapes(values):
                     return True
-        found = bool(np.asarray(condition))  # faster than asking JAX for a truth value
-        if found and self._repeatable:
+        found = bool(waited_for(condition))
+        new = self._new
+        if found and self._repeatable and (new is None or type(values[new]) is ARRAY):
             self._known = self._learned(values, others)
         return found
 
@@ -88,8 +91,10 @@ class Condition:
             count = len(values)
             self._decisive[shapes] = tuple(k for k in _sources_of_last(jaxpr) if k < count)
         decisive = self._decisive[shapes]
-        if any(type(values[position]) is not ARRAY for position in decisive):
-            return None
+        for position in decisive:
+            if type(values[position]) is not ARRAY:
+                self._new = position
+                return None
         return shapes, tuple((position, weakref.ref(values[position])) for position in decisive)
 
 

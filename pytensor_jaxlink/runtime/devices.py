@@ -23,6 +23,7 @@ from jax.sharding import (
 )
 
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.waiting import waited_for
 
 ARRAY: type = type(jax.device_put(np.zeros(())))  # nothing is compiled for it
 """The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call."""
@@ -43,7 +44,7 @@ def to_numpy(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
             from jax.experimental.multihost_utils import process_allgather  # starts JAX's backends
 
             value = process_allgather(value, tiled=True)
-    array = np.asarray(value)
+    array = waited_for(value)
     stats.bytes_to_host += array.nbytes
     return array
 

@@ -37,6 +37,7 @@ from pytensor_jaxlink.runtime.interrupts import interrupts_wait, store
 from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.waiting import all_hold
 
 WORTH_IT = 1 << 20
 """Bytes of a shared variable from which on donating is cheaper than copying."""
@@ -136,17 +137,16 @@ class Donation:
             remember_donated(name, values[position], self._stats.calls + 1)
         self._stats.donated_bytes += compiled.bytes
         with interrupts_wait(), compiled.kept(values):
-            found, holds = compiled.function(*values), True
-            if compiled.conditional:
-                holds = bool(np.asarray(found.pop()))
-            if holds:
+            found = compiled.function(*values)
+            all_right = not compiled.conditional or all_hold(found.pop())
+            if all_right:
                 store(self._all_cells, [*found[: len(self._cells)], *others])
             else:
                 back = [place for place, p in enumerate(self._states) if p in compiled.donated]
                 store([self._cells[place] for place in back], [found[place] for place in back])
         compiled.kept = _no_more
         compiled.careful = bool(compiled.conditional or compiled.given)
-        return [found[place] for place in compiled.order], holds
+        return [found[place] for place in compiled.order], all_right
 
     def _find(
         self, static: tuple[Any, ...], values: Sequence[Any], free: list[int], kinds: list[Any]

@@ -36,6 +36,7 @@ from pytensor_jaxlink.runtime.straight import (
     is_straight,
     straight,
 )
+from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
@@ -127,7 +128,7 @@ class Executor:
             if self._rescue is None or not hasattr(error, FAILED_NODE):
                 raise
             return list(self._rescue(inputs, error))
-        if conditions and self._rescue is not None and not _all_hold(conditions):
+        if conditions and self._rescue is not None and not all_hold(*conditions):
             return list(self._rescue(inputs, None))
         return outputs
 
@@ -569,12 +570,6 @@ def _only_arrays(plan: Plan) -> bool:
         and set(plan.outputs) <= set(region.results)
         and not passed & (plan.generators | plan.sparse)
     )
-
-
-def _all_hold(conditions: Sequence[Any]) -> bool:
-    """Whether no condition is false, by one copy from the device."""
-    [first, *rest] = conditions
-    return bool(np.asarray(jax.numpy.stack(conditions).all() if rest else first))
 
 
 def _is_generator(value: Any) -> bool:

@@ -6,12 +6,12 @@ a region has static values) is decided once, and a call runs nothing but the ste
 
     def run(a0):
         (a1, ), c0 = region0(a0)
-        h1 = fetched(a1)
+        h1 = to_numpy(a1, stats)
         h2, = step1(h1)
         (a3, ), c1 = region1(sent(h2))
         outputs = [a3]
         stats.host_steps += 1
-        if c0 or c1: return pack(outputs), holds(*c0, *c1)
+        if c0 or c1: return pack(outputs), all_hold(*c0, *c1)
         return pack(outputs)
 
 Where the last region reuses memory (`runtime.donation`), the function ends before it, with what it
@@ -19,10 +19,10 @@ is to be called with::
 
     def run(a0, a5):
         (a1, ), c0 = region0(a0)
-        h1 = fetched(a1)
+        h1 = to_numpy(a1, stats)
         h2, = step1(h1)
         stats.host_steps += 1
-        if (c0) and not holds(*c0): return None
+        if (c0) and not all_hold(*c0): return None
         return (), [sent(h2), a5], []
 
 Nothing of the user's goes into the source but numbers.
@@ -41,6 +41,7 @@ from pytensor_jaxlink.errors import DoesNotFitError
 from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.waiting import all_hold
 
 
 def is_straight(plan: Plan) -> bool:
@@ -113,7 +114,7 @@ class Source:
         lines = [*self._lines, f"outputs = [{outputs}]", *counting]
         if self._conditions:
             found, given = self._found()
-            lines.append(f"if {found}: return pack(outputs), holds({given})")
+            lines.append(f"if {found}: return pack(outputs), all_hold({given})")
         return [*lines, "return pack(outputs)"]
 
     def _before_last(self, counting: list[str]) -> list[str]:
@@ -125,7 +126,7 @@ class Source:
         lines = [*self._lines, *counting]
         if self._conditions:
             found, given = self._found()
-            lines.append(f"if ({found}) and not holds({given}): return None")
+            lines.append(f"if ({found}) and not all_hold({given}): return None")
         return [*lines, f"return {static}, [{arguments}], [{', '.join(map(self._output, others))}]"]
 
     def _found(self) -> tuple[str, str]:
@@ -153,7 +154,7 @@ class Source:
     def _host(self, number: int) -> str:
         if number not in self._on_host:
             self._on_host.add(number)
-            self._lines.append(f"h{number} = fetched(a{number})")
+            self._lines.append(f"h{number} = to_numpy(a{number}, stats)")
         return f"h{number}"
 
     def _array(self, number: int) -> str:
@@ -229,11 +230,6 @@ def straight(
         The functions ``region0`` and ``step1``, and the constants ``a2`` and ``h2``.
     """
 
-    def fetched(value: Any) -> Any:
-        if type(value) is np.ndarray:
-            return value
-        return to_numpy(value, stats)
-
     def sent(value: Any) -> Any:
         if type(value) is np.ndarray:
             stats.bytes_to_device += value.nbytes
@@ -248,10 +244,7 @@ def straight(
     def moved(value: Any, place: Any) -> Any:
         return jax.device_put(value, place) if type(value) is np.ndarray else value
 
-    def holds(*conditions: Any) -> bool:
-        return all(bool(np.asarray(condition)) for condition in conditions)
-
-    helpers = (fetched, sent, fitted, moved, hashable, holds, place_for)
+    helpers = (to_numpy, sent, fitted, moved, hashable, all_hold, place_for)
     namespace: dict[str, Any] = {
         **names,
         **{helper.__name__: helper for helper in helpers},

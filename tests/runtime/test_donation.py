@@ -338,12 +338,12 @@ def test_the_source_ends_before_the_last_region() -> None:
         == """\
 def run(a0, a1):
     a0 = fitted(0, a0)
-    h0 = fetched(a0)
+    h0 = to_numpy(a0, stats)
     h6,  = step0(h0)
     (a2, ), c0 = region0(a0)
-    h2 = fetched(a2)
+    h2 = to_numpy(a2, stats)
     h3,  = step2(h2)
     stats.host_steps += 2
-    if (c0) and not holds(*c0): return None
+    if (c0) and not all_hold(*c0): return None
     return (), [a1, sent(h3)], [to_jax(h6)]"""
     )

@@ -31,12 +31,12 @@ def test_a_host_step_between_two_regions() -> None:
         == """\
 def run(a0):
     (a1, ), c0 = region0(a0)
-    h1 = fetched(a1)
+    h1 = to_numpy(a1, stats)
     h2,  = step1(h1)
     (a4, ), c1 = region1(sent(h2))
     outputs = [a4]
     stats.host_steps += 1
-    if c0 or c1: return pack(outputs), holds(*c0, *c1)
+    if c0 or c1: return pack(outputs), all_hold(*c0, *c1)
     return pack(outputs)"""
     )
     x = np.arange(3.0)

@@ -13,7 +13,7 @@ import numpy as np
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.errors import DoesNotFitError
-from pytensor_jaxlink.runtime import Boundary, Donatable, Executor, LastRegion, Stats
+from pytensor_jaxlink.runtime import Boundary, Donatable, Executor, LastRegion, Stats, all_hold
 
 
 class Donating:
@@ -78,8 +78,8 @@ class Donating:
             for place, cell in self._states.items():
                 given[place] = cell[0]
             values[:] = given
-        outputs, holds = done if type(done) is tuple else (done, True)
-        if not np.asarray(holds):
+        outputs, condition = done if type(done) is tuple else (done, True)
+        if not all_hold(condition):
             return None
         self._stats.direct += 1
         return outputs
