@@ -17,6 +17,7 @@ from pytensor_jaxlink.runtime import (
     ARRAY,
     Boundary,
     Condition,
+    ConstantsAt,
     Donatable,
     Executor,
     LastRegion,
@@ -199,8 +200,6 @@ class VirtualMachine:
         return np.array(to_numpy(value, self.compiled.stats))  # views of JAX arrays are read-only
 
 
-ConstantsAt = Callable[[Any], tuple[Any, ...]]
-"""Gives the constants of a function on the devices of a sharding."""
 Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Gives the constants of a function where the other values of a call are."""
 Settled = Callable[..., Any]
