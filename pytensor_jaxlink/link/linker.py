@@ -138,7 +138,7 @@ class JAXLinker(PyTensorJAXLinker):
 
         Having it is also what lets the linker itself be given as ``mode=``.
         """
-        from pytensor_jaxlink.link.function import JAXFunctionMaker
+        from pytensor_jaxlink.link.maker import JAXFunctionMaker
 
         return JAXFunctionMaker
 

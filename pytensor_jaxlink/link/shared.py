@@ -7,6 +7,8 @@ from typing import Any
 from pytensor.link.basic import Container
 from pytensor.tensor.type import TensorType
 
+from pytensor_jaxlink.runtime import ARRAY
+
 
 class _HoldsArrays(TensorType):
     """A type that takes a `jax.Array` of its dtype, rank and static lengths as it is.
@@ -15,8 +17,6 @@ class _HoldsArrays(TensorType):
     """
 
     def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
-        from pytensor_jaxlink.runtime import ARRAY
-
         fits = (
             type(data) is ARRAY
             and data.dtype == self.dtype

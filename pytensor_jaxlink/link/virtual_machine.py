@@ -12,24 +12,22 @@ from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.link.fitting import fits
 from pytensor_jaxlink.runtime import (
     ARRAY,
     Boundary,
     Condition,
+    ConstantsAt,
     Donatable,
     Executor,
     LastRegion,
     Policy,
-    Stored,
     all_hold,
     is_one_region,
-    note_different_devices,
     place_for,
     ready_as,
-    refuse_donated,
     store,
     to_numpy,
-    traced_explicitly,
 )
 
 if TYPE_CHECKING:
@@ -44,9 +42,6 @@ class VirtualMachine:
     """
 
     need_update_inputs = True
-    jax_array, stored = ARRAY, Stored
-    refuse_donated = staticmethod(refuse_donated)
-    note_different_devices = staticmethod(note_different_devices)
 
     overwritten: tuple[int, ...]
     """The inputs into which operations in place write."""
@@ -100,15 +95,15 @@ class VirtualMachine:
             return None
         types = [variable.type for variable in self.compiled.source.inputs]
 
-        def fits(position: int, value: Any) -> bool:
-            return _fits(value, types[position])
+        def has_its_type(position: int, value: Any) -> bool:
+            return fits(value, types[position])
 
-        policy, boundary = self.compiled.policy, Boundary(fits, fit, as_jax_array, pack)
+        policy, boundary = self.compiled.policy, Boundary(has_its_type, fit, as_jax_array, pack)
         if donatable is not None:
             self._donating = executor.donating(boundary, donatable)
             if self._donating is not None:
                 return _within(policy, _from_list(self._donating, cells))
-        found = executor.direct(fits)
+        found = executor.direct(has_its_type)
         if found is None:
             steps = self._straight = executor.straight(boundary)
             if steps is None:
@@ -165,16 +160,6 @@ class VirtualMachine:
             else:
                 self.compiled.executor(values)
 
-    def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments; an array that is given several times goes to the device once."""
-        moved: dict[int, Any] = {}
-        if len({*map(id, args)}) == len(args):
-            return args
-        for value in args:
-            if type(value) is np.ndarray and id(value) not in moved:
-                moved[id(value)] = jax.device_put(value)
-        return tuple(moved.get(id(value), value) for value in args)
-
     def __call__(self) -> list[Any]:
         """Run the function on what its input cells hold.  Returns outputs and updates."""
         outputs = self.run([cell[0] for cell in self._input_cells])
@@ -216,8 +201,6 @@ class VirtualMachine:
         return np.array(to_numpy(value, self.compiled.stats))  # views of JAX arrays are read-only
 
 
-ConstantsAt = Callable[[Any], tuple[Any, ...]]
-"""Gives the constants of a function on the devices of a sharding."""
 Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Gives the constants of a function where the other values of a call are."""
 Settled = Callable[..., Any]
@@ -276,18 +259,6 @@ def _within(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _from_list(function: LastRegion, cells: list[list[Any]]) -> Callable[..., Any]:
     return lambda *args: function([*args, *[cell[0] for cell in cells]])
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value that JAX traces is one of a type, in the types that JAX now has."""
-    return (
-        isinstance(kind, DenseTensorType)
-        and not traced_explicitly(value)
-        and jax.config.jax_enable_x64
-        and getattr(value, "dtype", None) == kind.dtype
-        and value.ndim == kind.ndim
-        and all(one in (None, length) for one, length in zip(kind.shape, value.shape, strict=True))
-    )
 
 
 def as_jax_array(value: Any) -> Any:

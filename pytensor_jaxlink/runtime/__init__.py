@@ -20,9 +20,10 @@ from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import LastRegion as LastRegion
 from pytensor_jaxlink.runtime.last_region import Stored as Stored
 from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
+from pytensor_jaxlink.runtime.one_region import ConstantsAt as ConstantsAt
+from pytensor_jaxlink.runtime.one_region import is_one_region as is_one_region
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.straight import Boundary as Boundary
-from pytensor_jaxlink.runtime.straight import is_one_region as is_one_region
 from pytensor_jaxlink.runtime.waiting import all_hold as all_hold

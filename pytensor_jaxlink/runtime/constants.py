@@ -1,7 +1,8 @@
-"""Large constants on the devices: moved there once in a process, whichever functions use them."""
+"""Constants on the devices: moved there once in a process, whichever functions use them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary
@@ -9,6 +10,10 @@ from weakref import WeakValueDictionary
 import jax
 import numpy as np
 from jax.sharding import Sharding
+
+from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.sparse_values import from_scipy
 
 _SAMPLED = 64  # entries that tell constants apart before they are compared
 
@@ -48,3 +53,68 @@ def _equal(found: np.ndarray, data: np.ndarray) -> bool:
         kind = f"u{found.itemsize}"
         return np.array_equal(found.view(kind), data.view(kind))
     return found.tobytes() == data.tobytes()
+
+
+class Constants:
+    """The constants of one plan, as its regions take them.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    data
+        NumPy arrays and SciPy's matrices, by their numbers.
+    on_device
+        Whether regions take them from the device.  Not where a call may be traced: what JAX moves
+        then is a tracer.
+    """
+
+    def __init__(self, plan: Plan, data: Mapping[int, Any], *, on_device: bool) -> None:
+        self.data, self._on_device = data, on_device
+        taken = {number for region in plan.regions for number in region.arguments}
+        self._taken = {n for n in taken & data.keys() if _is_array(plan, n, data[n])}
+        self._here: Mapping[int, Any] | None = None if on_device else data
+        self._placed: dict[tuple[int, Sharding], Any] = {}
+
+    def here(self) -> Mapping[int, Any]:
+        """All of them; what regions take lies on JAX's default device, moved at the first call."""
+        if self._here is None:
+            moved = {number: _moved(self.data[number], None) for number in self._taken}
+            self._here = {**self.data, **moved}
+        return self._here
+
+    def at(self, number: int, place: Sharding | None) -> Any:
+        """One that a region takes, on the devices of a call; None: on JAX's default device."""
+        if place is None:
+            return self.here()[number]
+        key = number, place
+        if key not in self._placed:
+            self._placed[key] = _moved(self.data[number], place)
+        return self._placed[key]
+
+    def placing(self, numbers: Sequence[int]) -> Callable[[list[Any]], None] | None:
+        """What moves the constants among values with these numbers to where the others are.
+
+        None where there is none among them.
+        """
+        positions = [k for k, number in enumerate(numbers) if number in self._taken]
+        if not (positions and self._on_device):
+            return None
+
+        def place(values: list[Any]) -> None:
+            where = place_for(values)
+            if where is not None:
+                for position in positions:
+                    values[position] = self.at(numbers[position], where)
+
+        return place
+
+
+def _is_array(plan: Plan, number: int, data: Any) -> bool:
+    return isinstance(data, np.ndarray) or number in plan.sparse
+
+
+def _moved(data: Any, place: Sharding | None) -> Any:
+    if isinstance(data, np.ndarray):
+        return on_device(data, place)
+    return jax.device_put(from_scipy(data), place)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.devices import ARRAY, placed_as
 from pytensor_jaxlink.runtime.donation import Donation
-from pytensor_jaxlink.runtime.reuse import Reuse
-from pytensor_jaxlink.runtime.specialisation import Policy
+from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
+from pytensor_jaxlink.runtime.runnable import Runnable
+from pytensor_jaxlink.runtime.straight import Boundary, fitting, straight
 
 
 class Stored(list[Any]):
@@ -21,46 +21,58 @@ class LastRegion:
 
     Parameters
     ----------
-    plan
+    ready
         The plan.
     before
         Runs all other steps: gives the static values of the region, its arguments, and the outputs
         that it does not compute; None where a condition is false.
-    region
-        The region without donation, compiled.
-    donation
-        The region with donation.
-    reuse
-        What may be donated.
-    policy
-        How the region is compiled.
-    pack
-        Gives what the caller gets for the list of outputs.
+    boundary
+        What the function does with its inputs and outputs.
+    reuse, show_unusable
+        What may be donated, and whether to show JAX's warning that it could not be used.
     """
 
     def __init__(
         self,
-        plan: Plan,
+        ready: Runnable,
         before: Callable[..., Any],
-        region: Any,
-        donation: Donation,
+        boundary: Boundary,
         reuse: Reuse,
-        policy: Policy,
-        pack: Callable[[list[Any]], Any],
+        *,
+        show_unusable: bool,
     ) -> None:
-        self._before, self._region, self._donation = before, region, donation
-        self._pack, self._policy, self._last = pack, policy, plan.regions[-1]
-        results = self._last.results
+        plan, function = ready.plan, ready.functions[-1]
+        self._before, self._pack, self._policy = before, boundary.pack, ready.policy
+        self._place = ready.constants.placing(reuse.arguments)
+        self._last = region = plan.regions[-1]
+        traced, taken = fitting(ready, region, function, boundary), len(region.arguments)
+
+        def of_all(static: tuple[Any, ...], *arguments: Any) -> Any:
+            return traced(static, *arguments[:taken])
+
+        self._region = function.jitted(of_all)
+        self._donation = Donation(
+            of_all, reuse, ready.policy, ready.stats, show_unusable=show_unusable
+        )
+        results = region.results
         elsewhere = [k for k, number in enumerate(plan.outputs) if number not in results]
         places = {output: place for place, output in enumerate(elsewhere)}
         self._others = tuple((places[output], cell) for output, cell in reuse.others)
-        order = [
+        self._order = [
             len(results) + places[k] if k in places else results.index(number)
             for k, number in enumerate(plan.outputs)
         ]
         self._updates = bool(reuse.states or reuse.others)
-        self._as_computed = order == list(range(len(results)))
-        self._order = order
+        self._as_computed = self._order == list(range(len(results)))
+
+    @classmethod
+    def of(cls, ready: Runnable, boundary: Boundary, what: Donatable) -> LastRegion | None:
+        """The plan as such a function; None where nothing can be donated."""
+        reuse = Reuse.at_the_end(ready.plan, what)
+        before = None if reuse is None else straight(ready, boundary, reuse.arguments)
+        if reuse is None or before is None:
+            return None
+        return cls(ready, before, boundary, reuse, show_unusable=what.show_unusable)
 
     def __call__(self, values: list[Any]) -> Any:
         """Run the plan on the values of its inputs, which are taken out of the list.
@@ -75,6 +87,8 @@ class LastRegion:
             return None, False
         static, arguments, others = ready
         del ready
+        if self._place is not None:
+            self._place(arguments)
         new: Sequence[Any] = ()
         if self._others:
             new = [ready_as(cell[0], others[place]) for place, cell in self._others]
@@ -95,6 +109,8 @@ class LastRegion:
         ready = self._before(*values)
         if ready is not None:
             static, arguments, _ = ready
+            if self._place is not None:
+                self._place(arguments)
             taken = arguments[: len(self._last.arguments)]
             with self._policy.kept((self._last.index, static), taken):
                 self._region.lower(*((static,) if static else ()), *arguments).compile()

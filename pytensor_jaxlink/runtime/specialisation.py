@@ -112,7 +112,7 @@ class CompiledRegion:
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
         self._windows = policy.windows
-        jitted = self._compiled(self._traced)
+        jitted = self._compiled(self.traced)
         # JAX takes longer for a call with a static argument, even an empty one.
         self._jitted = jitted if region.static else lambda _, *arguments: jitted(*arguments)
         self._lower = jitted.lower if region.static else lambda _, *rest: jitted.lower(*rest)
@@ -134,48 +134,8 @@ class CompiledRegion:
         with self._policy.kept((self._region.index, static), arguments):
             self._lower(static, *arguments).compile()
 
-    def direct(self, prepare: Callable[[Sequence[Any]], Any], pack: Callable[[Any], Any]) -> Any:
-        """The region, which has no static values, as one function to be compiled by `jax.jit`.
-
-        JAX tells arguments of other types apart anyway, so they are looked at only while it traces.
-
-        Parameters
-        ----------
-        prepare
-            Gives the arguments of the region for those of the function, or raises
-            `DoesNotFitError`.
-        pack
-            Gives what the function returns for the results of the region; where there are
-            conditions, it returns a tuple of that and one boolean.
-        """
-
-        def traced(*values: Any) -> Any:
-            results, conditions = self._traced((), *prepare(values))
-            return (pack(results), *conditions) if conditions else pack(results)
-
-        return traced
-
-    def checked(self, fits: Callable[[Sequence[Any]], bool]) -> Callable[..., tuple[Any, Any]]:
-        """The region, to be traced; arguments are looked at only while JAX does that."""
-
-        def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-            if not fits(arguments):
-                raise DoesNotFitError
-            return self._traced(static, *arguments)
-
-        return traced
-
-    def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
-        """What `jax.jit` makes of it: a function without the static values where it has none."""
-        compiled, windows = self._compiled(traced), self._windows
-        return compiled if windows is None else _Closing(compiled, windows)
-
-    def _compiled(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
-        if self._region.static:
-            return self._policy.jit(traced, static_argnums=0)
-        return self._policy.jit(lambda *arguments: traced((), *arguments))
-
-    def _traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+    def traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        """The same while JAX traces; raises `DoesNotFitError` where the limit has been reached."""
         signature = _signature(static, arguments)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
             raise _LimitReachedError
@@ -184,6 +144,19 @@ class CompiledRegion:
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
         return self._program(static, *arguments, fences=True)
+
+    def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
+        """What `jax.jit` makes of `traced`, or of what calls it.
+
+        The function does not take the static values where the region has none.
+        """
+        compiled, windows = self._compiled(traced), self._windows
+        return compiled if windows is None else _Closing(compiled, windows)
+
+    def _compiled(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
+        if self._region.static:
+            return self._policy.jit(traced, static_argnums=0)
+        return self._policy.jit(lambda *arguments: traced((), *arguments))
 
     def _note(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
         """Keep what the region is traced for, so that it can be saved for that."""
@@ -264,6 +237,15 @@ class _Closing:
         finally:
             if self._windows.open:  # JAX has compiled
                 self._windows.leave()
+
+
+def hashable(value: Any) -> Any:
+    """A size, or a vector of sizes, as Python integers: equal values share a specialisation."""
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else tuple(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _text(what: Any, arguments: Any) -> str:

@@ -1,31 +1,8 @@
 """A plan of several steps as one Python function, written for it.
 
 What an interpreter of the plan would decide at each step (where a value is, what reads it, whether
-a region has static values) is decided once, and a call runs nothing but the steps.  The source of
-``exp(sort(tanh(x))).sum()``, sorted on the host, is::
-
-    def run(a0):
-        (a1, ), c0 = region0(a0)
-        h1 = to_numpy(a1, stats)
-        h2, = step1(h1)
-        (a3, ), c1 = region1(sent(h2))
-        outputs = [a3]
-        stats.host_steps += 1
-        if c0 or c1: return pack(outputs), all_hold(*c0, *c1)
-        return pack(outputs)
-
-Where the last region reuses memory (`runtime.donation`), the function ends before it, with what it
-is to be called with::
-
-    def run(a0, a5):
-        (a1, ), c0 = region0(a0)
-        h1 = to_numpy(a1, stats)
-        h2, = step1(h1)
-        stats.host_steps += 1
-        if (c0) and not all_hold(*c0): return None
-        return (), [sent(h2), a5], []
-
-Nothing of the user's goes into the source but numbers.
+a region has static values) is decided once, and a call runs nothing but the steps: see
+`runtime.source`.
 """
 
 from __future__ import annotations
@@ -38,163 +15,12 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import DoesNotFitError
-from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
+from pytensor_jaxlink.runtime.runnable import Runnable
+from pytensor_jaxlink.runtime.source import Source, is_straight
+from pytensor_jaxlink.runtime.specialisation import hashable
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.waiting import all_hold
-
-
-def is_straight(plan: Plan) -> bool:
-    """Whether a plan is made of regions, host steps and fetches of arrays alone."""
-    return not (plan.generators or plan.sparse) and all(
-        isinstance(step, Region | HostStep | Fetch) for step in plan.steps
-    )
-
-
-def is_one_region(plan: Plan) -> bool:
-    """Whether a plan is one region without static values."""
-    match plan.steps:
-        case [Region(static=())]:
-            return True
-        case _:
-            return False
-
-
-class Source:
-    """The source of the function of a plan.
-
-    A value has the name ``a5`` where a region takes it or gives it, and ``h5`` on the host.
-
-    Parameters
-    ----------
-    by_shape
-        The numbers of the steps that read only the shapes of their arguments.
-    moved
-        The inputs that are moved to the device once, because several regions take them.
-    last
-        The arguments of the last region, where the function ends before it: it gives the static
-        values of the region, its arguments, and the outputs that it does not compute; or None where
-        a condition is false.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        by_shape: frozenset[int],
-        moved: tuple[int, ...],
-        last: tuple[int, ...] | None = None,
-    ) -> None:
-        self._plan, self._last = plan, last
-        self._on_host: set[int] = set(plan.constants)
-        self._made_on_host: set[int] = set()
-        self._lines: list[str] = []
-        self._read_inputs(moved, by_shape)
-        self._conditions: list[str] = []
-        for place, step in enumerate(plan.steps if last is None else plan.steps[:-1]):
-            match step:
-                case Fetch(value):
-                    self._host(value)
-                case HostStep():
-                    self._host_step(place, step, by_shape=place in by_shape)
-                case Region():
-                    self._region(step)
-                case _:
-                    raise TypeError(f"not a step of a straight plan: {step!r}")
-
-    def __str__(self) -> str:
-        inputs = ", ".join(f"a{number}" for number in self._plan.inputs)
-        steps = [step for step in self._plan.steps if isinstance(step, HostStep)]
-        count = sum(not step.folded for step in steps)
-        counting = [f"stats.host_steps += {count}"] if count else []
-        ending = self._all_outputs(counting) if self._last is None else self._before_last(counting)
-        return "\n    ".join([f"def run({inputs}):", *ending])
-
-    def _all_outputs(self, counting: list[str]) -> list[str]:
-        outputs = ", ".join(map(self._output, self._plan.outputs))
-        lines = [*self._lines, f"outputs = [{outputs}]", *counting]
-        if self._conditions:
-            found, given = self._found()
-            lines.append(f"if {found}: return pack(outputs), all_hold({given})")
-        return [*lines, "return pack(outputs)"]
-
-    def _before_last(self, counting: list[str]) -> list[str]:
-        """What is static is looked at first: that may add lines."""
-        last: Any = self._plan.steps[-1]
-        static = self._static(last)
-        arguments = ", ".join(map(self._given, self._last or ()))
-        others = [number for number in self._plan.outputs if number not in last.results]
-        lines = [*self._lines, *counting]
-        if self._conditions:
-            found, given = self._found()
-            lines.append(f"if ({found}) and not all_hold({given}): return None")
-        return [*lines, f"return {static}, [{arguments}], [{', '.join(map(self._output, others))}]"]
-
-    def _found(self) -> tuple[str, str]:
-        """Whether there are conditions, and all of them."""
-        return " or ".join(self._conditions), ", ".join(f"*{name}" for name in self._conditions)
-
-    def _output(self, number: int) -> str:
-        made = any(number in region.results for region in self._plan.regions)
-        return f"a{number}" if made else f"to_jax({self._array(number)})"
-
-    def _read_inputs(self, moved: tuple[int, ...], by_shape: frozenset[int]) -> None:
-        """What regions do not look at when they are traced is looked at in each call."""
-        if moved:
-            inputs = "".join(f"a{number}, " for number in self._plan.inputs)
-            self._lines.append(f"place = place_for(({inputs}))")
-        steps = enumerate(self._plan.steps)
-        on_host = {n for place, step in steps if place not in by_shape for n in _read_on_host(step)}
-        taken = {number for region in self._plan.regions for number in region.arguments}
-        for position, number in enumerate(self._plan.inputs):
-            if number in on_host or number not in taken:
-                self._lines.append(f"a{number} = fitted({position}, a{number})")
-            elif number in moved:
-                self._lines.append(f"a{number} = moved(a{number}, place)")
-
-    def _host(self, number: int) -> str:
-        if number not in self._on_host:
-            self._on_host.add(number)
-            self._lines.append(f"h{number} = to_numpy(a{number}, stats)")
-        return f"h{number}"
-
-    def _array(self, number: int) -> str:
-        return f"h{number}" if number in self._made_on_host else f"a{number}"
-
-    def _given(self, number: int) -> str:
-        return f"sent(h{number})" if number in self._made_on_host else f"a{number}"
-
-    def _host_step(self, place: int, step: HostStep, *, by_shape: bool) -> None:
-        name = self._array if by_shape else self._host
-        arguments = ", ".join(map(name, step.arguments))
-        results = "".join(f"h{number}, " for number in step.results)
-        self._lines.append(f"{results or '_'} = step{place}({arguments})")
-        self._on_host.update(step.results)
-        self._made_on_host.update(step.results)
-
-    def _region(self, region: Region) -> None:
-        values = [self._given(number) for number in region.arguments]
-        if region.static:
-            values = [self._static(region), *values]
-        results = "".join(f"a{number}, " for number in region.results)
-        condition = f"c{region.index}"
-        self._lines.append(f"({results}), {condition} = region{region.index}({', '.join(values)})")
-        self._conditions.append(condition)
-
-    def _static(self, region: Region) -> str:
-        return f"({''.join(f'hashable({self._host(number)}), ' for number in region.static)})"
-
-
-def _read_on_host(step: Any) -> tuple[int, ...]:
-    return step.static if isinstance(step, Region) else step.reads
-
-
-def hashable(value: Any) -> Any:
-    """A size, or a vector of sizes, as Python integers: equal values share a specialisation."""
-    if isinstance(value, np.ndarray):
-        return value.item() if value.ndim == 0 else tuple(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -220,15 +46,76 @@ class Boundary:
 
 
 def straight(
-    source: Source, names: dict[str, Any], stats: Stats, boundary: Boundary
-) -> Callable[..., Any]:
-    """The function of a plan: gives what is packed, or, with conditions, that and one boolean.
+    ready: Runnable, boundary: Boundary, last: tuple[int, ...] | None = None
+) -> Callable[..., Any] | None:
+    """The function of a plan, of its inputs; None where the plan drives loops, or has no arrays.
 
     Parameters
     ----------
-    names
-        The functions ``region0`` and ``step1``, and the constants ``a2`` and ``h2``.
+    last
+        The arguments of the last region, for a function that ends before it.
+
+    Returns
+    -------
+    callable
+        Gives what is packed of the outputs, or, with conditions, a tuple of that and one boolean.
+        Where it ends before the last region: its static values, its arguments and the outputs that
+        it does not compute, or None where a condition is false.
     """
+    plan = ready.plan
+    if not (ready.jit and is_straight(plan)):
+        return None
+    with ready.policy.here():
+        names = {f"a{number}": value for number, value in ready.constants.here().items()}
+    names |= {f"h{number}": data for number, data in ready.constants.data.items()}
+    by_shape = set[int]()
+    for place, (step, function) in enumerate(zip(plan.steps, ready.functions, strict=True)):
+        if isinstance(step, Region):
+            names[f"region{step.index}"] = _region(ready, step, function, boundary)
+        elif function is not None:
+            names[f"step{place}"] = function
+            if getattr(function, "reads_shape_only", False):
+                by_shape.add(place)
+    source = Source(plan, frozenset(by_shape), ready.shared, last)
+    namespace = {**names, **_helpers(ready.stats, boundary)}
+    exec(compile(str(source), "<the plan of a function>", "exec"), namespace)
+    return namespace["run"]
+
+
+def fitting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
+    """A region, to be traced; the inputs among its arguments are looked at only then."""
+    inputs = {number: position for position, number in enumerate(ready.plan.inputs)}
+    pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
+
+    def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        x64: bool = jax.config.jax_enable_x64
+        if not x64 or not all(boundary.fits(position, arguments[k]) for k, position in pairs):
+            raise DoesNotFitError
+        return function.traced(static, *arguments)
+
+    return traced
+
+
+def _region(
+    ready: Runnable, region: Region, function: Any, boundary: Boundary
+) -> Callable[..., Any]:
+    """A region, compiled; its constants are put where the other arguments are."""
+    compiled = function.jitted(fitting(ready, region, function, boundary))
+    first = 1 if region.static else 0
+    place = ready.constants.placing([*[-1] * first, *region.arguments])
+    if place is None:
+        return compiled
+
+    def call(*arguments: Any) -> Any:
+        given = list(arguments)
+        place(given)
+        return compiled(*given)
+
+    return call
+
+
+def _helpers(stats: Stats, boundary: Boundary) -> dict[str, Any]:
+    """What the source calls."""
 
     def sent(value: Any) -> Any:
         if type(value) is np.ndarray:
@@ -244,13 +131,13 @@ def straight(
     def moved(value: Any, place: Any) -> Any:
         return jax.device_put(value, place) if type(value) is np.ndarray else value
 
-    helpers = (to_numpy, sent, fitted, moved, hashable, all_hold, place_for)
-    namespace: dict[str, Any] = {
-        **names,
-        **{helper.__name__: helper for helper in helpers},
+    def holds(*conditions: Any) -> bool:
+        return all(bool(np.asarray(condition)) for condition in conditions)
+
+    functions = (to_numpy, sent, fitted, moved, hashable, holds, place_for)
+    return {
+        **{function.__name__: function for function in functions},
         "stats": stats,
         "to_jax": boundary.to_jax,
         "pack": boundary.pack,
     }
-    exec(compile(str(source), "<the plan of a function>", "exec"), namespace)
-    return namespace["run"]

@@ -15,7 +15,7 @@ from pytensor.compile.io import In
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
-from pytensor_jaxlink.runtime.straight import Source
+from pytensor_jaxlink.runtime.source import Source
 from tests.helpers import black_box
 
 LARGE = 200_000  # entries of float64: more than a megabyte

@@ -13,7 +13,7 @@ import pytest
 
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning
 from pytensor_jaxlink.plan import HostLoop
-from pytensor_jaxlink.runtime.straight import Source, is_straight
+from pytensor_jaxlink.runtime.source import Source, is_straight
 from tests.helpers import black_box, compile_both, sort_down
 
 X, N = pt.dvector("x"), pt.lscalar("n")

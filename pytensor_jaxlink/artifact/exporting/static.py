@@ -9,7 +9,7 @@ import numpy as np
 
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.plan import HostStep, Region
-from pytensor_jaxlink.runtime.straight import hashable
+from pytensor_jaxlink.runtime.specialisation import hashable
 
 
 def static_values(lowered: Lowered, given: Mapping[int, Any]) -> dict[int, tuple[Any, ...]]:

@@ -1,0 +1,53 @@
+"""Whether a value has the type that a function declares: of a call, and of what JAX traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from pytensor.link.basic import Container
+from pytensor.tensor.type import DenseTensorType
+
+from pytensor_jaxlink.runtime import ARRAY, traced_explicitly
+
+
+def fitter(container: Container) -> Callable[[Any], Any]:
+    """A function that gives a value as it goes to the device, or None where PyTensor must look."""
+    kind = container.type
+    if not isinstance(kind, DenseTensorType):
+        return lambda value: None
+    dtype, ndim = np.dtype(kind.dtype), kind.ndim
+    fixed = [(axis, length) for axis, length in enumerate(kind.shape) if length is not None]
+    lowest, highest = 1, 0  # no Python integers
+    if ndim == 0 and dtype.kind in "iu" and not container.strict:
+        lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    takes_float = ndim == 0 and dtype == np.float64 and not container.strict
+
+    def fit(value: Any) -> Any:
+        if type(value) is int and lowest <= value <= highest:
+            return np.array(value, dtype)
+        if takes_float and type(value) is float:
+            return np.array(value)
+        if type(value) is not np.ndarray and type(value) is not ARRAY:
+            return None
+        if value.dtype != dtype or value.ndim != ndim:
+            return None
+        if fixed and any(value.shape[axis] != length for axis, length in fixed):
+            return None
+        return value
+
+    return fit
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value that JAX traces is one of a type, in the types that JAX now has."""
+    return (
+        isinstance(kind, DenseTensorType)
+        and not traced_explicitly(value)
+        and jax.config.jax_enable_x64
+        and getattr(value, "dtype", None) == kind.dtype
+        and value.ndim == kind.ndim
+        and all(one in (None, length) for one, length in zip(kind.shape, value.shape, strict=True))
+    )

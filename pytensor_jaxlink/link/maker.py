@@ -1,0 +1,88 @@
+"""What `pytensor.function` asks to make a function under our modes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from pytensor.compile.executor import Function
+from pytensor.compile.maker import FunctionMaker
+from pytensor.compile.mode import Mode
+from pytensor.graph.fg import FunctionGraph
+
+from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.link.modes import mode_of, with_inplace
+from pytensor_jaxlink.link.start_up import Entry, Postponed, open_cache
+
+
+class JAXFunctionMaker(FunctionMaker):
+    """Makes `JAXFunction`s, and accepts a linker where a mode is expected."""
+
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any,
+        mode: Any = None,
+        accept_inplace: bool = False,
+        function_class: type[Function] = JAXFunction,
+        **options: Any,
+    ) -> None:
+        if isinstance(mode, JAXLinker):
+            mode = mode_of(mode)
+        elif isinstance(mode, Mode):
+            mode = with_inplace(mode)
+        self._entry: Entry | None = None
+        self._rewrite, self._made = Postponed(), False
+        super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
+        linker: Any = self.linker
+        linker.entry, linker.rewrite = self._entry, self._rewrite
+        self._entry = None  # the linker's, which neither copies nor pickles it
+
+    def create(self, *args: Any, **options: Any) -> Any:
+        """Create a function; see `pytensor.compile.maker.FunctionMaker.create`."""
+        function = super().create(*args, **options)
+        self._made = True
+        return function
+
+    @property
+    def fgraph(self) -> FunctionGraph:
+        """The rewritten graph.
+
+        Where the start-up cache had the function, it is rewritten when somebody looks at it, and
+        making the function is not looking.
+        """
+        if self._made:
+            self._rewrite()
+        return self._fgraph
+
+    @fgraph.setter
+    def fgraph(self, fgraph: FunctionGraph) -> None:
+        self._fgraph = fgraph
+
+    # PyTensor has it as a static method, and calls it as a method.
+    def prepare_fgraph(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, inputs: Any, outputs: Any, additional_outputs: Any, fgraph: FunctionGraph, *rest: Any
+    ) -> Any:
+        """Rewrite the graph; a copy of it as the user gave it is kept, for `save`."""
+        self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
+        rewrite = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
+        mode: Any = rest[0]
+        places = mode.linker.options
+        if places.cache_dir is not None:
+            cache = open_cache(places.cache_dir, places.cache_limit)
+            updated: Any = fgraph.update_mapping
+            self._entry = cache.entry(self._given, updated, mode, inputs, outputs)
+        if self._entry is None or not self._entry.found:
+            return rewrite(*rest)
+        self._rewrite = Postponed(lambda: rewrite(*rest))
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._rewrite()
+        return vars(self)
+
+    @property
+    def given(self) -> FunctionGraph:
+        """The graph before it was rewritten; of a copied function, the rewritten graph."""
+        return getattr(self, "_given", self.fgraph)

@@ -1,0 +1,148 @@
+"""A plan with what every way of running it needs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.sharding import Sharding
+
+from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region, Step
+from pytensor_jaxlink.runtime.constants import Constants
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
+from pytensor_jaxlink.runtime.stats import Stats
+
+
+@dataclass(frozen=True, eq=False)
+class Runnable:
+    """A plan with its functions.
+
+    Attributes
+    ----------
+    plan
+        What to run.
+    functions
+        Those of its steps: of a region a `CompiledRegion`, or, where nothing is compiled, what was
+        lowered; of a loop or branch that is driven from the host `Driven`; of a host step what was
+        lowered; of a fetch None.
+    constants
+        Its constants.
+    shared
+        The inputs that several regions take as arrays, and the host does not read.  They are moved
+        to the device once; where nothing is compiled, none are.
+    stats, policy
+        What is counted, and how regions are compiled.
+    jit
+        Whether they are, or run operation by operation.
+    """
+
+    plan: Plan
+    functions: tuple[Any, ...]
+    constants: Constants
+    shared: tuple[int, ...]
+    stats: Stats
+    policy: Policy
+    jit: bool
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        functions: Sequence[Any],
+        constants: Mapping[int, Any],
+        stats: Stats,
+        policy: Policy,
+        *,
+        jit: bool,
+    ) -> Runnable:
+        """The plan with what was lowered for its steps; see `Executor`."""
+
+        def ready(step: Step, function: Any) -> Any:
+            match step:
+                case Region() if jit:
+                    return CompiledRegion(plan, step, function, policy, stats)
+                case HostLoop() | HostBranch():
+                    pairs = zip(step.inner, function.parts, strict=True)
+                    return Driven(
+                        function.node,
+                        tuple(
+                            cls.of(inner, part.functions, part.constants, stats, policy, jit=jit)
+                            for inner, part in pairs
+                        ),
+                    )
+                case _:
+                    return function
+
+        steps = zip(plan.steps, functions, strict=True)
+        return cls(
+            plan,
+            tuple(ready(step, function) for step, function in steps),
+            Constants(plan, constants, on_device=jit),
+            _taken_by_several_regions(plan) if jit else (),
+            stats,
+            policy,
+            jit,
+        )
+
+    def compile_for(
+        self,
+        signatures: Sequence[Sequence[tuple[Any, Any]]],
+        committed: Iterable[int],
+        where: Sharding,
+    ) -> None:
+        """Compile the regions, of inner plans too; see `Executor.compile_for`."""
+        lying = set(committed)
+        following = {*self.shared, *self.constants.data} if lying else set(self.constants.data)
+        for step, function in zip(self.plan.steps, self.functions, strict=True):
+            if isinstance(function, Driven):
+                for part in function.parts:
+                    part.compile_for(signatures, (), where)
+            if not isinstance(step, Region):
+                continue
+            placed = lying | following if lying & set(step.arguments) else ()
+            for static, arguments in signatures[step.index]:
+                pairs = zip(step.arguments, arguments, strict=True)
+                kinds = [_lying(each, where) if n in placed else each for n, each in pairs]
+                function.compile_for(static, kinds)
+            lying.update(step.results)
+
+
+@dataclass(frozen=True, eq=False)
+class Driven:
+    """A loop or branch that is driven from the host.
+
+    Attributes
+    ----------
+    node
+        What it was in the graph, for errors.
+    parts
+        Its inner plans.
+    """
+
+    node: Any
+    parts: tuple[Runnable, ...]
+
+
+def read_on_host(step: Step) -> tuple[int, ...]:
+    """The values that a step needs on the host."""
+    return step.static if isinstance(step, Region) else step.reads
+
+
+def _taken_by_several_regions(plan: Plan) -> tuple[int, ...]:
+    on_host = {number for step in plan.steps for number in read_on_host(step)}
+    taken = Counter(number for region in plan.regions for number in region.arguments)
+    return tuple(
+        number
+        for number in plan.inputs
+        if taken[number] > 1 and number not in on_host and number not in plan.generators
+    )
+
+
+def _lying(kind: Any, where: Sharding) -> Any:
+    """The kind of an argument that lies somewhere."""
+    return jax.tree_util.tree_map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), kind
+    )
