@@ -22,6 +22,7 @@ from pytensor_jaxlink.runtime import (
     Executor,
     LastRegion,
     Policy,
+    Stats,
     all_hold,
     is_one_region,
     place_for,
@@ -90,7 +91,7 @@ class VirtualMachine:
         self._direct = self._straight = self._donating = None
         self.settled = _looked_at
         executor = self.compiled.executor
-        plain = all(self._arrays) and not (self.overwritten or self.copied or self._as_numpy)
+        plain = all(self._arrays) and not (self.overwritten or self.copied)
         if not plain or any(self._scalars) or not isinstance(executor, Executor):
             return None
         types = [variable.type for variable in self.compiled.source.inputs]
@@ -98,17 +99,22 @@ class VirtualMachine:
         def has_its_type(position: int, value: Any) -> bool:
             return fits(value, types[position])
 
-        policy, boundary = self.compiled.policy, Boundary(has_its_type, fit, as_jax_array, pack)
-        if donatable is not None:
+        policy, stats = self.compiled.policy, self.compiled.stats
+        boundary = Boundary(has_its_type, fit, _as_it_is if self._as_numpy else as_jax_array, pack)
+
+        def ready(function: Callable[..., Any]) -> Callable[..., Any]:
+            return _within(policy, _to_the_host(function, stats) if self._as_numpy else function)
+
+        if donatable is not None and not self._as_numpy:  # NumPy's memory is not JAX's to reuse
             self._donating = executor.donating(boundary, donatable)
             if self._donating is not None:
-                return _within(policy, _from_list(self._donating, cells))
+                return ready(_from_list(self._donating, cells))
         found = executor.direct(has_its_type)
         if found is None:
             steps = self._straight = executor.straight(boundary)
             if steps is None:
                 return None
-            return _within(policy, _with_cells(steps, cells) if cells else steps)
+            return ready(_with_cells(steps, cells) if cells else steps)
         traced, constants_at = found
 
         def packed(*values: Any) -> Any:
@@ -123,7 +129,7 @@ class VirtualMachine:
             direct = _with_others(function, cells, _constants_for(constants_at), settled)
         else:
             direct, self.settled = function, settled
-        return _within(policy, direct)
+        return ready(direct)
 
     @staticmethod
     def store(cells: Sequence[list[Any]], values: Sequence[Any]) -> None:
@@ -183,7 +189,9 @@ class VirtualMachine:
         # A hot loop: almost always every output is a JAX array already.
         for position, value in enumerate(outputs):
             if self._arrays[position] and (self._as_numpy or type(value) is not ARRAY):
-                converted = self._to_numpy(value) if self._as_numpy else _to_jax(value)
+                converted = (
+                    _copied(value, self.compiled.stats) if self._as_numpy else _to_jax(value)
+                )
                 scalar = self._as_numpy and self._scalars[position]
                 outputs[position] = converted[()] if scalar else converted
         return outputs
@@ -196,9 +204,6 @@ class VirtualMachine:
             if isinstance(given, np.ndarray) and given.flags.writeable:
                 np.copyto(given, to_numpy(value, self.compiled.stats))
         return outputs[:count]
-
-    def _to_numpy(self, value: Any) -> Any:
-        return np.array(to_numpy(value, self.compiled.stats))  # views of JAX arrays are read-only
 
 
 Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
@@ -259,6 +264,31 @@ def _within(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _from_list(function: LastRegion, cells: list[list[Any]]) -> Callable[..., Any]:
     return lambda *args: function([*args, *[cell[0] for cell in cells]])
+
+
+def _to_the_host(function: Callable[..., Any], stats: Stats) -> Callable[..., Any]:
+    """The function, whose outputs become NumPy arrays."""
+
+    def converted(outputs: Any) -> Any:
+        if type(outputs) is list:
+            return [_copied(value, stats) for value in outputs]
+        return outputs if outputs is None else _copied(outputs, stats)
+
+    def call(*args: Any) -> Any:
+        outputs = function(*args)
+        if type(outputs) is tuple:  # with a condition
+            return converted(outputs[0]), outputs[1]
+        return converted(outputs)
+
+    return call
+
+
+def _copied(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
+    return np.array(to_numpy(value, stats))  # views of JAX's arrays are read-only
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def as_jax_array(value: Any) -> Any:

@@ -131,10 +131,7 @@ def _helpers(stats: Stats, boundary: Boundary) -> dict[str, Any]:
     def moved(value: Any, place: Any) -> Any:
         return jax.device_put(value, place) if type(value) is np.ndarray else value
 
-    def holds(*conditions: Any) -> bool:
-        return all(bool(np.asarray(condition)) for condition in conditions)
-
-    functions = (to_numpy, sent, fitted, moved, hashable, holds, place_for)
+    functions = (to_numpy, sent, fitted, moved, hashable, all_hold, place_for)
     return {
         **{function.__name__: function for function in functions},
         "stats": stats,

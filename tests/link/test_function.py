@@ -16,7 +16,7 @@ from pytensor.raise_op import Assert
 
 import pytensor_jaxlink as pjl
 from pytensor_jaxlink import JAXFunction, JAXLinker
-from tests.helpers import black_box
+from tests.helpers import black_box, sort_down
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -63,6 +63,45 @@ def test_numpy_outputs_are_writable() -> None:
     assert type(total) is np.ndarray
     double[0] = 7.0
     assert type(state.get_value(borrow=True)) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    ("build", "breaks"),
+    [
+        (lambda x: x * 2, 0),
+        (lambda x: [x * 2, x.sum()], 0),
+        (lambda x: Assert("positive")(x.sum(), x.sum() > 0), 0),
+        (lambda x: [black_box(sort_down)(x).cumsum(), x.sum()], 1),
+        (black_box(sort_down), 1),
+    ],
+)
+def test_numpy_outputs_take_the_direct_way(build: Any, breaks: int) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], build(x), mode=JAXLinker(outputs="numpy"))
+    expected = pytensor.function([x], build(x), mode="FAST_COMPILE")(X)
+    for _ in range(3):
+        found = f(X)
+    several = isinstance(expected, list)
+    for one, other in zip(
+        found if several else [found], expected if several else [expected], strict=True
+    ):
+        assert type(one) is np.ndarray
+        assert one.flags.writeable
+        np.testing.assert_allclose(one, other)
+    assert f.stats.direct == 3
+    assert f.explain().graph_break_count == breaks
+    assert (f.stats.bytes_to_host > 0) == bool(f.plan.regions)
+
+
+def test_a_false_assertion_with_numpy_outputs_raises() -> None:
+    x, state = pt.dvector("x"), pytensor.shared(X.copy(), "state")
+    total = Assert("positive")(x.sum(), x.sum() > 0)
+    mode = JAXLinker(outputs="numpy")
+    f = pytensor.function([x], total, updates={state: state + total}, mode=mode)
+    assert f(np.ones(3)) == 3.0
+    with pytest.raises(AssertionError, match="positive"):
+        f(-np.ones(3))
+    np.testing.assert_allclose(state.get_value(), X + 3)
 
 
 class TestState:
