@@ -21,6 +21,7 @@ from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.source import Source, is_straight
 from pytensor_jaxlink.runtime.specialisation import hashable
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.waiting import all_hold
 
 
 @dataclass(frozen=True)
