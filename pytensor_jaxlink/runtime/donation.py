@@ -41,6 +41,9 @@ from pytensor_jaxlink.runtime.stats import Stats
 WORTH_IT = 1 << 20
 """Bytes of a shared variable from which on donating is cheaper than copying."""
 
+WORTH_A_REGION = 1 << 22
+"""Bytes from which on a region of its own, in which it is donated, is cheaper than copying."""
+
 _UNUSABLE = "Some donated buffers were not usable"
 
 
