@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -42,6 +42,7 @@ from pytensor_jaxlink.link.explanation import (
     list_blockers,
 )
 from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.link.shared import bytes_held
 from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower, unread
 from pytensor_jaxlink.ops import Branch, InnerGraph, UnknownShapes, output_shapes
 from pytensor_jaxlink.partition import schedule, select, sink
@@ -59,6 +60,7 @@ from pytensor_jaxlink.rewriting import (
     with_shapes,
 )
 from pytensor_jaxlink.runtime import (
+    WORTH_A_REGION,
     Executor,
     Policy,
     Stats,
@@ -114,8 +116,9 @@ class CompiledGraph:
             self.view = view = GraphView.of(self._prepare(self.source))
             facts = self._describe(view)
             self.times = times = binding_times(view, input_binding_times(view), called(facts))
-            updates: Any = getattr(self.source, "update_mapping", None) or ()
-            stages = sink(view, facts, schedule(view, facts, times), updates)
+            updates: Any = getattr(self.source, "update_mapping", None) or {}
+            earliest, large = schedule(view, facts, times), self._large(updates)
+            stages = sink(view, facts, earliest, updates, large)
             self._partition = partition = select(view, facts, times, stages)
             self._lowered = lower(
                 view, facts, partition, self._rules, checks=self.options.checks == "raise"
@@ -134,6 +137,13 @@ class CompiledGraph:
         self._tracer = self._executor(Stats(), jit=False, rescue=False)
         if self.options.jit is True and partition.breaks:
             self.executor = self._raise_not_jittable
+
+    def _large(self, updates: Mapping[int, int]) -> frozenset[int]:
+        """The updates of shared variables that now hold what is worth a region of its own."""
+        if self.options.donate == "none":
+            return frozenset()
+        held = {output: bytes_held(self.source.inputs[k]) for output, k in updates.items()}
+        return frozenset(output for output, size in held.items() if size >= WORTH_A_REGION)
 
     def _describe(self, view: GraphView) -> tuple[NodeFacts, ...]:
         return describe(view, self._questions)

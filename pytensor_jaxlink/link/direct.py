@@ -10,7 +10,7 @@ import numpy as np
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 
-from pytensor_jaxlink.errors import FAILED_ON_HOST, DoesNotFitError
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, DoesNotFitError
 from pytensor_jaxlink.link.fitting import fitter
 from pytensor_jaxlink.link.shared import hold_arrays
 from pytensor_jaxlink.runtime import (
@@ -76,7 +76,7 @@ class DirectFunction(Function):
         try:
             outputs = direct(*args)
         except Exception as error:
-            if hasattr(error, FAILED_ON_HOST):
+            if hasattr(error, FAILED_ON_HOST) and not hasattr(error, FAILED_NODE):
                 raise
             return self._general(args, {}, error)
         self._stats.direct += 1

@@ -1,9 +1,11 @@
-"""Shared variables that hold arrays of JAX."""
+"""What shared variables hold: arrays of JAX, and how large they are."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
 from pytensor.link.basic import Container
 from pytensor.tensor.type import TensorType
 
@@ -38,3 +40,10 @@ def hold_arrays(container: Container) -> None:
     kind = container.type
     if type(kind) is TensorType:
         container.type = _HoldsArrays(kind.dtype, kind.shape, kind.name)
+
+
+def bytes_held(variable: Variable) -> int:
+    """The size of the array that a shared variable holds now; 0 for all else."""
+    if not isinstance(variable, SharedVariable):
+        return 0
+    return getattr(variable.container.storage[0], "nbytes", 0)

@@ -3,11 +3,12 @@
 The schedule is as early as possible.  A node whose every reader is in a later region may as well
 run there: what it reads then crosses between the regions instead of what it computes, and where
 that is less (most often because it reads inputs of the function, which every region can take) XLA
-also fuses it with its readers.  The number of regions cannot grow: nodes move only into regions in
-which something already runs.
+also fuses it with its readers.  Nodes move only into regions in which something already
+runs, so there are no more of them.
 
-The new value of a shared variable counts as read by the last region, if no host step follows it:
-there the memory of the old value can be reused (`runtime.donation`).
+The new value of a shared variable counts as read by the last region: there the memory of the old
+value can be reused (`runtime.donation`).  That is so if no host step follows, which may raise.
+Where one does, a new value that is large opens a region after it if less crosses than it computes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def sink(
     facts: Sequence[NodeFacts],
     plan: Schedule,
     updates: Collection[int] = (),
+    large: Collection[int] = (),
 ) -> Schedule:
     """Move nodes to later regions where that does not move more data.  Linear time.
 
@@ -34,8 +36,10 @@ def sink(
         The graph and its schedule.
     updates
         The positions of the outputs that are new values of shared variables.
+    large
+        Those of them for which a copy takes longer than one more region.
     """
-    sinker = _Sinker(view, facts, plan, updates)
+    sinker = _Sinker(view, facts, plan, updates, large)
     for node in reversed(range(len(view.nodes))):
         if plan.placement[node] is Placement.REGION:
             sinker.move(node)
@@ -49,6 +53,7 @@ class _Sinker:
         facts: Sequence[NodeFacts],
         plan: Schedule,
         updates: Collection[int],
+        large: Collection[int],
     ) -> None:
         self.view, self.facts, self.placement = view, facts, plan.placement
         self.stage = list(plan.stage)
@@ -59,14 +64,15 @@ class _Sinker:
         )
         self.updates = frozenset(view.outputs) - self.kept
         self.following: set[int] = set()  # what only their computation reads
-        self.end = self._end()
+        self.end, self.opens = self._end()
+        self.late = frozenset(view.outputs[k] for k in large) if self.opens else self.updates
         self.last_reader = [
             max((self.stage[reader] for reader in readers), default=-1)
             for readers in view.consumers
         ]
 
-    def _end(self) -> int | None:
-        """The last region, if no host step follows it."""
+    def _end(self) -> tuple[int, bool]:
+        """The last region, and whether it would be one more: one after the host steps."""
         stages = zip(self.placement, self.stage, strict=True)
         last, after = -1, -1
         for placement, stage in stages:
@@ -74,7 +80,7 @@ class _Sinker:
                 last = max(last, stage)
             elif placement is Placement.HOST:
                 after = max(after, stage)
-        return last if after <= last else None
+        return max(last, after), after > last
 
     def move(self, node: int) -> None:
         target = self._latest(node)
@@ -95,7 +101,7 @@ class _Sinker:
             if number in self.kept:
                 return self.stage[node]
             if number in self.updates:
-                readers.append(self.stage[node] if self.end is None else self.end)
+                readers.append(self.end if number in self.late else self.stage[node])
             for reader in self.view.consumers[number]:
                 facts = self.facts[reader]
                 if self.placement[reader] is not Placement.REGION or number in (
@@ -108,7 +114,7 @@ class _Sinker:
         return min(readers, default=self.stage[node])
 
     def _pays(self, node: int, target: int) -> bool:
-        """Whether what would cross is no larger than what crosses now.
+        """Whether what would cross is no larger than what crosses now; to open a region, smaller.
 
         What only the computation of a new state reads follows it, unless it is a number.
         """
@@ -122,7 +128,9 @@ class _Sinker:
                 crossing += self._crossing(self.view.producer[number], target)
             else:
                 added += self._weight(number)
-        return added <= sum(map(self._weight, outputs))
+        now = sum(map(self._weight, outputs))
+        opening = self.opens and not self.updates.isdisjoint(outputs)
+        return added < now if opening else added <= now
 
     def _would_follow(self, number: int) -> bool:
         alone = len(self.view.consumers[number]) == 1 and number not in self.kept

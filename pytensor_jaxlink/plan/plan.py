@@ -153,6 +153,11 @@ class Plan:
         """The JIT regions, in order, those of loops and branches driven from the host included."""
         return tuple(region for _, region in self.located_regions())
 
+    @property
+    def own_regions(self) -> tuple[Region, ...]:
+        """Those that are steps of its own, whose numbers are those of its values."""
+        return tuple(step for step in self.steps if isinstance(step, Region))
+
     def located_regions(self) -> Iterator[tuple[Plan, Region]]:
         """Each region with the plan it belongs to, whose names its values have."""
         for step in self.steps:

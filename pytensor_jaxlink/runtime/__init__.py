@@ -15,6 +15,7 @@ from pytensor_jaxlink.runtime.devices import placed_as as placed_as
 from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy
 from pytensor_jaxlink.runtime.devices import traced_explicitly as traced_explicitly
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
+from pytensor_jaxlink.runtime.donation import WORTH_A_REGION as WORTH_A_REGION
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import LastRegion as LastRegion

@@ -71,7 +71,7 @@ class Constants:
 
     def __init__(self, plan: Plan, data: Mapping[int, Any], *, on_device: bool) -> None:
         self.data, self._on_device = data, on_device
-        taken = {number for region in plan.regions for number in region.arguments}
+        taken = {number for region in plan.own_regions for number in region.arguments}
         self._taken = {n for n in taken & data.keys() if _is_array(plan, n, data[n])}
         self._here: Mapping[int, Any] | None = None if on_device else data
         self._placed: dict[tuple[int, Sharding], Any] = {}

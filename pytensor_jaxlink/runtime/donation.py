@@ -42,6 +42,9 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 WORTH_IT = 1 << 20
 """Bytes of a shared variable from which on donating is cheaper than copying."""
 
+WORTH_A_REGION = 1 << 22
+"""Bytes from which on a region of its own, in which it is donated, is cheaper than copying."""
+
 _UNUSABLE = "Some donated buffers were not usable"
 
 

@@ -16,6 +16,7 @@ from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.runnable import Driven, Runnable
 from pytensor_jaxlink.runtime.specialisation import hashable
+from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 Run = Callable[[list[Any], dict[int, Any], list[Any]], None]
@@ -126,7 +127,7 @@ class Interpreter:
         return run
 
     def _driven(self, step: HostLoop | HostBranch, driven: Driven) -> Run:
-        bodies = [Interpreter(part).run for part in driven.parts]
+        drive = driver(step, driven, self._stats)
 
         def run(arrays: list[Any], host: dict[int, Any], conditions: list[Any]) -> None:
             values = [
@@ -134,16 +135,7 @@ class Interpreter:
                 for number in step.arguments
             ]
             self._stats.host_steps += 1
-            try:
-                if isinstance(step, HostLoop):
-                    loop = step.layout, step.measured, bodies[0]
-                    results, found = run_loop(*loop, values, self._stats)
-                else:
-                    results, found = run_branch((bodies[0], bodies[1]), values[0], values[1:])
-            except Exception as error:
-                if not hasattr(error, FAILED_NODE):
-                    setattr(error, FAILED_NODE, driven.node)
-                raise
+            results, found = drive(*values)
             for number, value in zip(step.results, results, strict=True):
                 arrays[number] = value
             conditions += found
@@ -206,6 +198,28 @@ class Interpreter:
         if isinstance(value, jax.core.Tracer):
             raise NotJittableError(_not_static(self._plan, number))
         return to_numpy(value, self._stats) if isinstance(value, jax.Array) else value
+
+
+def driver(
+    step: HostLoop | HostBranch, driven: Driven, stats: Stats
+) -> Callable[..., tuple[list[Any], list[Any]]]:
+    """What runs a loop or a branch: gives results and conditions for the values of its arguments.
+
+    Arrays may lie on the device.  An error names the node, so that PyTensor's own can be run.
+    """
+    bodies = [Interpreter(part).run for part in driven.parts]
+
+    def drive(*values: Any) -> tuple[list[Any], list[Any]]:
+        try:
+            if isinstance(step, HostLoop):
+                return run_loop(step.layout, step.measured, bodies[0], values, stats)
+            return run_branch((bodies[0], bodies[1]), values[0], values[1:])
+        except Exception as error:
+            if not hasattr(error, FAILED_NODE):
+                setattr(error, FAILED_NODE, driven.node)
+            raise
+
+    return drive
 
 
 def _not_static(plan: Plan, number: int) -> str:

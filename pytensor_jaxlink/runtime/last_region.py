@@ -44,7 +44,7 @@ class LastRegion:
         plan, function = ready.plan, ready.functions[-1]
         self._before, self._pack, self._policy = before, boundary.pack, ready.policy
         self._place = ready.constants.placing(reuse.arguments)
-        self._last = region = plan.regions[-1]
+        self._last = region = plan.own_regions[-1]
         traced, taken = fitting(ready, region, function, boundary), len(region.arguments)
 
         def of_all(static: tuple[Any, ...], *arguments: Any) -> Any:

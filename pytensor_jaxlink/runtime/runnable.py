@@ -133,7 +133,7 @@ def read_on_host(step: Step) -> tuple[int, ...]:
 
 def _taken_by_several_regions(plan: Plan) -> tuple[int, ...]:
     on_host = {number for step in plan.steps for number in read_on_host(step)}
-    taken = Counter(number for region in plan.regions for number in region.arguments)
+    taken = Counter(number for region in plan.own_regions for number in region.arguments)
     return tuple(
         number
         for number in plan.inputs

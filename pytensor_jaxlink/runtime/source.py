@@ -30,15 +30,8 @@ Nothing of the user's goes into the source but numbers.
 
 from __future__ import annotations
 
-from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region
+from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region
 from pytensor_jaxlink.runtime.runnable import read_on_host
-
-
-def is_straight(plan: Plan) -> bool:
-    """Whether a plan is made of regions, host steps and fetches of arrays alone."""
-    return not (plan.generators or plan.sparse) and all(
-        isinstance(step, Region | HostStep | Fetch) for step in plan.steps
-    )
 
 
 class Source:
@@ -68,6 +61,7 @@ class Source:
         self._plan, self._last = plan, last
         self._on_host: set[int] = set(plan.constants)
         self._made_on_host: set[int] = set()
+        self._made_by_loops: set[int] = set()  # on the device or not
         self._lines: list[str] = []
         self._read_inputs(moved, by_shape)
         self._conditions: list[str] = []
@@ -77,15 +71,15 @@ class Source:
                     self._host(value)
                 case HostStep():
                     self._host_step(place, step, by_shape=place in by_shape)
+                case HostLoop() | HostBranch():
+                    self._driven(place, step)
                 case Region():
                     self._region(step)
-                case _:
-                    raise TypeError(f"not a step of a straight plan: {step!r}")
 
     def __str__(self) -> str:
         inputs = ", ".join(f"a{number}" for number in self._plan.inputs)
-        steps = [step for step in self._plan.steps if isinstance(step, HostStep)]
-        count = sum(not step.folded for step in steps)
+        steps = [step for step in self._plan.steps if not isinstance(step, Fetch | Region)]
+        count = sum(not (isinstance(step, HostStep) and step.folded) for step in steps)
         counting = [f"stats.host_steps += {count}"] if count else []
         ending = self._all_outputs(counting) if self._last is None else self._before_last(counting)
         return "\n    ".join([f"def run({inputs}):", *ending])
@@ -100,7 +94,7 @@ class Source:
 
     def _before_last(self, counting: list[str]) -> list[str]:
         """What is static is looked at first: that may add lines."""
-        last = self._plan.regions[-1]
+        last = self._plan.own_regions[-1]
         static = self._static(last)
         arguments = ", ".join(map(self._given, self._last or ()))
         others = [number for number in self._plan.outputs if number not in last.results]
@@ -115,7 +109,7 @@ class Source:
         return " or ".join(self._conditions), ", ".join(f"*{name}" for name in self._conditions)
 
     def _output(self, number: int) -> str:
-        made = any(number in region.results for region in self._plan.regions)
+        made = any(number in region.results for region in self._plan.own_regions)
         return f"a{number}" if made else f"to_jax({self._array(number)})"
 
     def _read_inputs(self, moved: tuple[int, ...], by_shape: frozenset[int]) -> None:
@@ -125,7 +119,7 @@ class Source:
             self._lines.append(f"place = place_for(({inputs}))")
         steps = enumerate(self._plan.steps)
         on_host = {n for place, step in steps if place not in by_shape for n in read_on_host(step)}
-        taken = {number for region in self._plan.regions for number in region.arguments}
+        taken = {number for region in self._plan.own_regions for number in region.arguments}
         for position, number in enumerate(self._plan.inputs):
             if number in on_host or number not in taken:
                 self._lines.append(f"a{number} = fitted({position}, a{number})")
@@ -142,7 +136,8 @@ class Source:
         return f"h{number}" if number in self._made_on_host else f"a{number}"
 
     def _given(self, number: int) -> str:
-        return f"sent(h{number})" if number in self._made_on_host else f"a{number}"
+        sent = number in self._made_on_host or number in self._made_by_loops
+        return f"sent({self._array(number)})" if sent else f"a{number}"
 
     def _host_step(self, place: int, step: HostStep, *, by_shape: bool) -> None:
         name = self._array if by_shape else self._host
@@ -151,6 +146,13 @@ class Source:
         self._lines.append(f"{results or '_'} = step{place}({arguments})")
         self._on_host.update(step.results)
         self._made_on_host.update(step.results)
+
+    def _driven(self, place: int, step: HostLoop | HostBranch) -> None:
+        results = "".join(f"a{number}, " for number in step.results)
+        arguments = ", ".join(map(self._array, step.arguments))
+        self._lines.append(f"({results}), d{place} = step{place}({arguments})")
+        self._conditions.append(f"d{place}")
+        self._made_by_loops.update(step.results)
 
     def _region(self, region: Region) -> None:
         values = [self._given(number) for number in region.arguments]

@@ -15,10 +15,11 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import DoesNotFitError
-from pytensor_jaxlink.plan import Region
+from pytensor_jaxlink.plan import HostBranch, HostLoop, Region
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
-from pytensor_jaxlink.runtime.runnable import Runnable
-from pytensor_jaxlink.runtime.source import Source, is_straight
+from pytensor_jaxlink.runtime.interpreter import driver
+from pytensor_jaxlink.runtime.runnable import Driven, Runnable
+from pytensor_jaxlink.runtime.source import Source
 from pytensor_jaxlink.runtime.specialisation import hashable
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
@@ -49,7 +50,7 @@ class Boundary:
 def straight(
     ready: Runnable, boundary: Boundary, last: tuple[int, ...] | None = None
 ) -> Callable[..., Any] | None:
-    """The function of a plan, of its inputs; None where the plan drives loops, or has no arrays.
+    """The function of a plan, of its inputs; None where not all of its values are arrays.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def straight(
         it does not compute, or None where a condition is false.
     """
     plan = ready.plan
-    if not (ready.jit and is_straight(plan)):
+    if not ready.jit or plan.generators or plan.sparse:
         return None
     with ready.policy.here():
         names = {f"a{number}": value for number, value in ready.constants.here().items()}
@@ -73,6 +74,8 @@ def straight(
     for place, (step, function) in enumerate(zip(plan.steps, ready.functions, strict=True)):
         if isinstance(step, Region):
             names[f"region{step.index}"] = _region(ready, step, function, boundary)
+        elif isinstance(step, HostLoop | HostBranch):
+            names[f"step{place}"] = _driven(ready, step, function)
         elif function is not None:
             names[f"step{place}"] = function
             if getattr(function, "reads_shape_only", False):
@@ -113,6 +116,20 @@ def _region(
         return compiled(*given)
 
     return call
+
+
+def _driven(ready: Runnable, step: HostLoop | HostBranch, driven: Driven) -> Callable[..., Any]:
+    """A loop or a branch; `Stats.direct` counts its regions once in each call, whatever ran."""
+    drive, stats = driver(step, driven, ready.stats), ready.stats
+    regions = [region.index for inner in step.inner for _, region in inner.located_regions()]
+
+    def run(*arguments: Any) -> Any:
+        found = drive(*arguments)
+        for index in regions:
+            stats.general_region_calls[index] -= 1
+        return found
+
+    return run
 
 
 def _helpers(stats: Stats, boundary: Boundary) -> dict[str, Any]:

@@ -144,6 +144,15 @@ def case_constants_go_to_each_mesh_once() -> None:
     assert functions[0](spread(Y, over(mesh, "data"))).sharding == over(mesh, "data")
 
 
+def case_constants_of_what_the_user_traces() -> None:
+    x, y = pt.dvectors("x", "y")
+    f = pytensor.function([x, y], x * BIG + y, mode=MODE)
+    given = spread(Y, over(mesh_of(AxisType.Auto), "data"))
+    for factor in (1, 2):  # the first trace leaves nothing behind
+        found = jax.jit(lambda values, factor=factor: f.jax_fn(given, values * factor))(Y)
+        np.testing.assert_allclose(found[0], Y * BIG + Y * factor)
+
+
 def case_host_steps_gather() -> None:
     x, state = pt.dvector("x"), pytensor.shared(np.zeros(ROWS), "state")
     z = sort(x + BIG)

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+import pytest
 
+from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.compat import ifelse
 from tests.helpers import assert_same, compile_both, compiled
 from tests.partition.graphs import sort
+
+LARGE = pytensor.shared(np.ones(1 << 19), name="large")  # four megabytes
 
 
 def test_what_a_size_is_computed_from_stays_where_it_is_fetched() -> None:
@@ -55,7 +59,8 @@ class TestNewStates:
     x = pt.dvector("x")
 
     def operations(self, outputs: Any, new: Any, state: Any) -> list[tuple[str, ...]]:
-        f = pytensor.function([self.x], outputs, updates={state: new}, mode="JAXSELECTIVE")
+        given = {"updates": {state: new}, "on_unused_input": "ignore"}
+        f = pytensor.function([self.x], outputs, mode="JAXSELECTIVE", **given)
         return [region.operations for region in f.plan.regions]
 
     def test_with_what_they_alone_read(self) -> None:
@@ -69,6 +74,32 @@ class TestNewStates:
         state = pytensor.shared(np.ones(3))
         [only] = self.operations(sort(pt.tanh(self.x)), pt.sinh(state), state)
         assert "Sinh" in only
+
+    def test_a_large_one_opens_a_region_after_the_host_step(self) -> None:
+        new = pt.sinh(LARGE * pt.tanh(self.x).sum())
+        first, second = self.operations(sort(pt.tanh(self.x)), new, LARGE)
+        assert first == ("Tanh",)
+        assert "Sinh" in second
+
+    def test_not_where_as_much_would_cross(self) -> None:
+        both = pt.cosh(self.x)  # of unknown length, as the state
+        [only] = self.operations(sort(both * 2), pt.sinh(LARGE * both), LARGE)
+        assert "Cosh" in only
+
+    @pytest.mark.parametrize("read", [lambda new: sort(new), lambda new: [new, sort(new)]])
+    def test_not_where_the_host_or_the_caller_reads_it(self, read: Any) -> None:
+        new = pt.sinh(LARGE)
+        [only] = self.operations(read(new), new, LARGE)
+        assert "Sinh" in only
+
+    def test_not_where_nothing_is_donated(self) -> None:
+        f = pytensor.function(
+            [self.x],
+            sort(pt.tanh(self.x)),
+            updates={LARGE: LARGE * 2},
+            mode=JAXLinker(donate="none"),
+        )
+        assert len(f.plan.regions) == 1
 
     def test_not_where_more_would_cross(self) -> None:
         state = pytensor.shared(np.ones(3))

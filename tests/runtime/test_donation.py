@@ -15,15 +15,17 @@ from pytensor.compile.io import In
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
+from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.runtime.source import Source
 from tests.helpers import black_box
 
 LARGE = 200_000  # entries of float64: more than a megabyte
+HUGE = 3 * LARGE  # more than four
 X, FACTOR = pt.dvector("x"), pt.dscalar("factor")
 
 
-def state(seed: int = 0) -> Any:
-    return pytensor.shared(np.random.default_rng(seed).normal(size=LARGE))
+def state(seed: int = 0, size: int = LARGE) -> Any:
+    return pytensor.shared(np.random.default_rng(seed).normal(size=size))
 
 
 def decay(shared: Any, **options: Any) -> Any:
@@ -174,11 +176,13 @@ def test_what_donates_is_compiled_ahead_of_the_calls_too() -> None:
 
 
 class TestSeveralSteps:
-    """The last region of a plan reuses memory, if no host step follows it."""
+    """The last region of a plan reuses memory; where a host step comes last, it has one more."""
 
-    def donated(self, new: Any, outputs: Any = (), inputs: Any = (X,), call: Any = None) -> Any:
+    def donated(
+        self, new: Any, outputs: Any = (), inputs: Any = (X,), call: Any = None, size: int = LARGE
+    ) -> Any:
         """Of each of four calls the states donated, and the function, which was right."""
-        states = state(1), state(2)
+        states = state(1, size), state(2, size)
         updates = list(zip(states, new(*states), strict=False))
         outputs = outputs(*states) if callable(outputs) else list(outputs)
         f, reference = (
@@ -192,7 +196,7 @@ class TestSeveralSteps:
         for _ in range(4):
             already = f.stats.donated_bytes
             found.append(f(*call))
-            counts.append((f.stats.donated_bytes - already) / (8 * LARGE))
+            counts.append((f.stats.donated_bytes - already) / (8 * size))
         after = [np.array(each.get_value()) for each in states]
         for each, value in zip(states, before, strict=True):
             each.set_value(value)
@@ -227,9 +231,41 @@ class TestSeveralSteps:
         for one, other in zip(kept, copies, strict=True):
             np.testing.assert_array_equal(one, other)
 
-    def test_nothing_where_a_host_step_follows(self) -> None:
+    def test_after_the_last_host_step(self) -> None:
+        found = self.donated(
+            lambda s, t: [s * 0.5], lambda s, t: [self.BOX(pt.tanh(s[:4]))], size=HUGE
+        )
+        assert found == [1] * 4
+
+    def test_copied_after_the_last_host_step_where_that_is_faster(self) -> None:
         found = self.donated(lambda s, t: [s * 0.5], lambda s, t: [self.BOX(pt.tanh(s[:4]))])
         assert found == [0] * 4
+
+    def test_nothing_where_the_last_host_step_reads_the_new_state(self) -> None:
+        found = self.donated(lambda s, t: [s * 0.5], lambda s, t: [self.BOX(s * 0.5)], size=HUGE)
+        assert found == [0] * 4
+
+    def driven(self, x: Any) -> Any:
+        """A loop that is driven from the host."""
+        return pytensor.scan(
+            lambda a: self.BOX(pt.sin(a)) / 2, outputs_info=[x], n_steps=3, return_updates=False
+        )[-1]
+
+    def test_loop_then_region(self) -> None:
+        assert self.donated(lambda s, t: [s * 0.5 + self.driven(X).mean()]) == [0, 1, 1, 1]
+
+    def test_after_the_last_loop(self) -> None:
+        found = self.donated(
+            lambda s, t: [s * 0.5], lambda s, t: [self.driven(pt.tanh(s[:4]))], size=HUGE
+        )
+        assert found == [1] * 4
+
+    def test_a_state_that_the_host_chooses(self) -> None:
+        def new(s: Any, t: Any) -> Any:
+            chosen = ifelse(pt.exp(X).sum() > 1, self.BOX(X) * 2, X)
+            return [s * chosen.mean(), t + 1]
+
+        assert self.donated(new) == [0, 2, 2, 2]
 
     def test_not_what_is_returned(self) -> None:
         found = self.donated(lambda s, t: [s * 0.5 + self.BOX(X).mean(), t * 2], lambda s, t: [s])

@@ -23,10 +23,11 @@ from pytensor.compile.mode import Mode
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import JAXLinker
-from pytensor_jaxlink.plan import HostStep, Region
+from pytensor_jaxlink.plan import HostLoop, HostStep, Region
 from tests.helpers import black_box, vector_of
 
 LARGE = 150_000  # entries of float64: more than a megabyte
+HUGE = 4 * LARGE  # worth a region of its own
 X, FLAGS = pt.dvector("x"), pt.dvector("flags")
 HOLD = np.ones(3)
 
@@ -35,8 +36,8 @@ def bits(*shared: Any) -> list[bytes]:
     return [np.asarray(variable.get_value(borrow=True)).tobytes() for variable in shared]
 
 
-def state(seed: int) -> Any:
-    return pytensor.shared(np.random.default_rng(seed).uniform(size=LARGE), name=f"state {seed}")
+def state(seed: int, size: int = LARGE) -> Any:
+    return pytensor.shared(np.random.default_rng(seed).uniform(size=size), name=f"state {seed}")
 
 
 def callback(function: Any) -> Any:
@@ -53,21 +54,29 @@ def callback(function: Any) -> Any:
 class Staged:
     """Three regions with host steps between them, and states: two donated, one set by the host.
 
-    Each host step, and each region where `called`, asks whether it is to fail.
+    Each host step, and each region where `called`, asks whether it is to fail.  Where `ending`, one
+    more host step reads what the third region gives, and the states have a region after it.  Where
+    `driven`, host steps are in loops that are driven from the host.
     """
 
     called: bool = False
+    ending: bool = False
+    driven: bool = False
     failing: str = ""
     error: type[BaseException] = ValueError
 
     def __post_init__(self) -> None:
-        self.states = one, other, small = state(1), state(2), pytensor.shared(np.zeros(3))
+        size = HUGE if self.ending else LARGE
+        self.states = state(1, size), state(2, size), pytensor.shared(np.zeros(3))
+        one, other, small = self.states
         first = self.region(0, pt.tanh(one[:3] * X))
         second = self.region(1, pt.exp(self.host(0, first)) + other[:3])
         third = self.host(1, second)
         new = self.region(2, pt.concatenate([third, third * 2])).mean()
         self.inputs = [X, FLAGS]
         self.outputs = [third.sum(), one[:2] * 2]
+        if self.ending:
+            self.outputs.append(self.host(3, pt.exp(new)[None]))
         self.updates = [(one, one * 0.5 + new), (other, other + one), (small, self.host(2, X))]
 
     def function(self, mode: Any = None) -> Any:
@@ -80,7 +89,12 @@ class Staged:
         return callback(self.step(f"callback {number}"))(checked) if self.called else checked
 
     def host(self, number: int, value: Any) -> Any:
-        return black_box(self.step(f"host step {number}"))(value)
+        run = black_box(self.step(f"host step {number}"))
+        if not self.driven:
+            return run(value)
+        options = {"sequences": [pt.arange(2.0)], "non_sequences": [value]}
+        step = lambda each, value: run(pt.sin(value + each))  # noqa: E731
+        return pytensor.scan(step, return_updates=False, **options)[-1]
 
     def step(self, name: str) -> Callable[[np.ndarray], np.ndarray]:
         def run(values: np.ndarray) -> np.ndarray:
@@ -92,9 +106,9 @@ class Staged:
 
 
 @cache
-def staged(*, called: bool = False) -> tuple[Staged, Any, Any]:
+def staged(**options: bool) -> tuple[Staged, Any, Any]:
     """The stages, their function, which has donated, and that of the Python linker."""
-    stages = Staged(called)
+    stages = Staged(**options)
     f, reference = stages.function(), stages.function(Mode("py", "fast_compile"))
     for _ in range(2):
         f(np.arange(3.0), HOLD)
@@ -122,37 +136,47 @@ def check(fault: str, flags: Any, error: type[BaseException], match: str, **opti
     for _ in range(2):
         reference(x, HOLD)
     for variable, value in zip(stages.states, found, strict=True):
-        np.testing.assert_allclose(value, variable.get_value(), rtol=1e-12)
+        np.testing.assert_allclose(value, variable.get_value(), rtol=1e-12, atol=1e-12)
     f(x, HOLD)  # the states are arrays of JAX again
 
 
-def test_the_stages() -> None:
-    steps = Staged().function().plan.steps
+@pytest.mark.parametrize("driven", [False, True])
+@pytest.mark.parametrize("ending", [False, True])
+def test_the_stages(ending: bool, driven: bool) -> None:
+    steps = Staged(ending=ending, driven=driven).function().plan.steps
     kinds = [type(step) for step in steps if not (isinstance(step, HostStep) and step.folded)]
-    assert [kind for kind in kinds if kind is Region] == [Region] * 3
-    assert kinds[-1] is Region
+    assert kinds.count(Region) == 3 + ending
+    assert kinds[-2:] == [HostLoop if driven else HostStep, Region]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError, SystemExit])
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_host_step(number: int, error: type[BaseException]) -> None:
-    check(f"host step {number}", HOLD, error, "now")
+@pytest.mark.parametrize(("number", "ending"), [(0, False), (1, False), (2, False), (3, True)])
+def test_a_host_step(number: int, ending: bool, error: type[BaseException]) -> None:
+    check(f"host step {number}", HOLD, error, "now", ending=ending)
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_a_host_step_in_a_loop(number: int, error: type[BaseException]) -> None:
+    check(f"host step {number}", HOLD, error, "now", ending=True, driven=True)
+
+
+@pytest.mark.parametrize("ending", [False, True])
 @pytest.mark.parametrize("called", [False, True])
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_check(number: int, called: bool) -> None:
+def test_a_check(number: int, called: bool, ending: bool) -> None:
     flags = np.where(np.arange(3) == number, -1.0, 1.0)
-    check("", flags, AssertionError, f"check {number}", called=called)
+    check("", flags, AssertionError, f"check {number}", called=called, ending=ending)
 
 
+@pytest.mark.parametrize("ending", [False, True])
 @pytest.mark.parametrize("error", [ValueError, MemoryError])
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_callback(number: int, error: type[BaseException]) -> None:
-    check(f"callback {number}", HOLD, error, "now", called=True)
+def test_a_callback(number: int, error: type[BaseException], ending: bool) -> None:
+    check(f"callback {number}", HOLD, error, "now", called=True, ending=ending)
 
 
-def test_a_host_step_after_the_last_region() -> None:
+def test_a_new_state_that_a_host_step_reads_is_a_copy() -> None:
     one, fails = state(1), False
 
     def step(values: np.ndarray) -> np.ndarray:
@@ -160,9 +184,8 @@ def test_a_host_step_after_the_last_region() -> None:
             raise ZeroDivisionError("now")
         return values
 
-    f = pytensor.function(
-        [X], black_box(step)(one * X.sum()), updates={one: one * 0.5}, mode="JAXSELECTIVE"
-    )
+    new = one * X.sum()
+    f = pytensor.function([X], black_box(step)(new), updates={one: new}, mode="JAXSELECTIVE")
     for _ in range(2):
         f(np.ones(3))
     before, fails = bits(one), True
@@ -184,17 +207,23 @@ class TestInterrupts:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def counting(self, *, conditional: bool, steps: bool) -> tuple[Any, list[Any]]:
-        """A function that counts in three states, one of them set by the host if by ``steps``."""
-        states = [pytensor.shared(np.zeros(LARGE)) for _ in range(2)]
+    def counting(self, *, conditional: bool, steps: str) -> tuple[Any, list[Any]]:
+        """A function that counts in three states, and its states.
+
+        By ``steps`` "before" the last region the host sets one of them; "after" it, the region of
+        the other two is one more.
+        """
+        size = HUGE if steps == "after" else LARGE
+        states = [pytensor.shared(np.zeros(size)) for _ in range(2)]
         last = pytensor.shared(np.zeros(3))
-        one = black_box(lambda values: values + 0.0)(X)[0] if steps else X[0]
+        one = black_box(lambda values: values + 0.0)(X)[0] if steps == "before" else X[0]
         if conditional:
             one = Assert("one")(one, pt.eq(X, 1).all())
         updates = [(each, each + one) for each in states]
         count = black_box(lambda values: values + 1.0)
-        updates.append((last, count(last) if steps else last + 1))
-        f = pytensor.function([X], [], updates=updates, mode="JAXSELECTIVE")
+        updates.append((last, count(last) if steps == "before" else last + 1))
+        outputs = [count(pt.exp(X))] if steps == "after" else []
+        f = pytensor.function([X], outputs, updates=updates, mode="JAXSELECTIVE")
         for _ in range(3):
             f(np.ones(3))
         assert f.stats.donated_bytes >= 2 * 2 * LARGE * 8
@@ -208,8 +237,8 @@ class TestInterrupts:
         return found
 
     @pytest.mark.parametrize("conditional", [False, True])
-    @pytest.mark.parametrize("steps", [False, True])
-    def test_at_each_bytecode(self, conditional: bool, steps: bool) -> None:
+    @pytest.mark.parametrize("steps", ["none", "before", "after"])
+    def test_at_each_bytecode(self, conditional: bool, steps: str) -> None:
         f, states = self.counting(conditional=conditional, steps=steps)
         x, outcomes = np.ones(3), []
         with self.delivered():
@@ -224,8 +253,8 @@ class TestInterrupts:
         assert outcomes == sorted(outcomes)  # once stored, always stored
         assert len(outcomes) > 100
 
-    @pytest.mark.parametrize("steps", [False, True])
-    def test_at_any_time(self, steps: bool) -> None:
+    @pytest.mark.parametrize("steps", ["none", "before", "after"])
+    def test_at_any_time(self, steps: str) -> None:
         f, states = self.counting(conditional=False, steps=steps)
         x = np.ones(3)
         with self.delivered():
@@ -281,7 +310,7 @@ import numpy as np, pytensor, pytensor.tensor as pt
 import pytensor_jaxlink
 from tests.helpers import black_box
 
-s, x = pytensor.shared(np.arange(200_000.0)), pt.dvector("x")
+s, x = pytensor.shared(np.arange(600_000.0)), pt.dvector("x")
 box = black_box(lambda values: values + 1)
 greedy = black_box(lambda values: np.ones(1 << 34) * values.sum())
 mode = pytensor_jaxlink.JAXLinker(recompile_limit=50)
@@ -300,6 +329,7 @@ failing = [
     function(s + pt.exp(box(large(0))).sum()),             # the first region
     function(s * 2, [pt.exp(box(pt.tanh(large(box(x).sum()))))]),  # one between
     function(s + pt.exp(greedy(x)).sum()),                 # a host step
+    function(s * 2, [greedy(pt.exp(x))]),                  # one after which the state is updated
 ]
 for _ in range(3):
     f(np.ones(3))
@@ -324,4 +354,4 @@ print("whole")
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert run.stdout.split()[-1:] == ["whole"], run.stderr
-    assert len(run.stdout.split()) == 11
+    assert len(run.stdout.split()) == 13

@@ -12,8 +12,9 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning
-from pytensor_jaxlink.plan import HostLoop
-from pytensor_jaxlink.runtime.source import Source, is_straight
+from pytensor_jaxlink.compat import ifelse
+from pytensor_jaxlink.plan import HostBranch
+from pytensor_jaxlink.runtime.source import Source
 from tests.helpers import black_box, compile_both, sort_down
 
 X, N = pt.dvector("x"), pt.lscalar("n")
@@ -142,8 +143,74 @@ def test_from_many_threads() -> None:
     np.testing.assert_allclose(found, [reference(x) for x in arguments])
 
 
-def test_loops_driven_from_the_host_are_not_straight() -> None:
-    out = pytensor.scan(lambda x: sort(pt.exp(X) * x), sequences=[X], return_updates=False)
-    f = pytensor.function([X], out, mode="JAXSELECTIVE")
-    assert any(isinstance(step, HostLoop) for step in f.plan.steps)
-    assert not is_straight(f.plan)
+class TestDrivenFromTheHost:
+    """A loop or a branch is a step like others; what is in it is interpreted."""
+
+    LOOP = pytensor.scan(
+        lambda x: sort(pt.sin(x)) / 2, outputs_info=[X], n_steps=3, return_updates=False
+    )
+
+    def test_a_loop(self) -> None:
+        f, reference = compile_both([X], [self.LOOP, self.LOOP.sum() * 2])
+        assert (
+            source_of(f)
+            == """\
+def run(a0):
+    (a6, ), c0 = region0(a0)
+    (a8, ), d1 = step1(a7, a6)
+    (a9, a12, ), c3 = region3(sent(a8))
+    outputs = [a9, a12]
+    stats.host_steps += 1
+    if c0 or d1 or c3: return pack(outputs), all_hold(*c0, *d1, *c3)
+    return pack(outputs)"""
+        )
+        for size in (3, 4):
+            x = np.arange(float(size))
+            for one, other in zip(f(x), reference(x), strict=True):
+                assert isinstance(one, jax.Array)
+                np.testing.assert_allclose(one, other)
+        stats = f.stats
+        assert (stats.direct, stats.general_calls) == (2, 0)
+        assert stats.region_calls == [2, 6, 6, 2]
+        assert stats.compilations == [2, 2, 2, 2]
+
+    def test_what_a_loop_gives_is_a_jax_array_too(self) -> None:
+        out = pytensor.scan(lambda x: sort(X * x), sequences=[X], return_updates=False)
+        f, reference = compile_both([X], out)
+        x = np.arange(3.0)
+        found = f(x)
+        assert isinstance(found, jax.Array)
+        np.testing.assert_allclose(found, reference(x))
+
+    def test_a_branch(self) -> None:
+        out = ifelse(pt.exp(X).sum() > 5, sort(pt.sinh(X)) * 2, pt.cosh(X))
+        f, reference = compile_both([X], out)
+        assert any(isinstance(step, HostBranch) for step in f.plan.steps)
+        for x in (np.zeros(3), np.ones(3), np.ones(3)):
+            np.testing.assert_allclose(f(x), reference(x))
+        assert (f.stats.direct, f.stats.general_calls) == (3, 0)
+
+    def test_a_condition_inside(self) -> None:
+        i = pt.lvector("i")
+        out = pytensor.scan(lambda k: sort(X[i + k]), sequences=[i], return_updates=False)
+        f, reference = compile_both([X, i], out.sum())
+        x = np.arange(5.0)
+        np.testing.assert_allclose(f(x, [1, 2]), reference(x, [1, 2]))
+        for index in ([1, 3], [1, 4]):
+            with pytest.raises(IndexError):
+                f(x, np.array(index))
+        np.testing.assert_allclose(f(x, [1, 2]), reference(x, [1, 2]))
+
+    def test_a_host_step_inside_that_fails(self) -> None:
+        """PyTensor's own loop is asked, which says what the Python linker says."""
+
+        def refuse(values: np.ndarray) -> np.ndarray:
+            raise ZeroDivisionError("of the user's")
+
+        state = pytensor.shared(np.zeros(2), name="state")
+        out = pytensor.scan(lambda x: black_box(refuse)(X * x), sequences=[X], return_updates=False)
+        for mode in ("FAST_COMPILE", "JAXSELECTIVE"):
+            f = pytensor.function([X], out, updates={state: state + 1}, mode=mode)
+            with pytest.raises(ZeroDivisionError, match="of the user's"):
+                f(np.ones(2))
+        np.testing.assert_array_equal(state.get_value(), np.zeros(2))
