@@ -48,6 +48,11 @@ class Specialisation:
     blob: bytearray
     _exported: Any = field(default=None, repr=False)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is for more than one combination of shapes."""
+        return any(isinstance(length, str) for shape, _ in self.leaves for length in shape)
+
     def why_not(
         self, static: Sequence[Any], arguments: Sequence[Any], names: Sequence[str] = ()
     ) -> str | None:
