@@ -101,15 +101,19 @@ class JAXFunction(Function):
             if len(args) > 1 and (moved > _SMALL or args[0] is args[1]):
                 args = self._moved_once(args)
         try:
-            outputs = direct(*args)
-        except Exception as error:
-            if hasattr(error, FAILED_ON_HOST):
-                raise
-            return self._general(args, {}, error)
-        self._stats.direct += 1
-        if type(outputs) is self._jax_array:
-            return outputs
-        return self._finished(outputs, args)
+            try:
+                outputs = direct(*args)
+            except Exception as error:
+                if hasattr(error, FAILED_ON_HOST):
+                    raise
+                return self._general(args, {}, error)
+            self._stats.direct += 1
+            if type(outputs) is self._jax_array:
+                return outputs
+            return self._finished(outputs, args)
+        finally:
+            if self._windows.open:  # JAX has compiled
+                self._windows.leave()
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call before the function is known to have a direct way, or with names."""
@@ -165,7 +169,7 @@ class JAXFunction(Function):
         executor = self.vm.compiled.executor
         if executor is not self._executor:
             self._executor, self._stats = executor, self._compiled.stats
-            self._jax_array = self.vm.jax_array
+            self._jax_array, self._windows = self.vm.jax_array, self._compiled.policy.windows
             self._direct = None
             if self._has_short_way and not self.profile:
                 self._direct = self.vm.direct(self._pack, self._cells, self._donatable(), self._fit)

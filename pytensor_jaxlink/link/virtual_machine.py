@@ -151,18 +151,25 @@ class VirtualMachine:
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not is_one_region(self.compiled.plan):
             raise TypeError("a function of several regions is compiled by running it: give arrays")
-        with jax.enable_x64(True), self.compiled.policy.here():
-            if self._direct is not None:
-                function, constants_at = self._direct
-                if constants_at is not None:
-                    values += constants_at(place_for(values))
-                function.lower(*values).compile()
-            elif self._donating is not None:
-                self._donating.compile_for(values)
-            elif self._straight is not None:
-                self._straight(*values)
-            else:
-                self.compiled.executor(values)
+        policy = self.compiled.policy
+        try:
+            with jax.enable_x64(True), policy.here():
+                self._compile(values)
+        finally:
+            policy.windows.leave()
+
+    def _compile(self, values: list[Any]) -> None:
+        if self._direct is not None:
+            function, constants_at = self._direct
+            if constants_at is not None:
+                values += constants_at(place_for(values))
+            function.lower(*values).compile()
+        elif self._donating is not None:
+            self._donating.compile_for(values)
+        elif self._straight is not None:
+            self._straight(*values)
+        else:
+            self.compiled.executor(values)
 
     def moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""

@@ -82,7 +82,7 @@ class Executor:
     ) -> None:
         self.plan, self.stats, self._rescue = plan, stats, rescue
         self._constants = constants
-        self._policy = policy = policy or Policy()
+        self.policy = policy = policy or Policy()
         self._template: list[Any] = [None] * len(plan.names)
         for number, data in constants.items():
             self._template[number] = data
@@ -114,9 +114,9 @@ class Executor:
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
-        if jax.config.jax_enable_x64 and self._policy.device is None:
+        if jax.config.jax_enable_x64 and self.policy.device is None:
             return self._guarded(inputs)
-        with jax.enable_x64(True), self._policy.here():
+        with jax.enable_x64(True), self.policy.here():
             return self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
@@ -145,7 +145,7 @@ class Executor:
             The numbers of inputs that lie on a device and are to stay there.  So do the results of
             code made by `jax.export`, and what goes with such arrays to a region.
         """
-        with jax.enable_x64(True), self._policy.here():
+        with jax.enable_x64(True), self.policy.here():
             where = jax.device_put(np.zeros(())).sharding
             lying = set(committed)
             following = set(self._moved_once) if lying else set[int]()
@@ -178,7 +178,7 @@ class Executor:
         """
         if self._one_region is None:
             return None
-        with self._policy.here():
+        with self.policy.here():
             self._move_constants()
         plan, [region] = self.plan, self.plan.regions
         constants = [number for number in region.arguments if number not in plan.inputs]
@@ -229,16 +229,16 @@ class Executor:
             return traced(static, *arguments[:taken])
 
         donation = Donation(
-            region_of, reuse, self._policy, self.stats, show_unusable=what.show_unusable
+            region_of, reuse, self.policy, self.stats, show_unusable=what.show_unusable
         )
         plain = compiled.jitted(region_of)
         before_it = placed if constants else before
-        policy, pack = self._policy, boundary.pack
+        policy, pack = self.policy, boundary.pack
         return LastRegion(self.plan, before_it, plain, donation, reuse, policy, pack)
 
     def _written(self, boundary: Boundary, last: tuple[int, ...] | None) -> Callable[..., Any]:
         """The function of the plan, or of what is before its last region with these arguments."""
-        with self._policy.here():
+        with self.policy.here():
             self._move_constants()
         names = {f"h{number}": data for number, data in self._constants.items()}
         names |= {f"a{number}": self._template[number] for number in self._constants}
@@ -435,7 +435,7 @@ class Executor:
                 self.stats,
                 jit=self._jit,
                 rescue=None,
-                policy=self._policy,
+                policy=self.policy,
             )
             for plan, part in zip(step.inner, function.parts, strict=True)
         ]

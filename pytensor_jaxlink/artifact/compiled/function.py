@@ -101,6 +101,7 @@ class LoadedFunction:
         self._executor, self._tracer = runners
         self.plan: Plan = self._executor.plan
         self.stats: Stats = self._executor.stats
+        self._windows = self._executor.policy.windows
         self._ending, self._fits = ending, fits
         self.fallback: Callable[[NotSavedError], Callable[..., Any]] | None = None
         self.own_storages = [None if default is None else list(default) for default in defaults]
@@ -152,6 +153,9 @@ class LoadedFunction:
         except RuntimeError:
             refuse_donated([spec.name or spec.type.text for spec in self.signature.inputs], values)
             raise
+        finally:
+            if self._windows.open:  # JAX has compiled
+                self._windows.leave()
         return self._finished(values, self._results(values, outputs))
 
     def compile_for(self, signatures: Sequence[Sequence[tuple[Any, Any]]]) -> None:
