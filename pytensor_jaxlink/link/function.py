@@ -75,7 +75,8 @@ class JAXFunction(Function):
             for spec in self.maker.inputs:
                 if isinstance(spec.variable, SharedVariable):
                     hold_arrays(spec.variable.container)
-        self._find_direct()  # and move large constants, now and not in the first call
+        if not self._compiled.exported:
+            self._find_direct()  # and move large constants, now and not in the first call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function; see `pytensor.compile.executor.Function.__call__`.
@@ -122,7 +123,18 @@ class JAXFunction(Function):
             return self(*args, *[kwargs[name] for name in names])
         if kwargs or (self._direct is None and self._executor is self.vm.compiled.executor):
             return self._checked(*args, **kwargs)
+        if self._compiled.exported and self._compiled.options.outputs == "jax":
+            self._commit_states(args)
         return self._general(args, {}) if self._find_direct() is None else self(*args)
+
+    def _commit_states(self, args: tuple[Any, ...]) -> None:
+        """Put states where exported code leaves them, so that JAX compiles once."""
+        updates: Any = self._update_input_storage
+        cells = [c.storage for _, c in updates if isinstance(c.type, DenseTensorType)]
+        values = [*[cell[0] for cell in cells], *args]
+        self.vm.commit(values, range(len(cells)))
+        for cell, value in zip(cells, values, strict=False):
+            cell[0] = value
 
     def _moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""

@@ -21,6 +21,7 @@ from pytensor_jaxlink.runtime import (
     LastRegion,
     Policy,
     Stored,
+    commit,
     is_one_region,
     note_different_devices,
     place_for,
@@ -128,6 +129,11 @@ class VirtualMachine:
         else:
             direct, self.settled = function, settled
         return _within(policy, direct)
+
+    def commit(self, values: list[Any], positions: Sequence[int]) -> None:
+        """Put states among the values of a call where exported code leaves them."""
+        with self.compiled.policy.here():
+            commit(values, positions)
 
     @staticmethod
     def store(cells: Sequence[list[Any]], values: Sequence[Any]) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jax.sharding import NamedSharding
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
 from pytensor_jaxlink.artifact.compiled.donating import Donating, as_array
@@ -18,9 +17,8 @@ from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import (
     Executor,
     Stats,
-    committed,
+    commit,
     is_one_region,
-    place_for,
     ready_as,
     refuse_donated,
     store,
@@ -180,7 +178,7 @@ class LoadedFunction:
                 for place, spec in enumerate(self.signature.inputs):
                     if spec.cell is not None:
                         values[place] = self._storage[place][0]
-                self._place_states(values)
+                commit(values, self._on_device)
                 self._donating.compile_for(values)
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -197,16 +195,8 @@ class LoadedFunction:
         values = [cell[0] for cell in self._storage]
         for place, value in given.items():
             values[place] = value if trusted else self._fits[place](value)
-        self._place_states(values)
+        commit(values, self._on_device)
         return values
-
-    def _place_states(self, values: list[Any]) -> None:
-        """Put states that are NumPy's where calls leave them, so that JAX compiles once."""
-        moving = [k for k in self._on_device if type(values[k]) is np.ndarray]
-        where = place_for(values) if moving else None
-        if not isinstance(where, NamedSharding):
-            for k in moving:
-                values[k] = committed(values[k], where)
 
     def _wrong_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
         names = ", ".join(
