@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +105,7 @@ class CompiledReader:
             (runner, tracer),
             Ending(tuple(ending["overwritten"]), tuple(ending["copied"]), ending["as_numpy"]),
             fits_of(signature.inputs, float_type),
+            list(_saved_regions(part)),
         )
 
     def part(self, plan: Plan, document: Any) -> Part:
@@ -134,14 +135,15 @@ class CompiledReader:
 
     def region(self, step: Region, described: Any) -> Any:
         """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
+        where = f"{self._container.path}: region {step.index}"
         return SavedRegion(
             list(map(str, described["names"])),
-            [self.specialisation(each) for each in described["code"]],
+            [self.specialisation(each, where) for each in described["code"]],
             str(described["reason"]),
         )
 
-    def specialisation(self, described: Any) -> Specialisation:
-        """The code of a region for some sizes."""
+    def specialisation(self, described: Any, where: str) -> Specialisation:
+        """The code of a region for some sizes; errors say where it is."""
         value = self._data.value
         return Specialisation(
             value(described["static"]),
@@ -150,7 +152,19 @@ class CompiledReader:
             value(described["leaves"]),
             tuple(map(str, described["constraints"])),
             bytearray(self._container.read(described["blob"])),
+            where,
         )
+
+
+def _saved_regions(part: Part) -> Iterator[SavedRegion]:
+    """The regions of a plan, with those of loops and branches."""
+    for function in part.functions:
+        match function:
+            case SavedRegion():
+                yield function
+            case Driven(_, parts):
+                for inner in parts:
+                    yield from _saved_regions(inner)
 
 
 def _counters(plan: Plan) -> Stats:
