@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
 import numpy as np
+from jaxlib.version import __version__ as jaxlib_version
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.describing import DataWriter
@@ -83,7 +83,7 @@ class MachineCode:
                     self._keep(name, made)
 
     def _key(self, what: str) -> str:
-        text = "\n".join([self._owner, machine(), jax.__version__, jaxlib.__version__, what])
+        text = "\n".join([self._owner, machine(), jax.__version__, jaxlib_version, what])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _keep(self, name: str, files: Mapping[str, bytes]) -> None:

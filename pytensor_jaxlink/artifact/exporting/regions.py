@@ -50,7 +50,6 @@ def export_for_shapes(
     program: Program, static: tuple[Any, ...], arguments: Sequence[Any], target: Target
 ) -> Specialisation:
     """The code for arguments of given shapes (sparse matrices included)."""
-
     return _export(_for_shapes(program, static), static, arguments, (), target)[0]
 
 

@@ -102,9 +102,7 @@ class _Evaluation:
     ) -> None:
         self.program, self.rule_of, self.known, self.traced = program, rule_of, known, traced
 
-    def run(
-        self, fences: Collection[int], largest: float | None = None
-    ) -> Callable[[int], Any]:
+    def run(self, fences: Collection[int], largest: float | None = None) -> Callable[[int], Any]:
         """Run all instructions, with fences as in `Program.evaluate`; gives what gives values.
 
         The code is to be that of given shapes as far as it can be: then the bits are the same.
