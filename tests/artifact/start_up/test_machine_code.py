@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 import pytest
 from jax import monitoring
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, load, save
 
 X, N = pt.dvector("x"), pt.lscalar("n")
 FOUND: list[str] = []
@@ -116,3 +116,11 @@ def test_errors_leave_the_configuration(folder: Path) -> None:
         assert f.vm.compiled.policy.windows.open == {}
         assert jax.config.jax_compilation_cache_dir is None
     assert not list(folder.glob("xla-*"))
+
+
+def test_loaded_graphs(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    save(pytensor.function([X], [pt.exp(X).sum(), X + 1], mode="JAXSELECTIVE"), path)
+    for count in (0, 1):
+        f = load(path, prefer="graph", mode=JAXLinker(cache_dir=folder))
+        assert hits(f, np.arange(3.0)) == count
