@@ -29,22 +29,16 @@ class Folder:
     path
         The folder; it is made when something is written.
     limit
-        The bytes that it may have, with the folders inside.
+        The bytes that it may have.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path, self._limit = path, limit
 
-    def read(
-        self,
-        kind: str,
-        name: str,
-        make: Callable[[Container], Result],
-        damaged: Callable[[], None] = lambda: None,
-    ) -> Result | None:
+    def read(self, kind: str, name: str, make: Callable[[Container], Result]) -> Result | None:
         """What ``make`` makes of a file, or None where there is none that is whole.
 
-        A file that is damaged is deleted, and ``damaged`` is called.
+        A file that is damaged is deleted.
         """
         path = self._path(kind, name)
         try:
@@ -52,12 +46,11 @@ class Folder:
                 if container.manifest.get("name") != name:
                     raise container.error("it has the name of another file")
                 result = make(container)
-            touch(path)
+            _touch(path)
         except OSError:
             return None  # it is not there, or not any more
         except Exception:  # whatever is wrong with it, it is made anew
-            delete(path)
-            damaged()
+            _delete(path)
             return None
         return result
 
@@ -79,33 +72,25 @@ class Folder:
 
     def evict(self) -> None:
         """Delete what was used least recently, until the folder is within its limit."""
-        files = [(found.stat(), Path(found.path)) for found in _files(self.path) if found.is_file()]
+        with os.scandir(self.path) as entries:
+            files = [(found.stat(), Path(found.path)) for found in entries if found.is_file()]
         total = sum(status.st_size for status, _ in files)
         if total <= self._limit:
             return
         for status, path in sorted(files, key=lambda each: each[0].st_mtime_ns):
             if total <= self._limit * _KEPT:
                 return
-            delete(path)
+            _delete(path)
             total -= status.st_size
 
 
-def _files(folder: Path) -> list[os.DirEntry[str]]:
-    """The files in a folder and in the folders inside."""
-    found: list[os.DirEntry[str]] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            found += _files(Path(entry.path)) if entry.is_dir(follow_symlinks=False) else [entry]
-    return found
-
-
-def touch(path: Path) -> None:
+def _touch(path: Path) -> None:
     """Note that a file is used."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
 
-def delete(path: Path) -> None:
+def _delete(path: Path) -> None:
     """Delete a file, unless another process has done it."""
     with contextlib.suppress(OSError):
         path.unlink()

@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal
 
 from pytensor_jaxlink.artifact.container import Container
@@ -232,11 +231,11 @@ class _File:
     def _policy(self, checksum: str) -> Any:
         from pytensor_jaxlink.artifact.compiled.loading import MOST_KEPT
         from pytensor_jaxlink.artifact.machine_code import MachineCode
-        from pytensor_jaxlink.runtime import Policy, Windows
+        from pytensor_jaxlink.runtime import Policy
 
         policy = Policy(MOST_KEPT, "compile", compiler_options=self._compiler_options)
         kept = MachineCode.of_user(checksum) if self._keeps_code else None
-        return replace(policy, name=kept.name, windows=Windows(kept.window)) if kept else policy
+        return policy if kept is None else kept.kept_by(policy)
 
     def _host_ops(self, place: Any) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""

@@ -13,19 +13,20 @@ import platform
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jaxlib.version import __version__ as jaxlib_version
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.values import DataReader
-from pytensor_jaxlink.runtime import compilation_folder, has_compilation_cache
+from pytensor_jaxlink.runtime import Policy, Windows, compilation_folder, has_compilation_cache
 
 PLACE = "PYTENSOR_JAXLINK_CACHE"
 """The environment variable with the folder; empty, nothing is kept."""
@@ -45,10 +46,6 @@ class MachineCode:
     owner
         A checksum of what it is made of.
 
-    Attributes
-    ----------
-    name
-        What the function is called, so that JAX's file for it can be told from others.
     """
 
     def __init__(self, folder: Folder, owner: str) -> None:
@@ -60,6 +57,10 @@ class MachineCode:
         """The code in the user's folder, or None where that cannot be used."""
         path = user_folder()
         return None if path is None else cls(Folder(path, _LIMIT), owner)
+
+    def kept_by(self, policy: Policy) -> Policy:
+        """The policy, which keeps the code and finds it."""
+        return replace(policy, name=self.name, windows=Windows(self.window))
 
     @contextmanager
     def window(self, what: str) -> Iterator[None]:
@@ -82,7 +83,7 @@ class MachineCode:
                     self._keep(name, made)
 
     def _key(self, what: str) -> str:
-        text = "\n".join([self._owner, machine(), *map(version, ("jax", "jaxlib")), what])
+        text = "\n".join([self._owner, machine(), jax.__version__, jaxlib_version, what])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _keep(self, name: str, files: Mapping[str, bytes]) -> None:

@@ -83,7 +83,14 @@ class CompiledGraph:
     ------
     NotJittableError, UntranspilableOpError
         Where the options leave no way to run the graph; all blockers are in the message.
+
+    Attributes
+    ----------
+    exported
+        Whether regions are code made by `jax.export`.
     """
+
+    exported = False
 
     def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
         self.options, self.source = options, fgraph

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, DoesNotFitError
 from pytensor_jaxlink.link.fitting import fitter
@@ -48,7 +49,8 @@ class DirectFunction(Function):
             for spec in self.maker.inputs:
                 if isinstance(spec.variable, SharedVariable):
                     hold_arrays(spec.variable.container)
-        self._find_direct()  # and move large constants, now and not in the first call
+        if not self._compiled.exported:
+            self._find_direct()  # and move large constants, now and not in the first call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function; see `pytensor.compile.executor.Function.__call__`.
@@ -74,15 +76,19 @@ class DirectFunction(Function):
             if len(args) > 1 and (moved > _SMALL or args[0] is args[1]):
                 args = self._moved_once(args)
         try:
-            outputs = direct(*args)
-        except Exception as error:
-            if hasattr(error, FAILED_ON_HOST) and not hasattr(error, FAILED_NODE):
-                raise
-            return self._general(args, {}, error)
-        self._stats.direct += 1
-        if type(outputs) is ARRAY:
-            return outputs
-        return self._finished(outputs, args)
+            try:
+                outputs = direct(*args)
+            except Exception as error:
+                if hasattr(error, FAILED_ON_HOST) and not hasattr(error, FAILED_NODE):
+                    raise
+                return self._general(args, {}, error)
+            self._stats.direct += 1
+            if type(outputs) is ARRAY:
+                return outputs
+            return self._finished(outputs, args)
+        finally:
+            if self._windows.open:  # JAX has compiled
+                self._windows.leave()
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call before the function is known to have a direct way, or with names."""
@@ -91,7 +97,18 @@ class DirectFunction(Function):
             return self(*args, *[kwargs[name] for name in names])
         if kwargs or (self._direct is None and self._executor is self.vm.compiled.executor):
             return self._checked(*args, **kwargs)
+        if self._compiled.exported and self._compiled.options.outputs == "jax":
+            self._commit_states(args)
         return self._general(args, {}) if self._find_direct() is None else self(*args)
+
+    def _commit_states(self, args: tuple[Any, ...]) -> None:
+        """Put states where exported code leaves them, so that JAX compiles once."""
+        updates: Any = self._update_input_storage
+        cells = [c.storage for _, c in updates if isinstance(c.type, DenseTensorType)]
+        values = [*[cell[0] for cell in cells], *args]
+        self.vm.commit(values, range(len(cells)))
+        for cell, value in zip(cells, values, strict=False):
+            cell[0] = value
 
     def _moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""
@@ -141,6 +158,7 @@ class DirectFunction(Function):
         executor = self.vm.compiled.executor
         if executor is not self._executor:
             self._executor, self._stats = executor, self._compiled.stats
+            self._windows = self._compiled.policy.windows
             self._direct = None
             if self._has_short_way and not self.profile:
                 self._direct = self.vm.direct(self._pack, self._cells, self._donatable(), self._fit)

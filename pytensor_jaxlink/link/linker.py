@@ -63,9 +63,9 @@ class JAXLinker(PyTensorJAXLinker):
         that is compiled from then on.
     cache_dir : path, optional
         A folder for the start-up cache: a function that was built and called in an earlier process
-        is neither rewritten nor traced again, and XLA's code for it is found there too (by JAX's
-        compilation cache, in a folder inside, unless JAX has been given another one).  Many
-        processes may use it at once.  ``f.stats.start_up_cache`` says what became of a function.
+        is neither rewritten nor traced again, and XLA's code for it is found there too (unless JAX
+        has been given a compilation cache).  Many processes may use it at once.
+        ``f.stats.start_up_cache`` says what became of a function.
     cache_limit : int
         The bytes that the start-up cache may have; what was used least recently goes first.
     device : jax.Device or str, optional

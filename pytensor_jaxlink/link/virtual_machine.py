@@ -24,6 +24,7 @@ from pytensor_jaxlink.runtime import (
     Policy,
     Stats,
     all_hold,
+    commit,
     is_one_region,
     place_for,
     ready_as,
@@ -131,6 +132,11 @@ class VirtualMachine:
             direct, self.settled = function, settled
         return ready(direct)
 
+    def commit(self, values: list[Any], positions: Sequence[int]) -> None:
+        """Put states among the values of a call where exported code leaves them."""
+        with self.compiled.policy.here():
+            commit(values, positions)
+
     @staticmethod
     def store(cells: Sequence[list[Any]], values: Sequence[Any]) -> None:
         """Put the new values of shared variables into their cells, when they are there.
@@ -153,18 +159,25 @@ class VirtualMachine:
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not is_one_region(self.compiled.plan):
             raise TypeError("a function of several regions is compiled by running it: give arrays")
-        with jax.enable_x64(True), self.compiled.policy.here():
-            if self._direct is not None:
-                function, constants_at = self._direct
-                if constants_at is not None:
-                    values += constants_at(place_for(values))
-                function.lower(*values).compile()
-            elif self._donating is not None:
-                self._donating.compile_for(values)
-            elif self._straight is not None:
-                self._straight(*values)
-            else:
-                self.compiled.executor(values)
+        policy = self.compiled.policy
+        try:
+            with jax.enable_x64(True), policy.here():
+                self._compile(values)
+        finally:
+            policy.windows.leave()
+
+    def _compile(self, values: list[Any]) -> None:
+        if self._direct is not None:
+            function, constants_at = self._direct
+            if constants_at is not None:
+                values += constants_at(place_for(values))
+            function.lower(*values).compile()
+        elif self._donating is not None:
+            self._donating.compile_for(values)
+        elif self._straight is not None:
+            self._straight(*values)
+        else:
+            self.compiled.executor(values)
 
     def __call__(self) -> list[Any]:
         """Run the function on what its input cells hold.  Returns outputs and updates."""

@@ -151,7 +151,7 @@ class Program:
         for instruction in self.instructions:
             if instruction.writes[0] in values:
                 continue  # folded before
-            function = self._host_function(instruction.node)
+            function = self.host_function(instruction.node)
             outputs = function(*(value_of(number) for number, _ in instruction.reads))
             values.update(zip(instruction.writes, outputs, strict=True))
         return tuple(map(value_of, self.results)), ()
@@ -162,12 +162,13 @@ class Program:
             return generator_of_key(value)
         return to_scipy(value)
 
-    def _host_function(self, node: int) -> HostFunction:
+    def host_function(self, node: int) -> HostFunction:
+        """PyTensor's own implementation of a node."""
         if node not in self._on_host:
             self._on_host[node] = host_function(self.view.nodes[node])
         return self._on_host[node]
 
-    def _is_small_and_known(self, node: int, inputs: Sequence[Any]) -> bool:
+    def is_small_and_known(self, node: int, inputs: Sequence[Any]) -> bool:
         """Whether NumPy had better compute a node: nothing of it depends on what is traced.
 
         Arithmetic on lengths is so, and the conditions on them, which are then looked at here and
@@ -194,7 +195,7 @@ class Program:
             except Exception as error:
                 self._locate(error, instruction.node)
                 raise
-            for number in instruction.writes if fences else ():
+            for number in instruction.writes if fences and not instruction.folded else ():
                 if number in fences and np.size(traced[number]) <= largest:
                     traced[number] = jax.lax.optimization_barrier(traced[number])
 
@@ -203,8 +204,8 @@ class Program:
             self._known(number, known) if as_value else self._traced(number, known, traced)
             for number, as_value in instruction.reads
         ]
-        if not instruction.folded and self._is_small_and_known(instruction.node, inputs):
-            function = self._host_function(instruction.node)
+        if not instruction.folded and self.is_small_and_known(instruction.node, inputs):
+            function = self.host_function(instruction.node)
         else:
             function = instruction.function
         outputs = function(*inputs)

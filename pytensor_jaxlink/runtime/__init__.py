@@ -7,7 +7,7 @@ from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_o
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
 from pytensor_jaxlink.runtime.conditions import Condition as Condition
 from pytensor_jaxlink.runtime.devices import ARRAY as ARRAY
-from pytensor_jaxlink.runtime.devices import committed as committed
+from pytensor_jaxlink.runtime.devices import commit as commit
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
 from pytensor_jaxlink.runtime.devices import place_for as place_for

@@ -80,14 +80,14 @@ def _configure(values: Mapping[str, Any]) -> None:
 class Windows:
     """The windows in which JAX keeps the code of a function, one for each thread that compiles.
 
-    JAX compiles after it has traced, in the same call: what is traced opens the window, and the
-    call closes it.  (A trace that stops to have one opened is no way: JAX's fast path is lost for
-    the arguments of a call that has failed.)
+    JAX compiles after it has traced, in the same call: what is traced opens the window, and who
+    made the call closes it.  (A trace that stops to have one opened is no way: JAX's fast path is
+    lost for the arguments of a call that has failed.)
 
     Parameters
     ----------
     window
-        Opens one.
+        Opens one; None where no code is kept.
 
     Attributes
     ----------
@@ -95,14 +95,16 @@ class Windows:
         Those that are open, by thread; empty in every call of what has been compiled.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window | None = None) -> None:
         self._window = window
+        self._lasting: set[int] = set()  # the threads whose window is that of a block
         self.open: dict[int, ExitStack] = {}
 
     def enter(self, what: str) -> None:
-        """Open a window in this thread, unless there is one."""
+        """Open a window in this thread, and close that of an earlier trace."""
         thread = threading.get_ident()
-        if thread not in self.open:
+        if self._window is not None and thread not in self._lasting:
+            self.leave()
             stack = self.open[thread] = ExitStack()
             stack.enter_context(self._window(what))
 
@@ -114,9 +116,15 @@ class Windows:
 
     @contextmanager
     def around(self, what: str) -> Iterator[None]:
-        """A window around the block."""
+        """A window around the block, unless it is in one."""
+        thread = threading.get_ident()
+        if thread in self._lasting:
+            yield
+            return
         try:
             self.enter(what)
+            self._lasting.add(thread)
             yield
         finally:
+            self._lasting.discard(thread)
             self.leave()

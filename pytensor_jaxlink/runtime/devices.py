@@ -84,15 +84,26 @@ def placed_as(old: Any, new: Any) -> Any:
     return jax.device_put(new, where)
 
 
-def committed(value: np.ndarray[Any, Any], where: Sharding | None) -> jax.Array:
-    """An array on a device, or on the one where JAX would put it, to stay there.
+def commit(values: list[Any], positions: Sequence[int]) -> None:
+    """Put states that are NumPy's on the device where they are needed, to stay there.
 
     What code made by `jax.export` gives lies like that, and JAX compiles anew for an argument that
     does and did not before.
+
+    Parameters
+    ----------
+    values
+        Those of a call; they are replaced in place.
+    positions
+        Of the states that the call updates.
     """
-    with jax.enable_x64(True):
-        array = jax.device_put(value, where)
-        return jax.device_put(array, array.sharding)
+    moving = [position for position in positions if type(values[position]) is np.ndarray]
+    where = place_for(values) if moving else None
+    if not isinstance(where, NamedSharding):
+        with jax.enable_x64(True):
+            for position in moving:
+                array = jax.device_put(values[position], where)
+                values[position] = jax.device_put(array, array.sharding)
 
 
 def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:

@@ -59,7 +59,7 @@ class Executor:
         policy: Policy | None = None,
     ) -> None:
         self.plan, self.stats, self._rescue = plan, stats, rescue
-        self._policy = policy = policy or Policy()
+        self.policy = policy = policy or Policy()
         self._ready = Runnable.of(plan, functions, constants, stats, policy, jit=jit)
         self._interpreter, self._one_region = Interpreter(self._ready), OneRegion.of(self._ready)
         self._run = self._interpreter.run if self._one_region is None else self._one_region.run
@@ -69,9 +69,9 @@ class Executor:
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
-        if jax.config.jax_enable_x64 and self._policy.device is None:
+        if jax.config.jax_enable_x64 and self.policy.device is None:
             return self._guarded(inputs)
-        with jax.enable_x64(True), self._policy.here():
+        with jax.enable_x64(True), self.policy.here():
             return self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
@@ -109,7 +109,7 @@ class Executor:
             The numbers of inputs that lie on a device and are to stay there.  So do the results of
             code made by `jax.export`, and what goes with such arrays to a region.
         """
-        with jax.enable_x64(True), self._policy.here():
+        with jax.enable_x64(True), self.policy.here():
             where = jax.device_put(np.zeros(())).sharding
             self._ready.compile_for(signatures, committed, where)
 

@@ -6,7 +6,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Literal
 
@@ -40,7 +40,7 @@ class Policy:
     device
         Where what is not committed to a device runs; None leaves it to JAX.
     windows
-        Those in which XLA's code is kept; None where nobody keeps it.
+        Those in which XLA's code is kept.
     """
 
     limit: int = 8
@@ -48,14 +48,14 @@ class Policy:
     compiler_options: Mapping[str, Any] | None = None
     name: str | None = None
     device: Any = None
-    windows: Windows | None = None
+    windows: Windows = field(default_factory=Windows)
 
     @classmethod
-    def of(cls, options: Any, name: str | None = None) -> Policy:
+    def of(cls, options: Any) -> Policy:
         """The policy that the options of `JAXLinker` ask for."""
         limit, beyond = options.recompile_limit, options.on_recompile_limit
         device = None if options.device is None else named_device(options.device)
-        return cls(limit, beyond, options.compiler_options, name, device)
+        return cls(limit, beyond, options.compiler_options, device=device)
 
     def here(self) -> AbstractContextManager[Any]:
         """Makes the device JAX's default, in this thread."""
@@ -69,12 +69,11 @@ class Policy:
         what
             What tells it from other parts of the function: constants that have a `repr`.
         """
-        return self.windows.around(_text(what, arguments)) if self.windows else nullcontext()
+        return self.windows.around(_text(what, arguments))
 
     def keep(self, what: Any, arguments: Any) -> None:
         """The same for what JAX compiles when it has traced; ends with `Windows.leave`."""
-        if self.windows:
-            self.windows.enter(_text(what, arguments))
+        self.windows.enter(_text(what, arguments))
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         """`jax.jit` with the options for XLA."""
@@ -112,7 +111,7 @@ class CompiledRegion:
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
         self._windows = policy.windows
-        jitted = self._compiled(self.traced)
+        jitted = self.jitted(self.traced)
         # JAX takes longer for a call with a static argument, even an empty one.
         self._jitted = jitted if region.static else lambda _, *arguments: jitted(*arguments)
         self._lower = jitted.lower if region.static else lambda _, *rest: jitted.lower(*rest)
@@ -126,7 +125,7 @@ class CompiledRegion:
         except _LimitReachedError:
             return self._beyond(static, arguments)
         finally:
-            if self._windows and self._windows.open:  # JAX has compiled
+            if self._windows.open:  # JAX has compiled
                 self._windows.leave()
 
     def compile_for(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
@@ -150,10 +149,6 @@ class CompiledRegion:
 
         The function does not take the static values where the region has none.
         """
-        compiled, windows = self._compiled(traced), self._windows
-        return compiled if windows is None else _Closing(compiled, windows)
-
-    def _compiled(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         if self._region.static:
             return self._policy.jit(traced, static_argnums=0)
         return self._policy.jit(lambda *arguments: traced((), *arguments))
@@ -223,20 +218,6 @@ class CompiledRegion:
             f"recompile_limit: {'; '.join(changing)}. {then} Pad arrays to a few lengths and mask "
             "the rest, pass fewer different sizes, or raise JAXLinker(recompile_limit=...)."
         ).replace("  ", " ")
-
-
-class _Closing:
-    """A compiled function that closes the window which its trace has opened."""
-
-    def __init__(self, function: Any, windows: Windows) -> None:
-        self._function, self._windows, self.lower = function, windows, function.lower
-
-    def __call__(self, *arguments: Any) -> Any:
-        try:
-            return self._function(*arguments)
-        finally:
-            if self._windows.open:  # JAX has compiled
-                self._windows.leave()
 
 
 def hashable(value: Any) -> Any:

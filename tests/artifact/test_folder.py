@@ -28,7 +28,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_damaged_files_are_deleted(tmp_path: Path) -> None:
-    folder, told = Folder(tmp_path, 1 << 20), []
+    folder = Folder(tmp_path, 1 << 20)
     rng = random.Random(5)
     for _ in range(40):
         folder.write("code", "a", {}, {"data.json": [b"[1, 2, 3]"]})
@@ -39,9 +39,8 @@ def test_damaged_files_are_deleted(tmp_path: Path) -> None:
         else:
             del damaged[rng.randrange(len(damaged)) :]
         path.write_bytes(damaged)
-        assert folder.read("code", "a", content, lambda: told.append(1)) is None
+        assert folder.read("code", "a", content) is None
         assert files(tmp_path) == []
-    assert len(told) == 40
 
 
 def test_a_file_under_another_name_is_not_taken(tmp_path: Path) -> None:
@@ -59,8 +58,7 @@ def test_what_was_used_least_recently_goes(tmp_path: Path) -> None:
         for path in files(tmp_path):
             os.utime(path, ns=tuple(time - 10**9 for time in [path.stat().st_mtime_ns] * 2))
     assert folder.read("code", "0", content) is not None  # used now
-    (tmp_path / "xla").mkdir()
-    (tmp_path / "xla" / "executable").write_bytes(bytes(5000))
+    folder.write("xla", "5", {}, {"data.json": [bytes(5000)]})
     folder.write("code", "6", {}, {"data.json": [bytes(5000)]})
     folder.write("code", "7", {}, {"data.json": [bytes(5000)]})
     names = [path.stem for path in files(tmp_path)]

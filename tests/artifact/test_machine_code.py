@@ -206,7 +206,7 @@ def test_errors_leave_the_configuration(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="xla_no_such_option"):
         f(np.ones(3))
     assert jax.config.jax_compilation_cache_dir is None
-    assert f._executor._policy.windows.open == {}
+    assert f._executor.policy.windows.open == {}
 
 
 def test_what_the_user_traces(folder: Path, tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from jax import export
 from pytensor.compile.io import In
 from pytensor.compile.mode import Mode
 from pytensor.gradient import NullTypeGradError
@@ -373,12 +375,70 @@ def test_code_that_jax_cannot_read(tmp_path: Path) -> None:
     save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), tmp_path / "f")
     members = dict(members_of((tmp_path / "f").read_bytes()))
     code = members["regions/0.stablehlo"]
+    reads = r"f: region 0: JAX [\d.]+ cannot read the code, because it is "
     for changed in (b"", code[: len(code) // 2], bytes(1000)):
         members["regions/0.stablehlo"] = changed
         (tmp_path / "f").write_bytes(relisted(list(members.items())))
-        with pytest.raises(ArtifactError, match=r"^JAX [\d.]+ cannot read the code of a region"):
+        with pytest.raises(ArtifactError, match=f"{reads}damaged or too old"):
             load(tmp_path / "f")(np.ones(3))
         assert load(tmp_path / "f", prefer="graph")(np.zeros(3)) == 3
+
+
+def test_code_that_xla_cannot_compile(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], [pt.exp(x).sum(), x * 2], mode="JAXSELECTIVE")
+    f(np.ones(3))
+    save(f, tmp_path / "f")
+    members = dict(members_of((tmp_path / "f").read_bytes()))
+    code = members["regions/0.stablehlo"]
+    module = export.deserialize(bytearray(code)).mlir_module_serialized
+    assert code.count(module) == 1
+    for changed, cause in (
+        (bytes(len(module)), KeyError),
+        (module[:-100] + bytes(100), jax.errors.JaxRuntimeError),
+    ):
+        members["regions/0.stablehlo"] = code.replace(module, changed)
+        (tmp_path / "f").write_bytes(relisted(list(members.items())))
+        loaded = load(tmp_path / "f")
+        for _ in range(2):
+            with pytest.raises(ArtifactError) as raised:
+                loaded(np.ones(3))
+            assert str(raised.value).startswith(
+                f"{tmp_path / 'f'}: region 0: XLA cannot compile the code for shapes (3,), because "
+                f"it is damaged or not what JAX has exported ({cause.__name__}: "
+            )
+            assert isinstance(raised.value.__cause__, cause)
+
+
+def test_code_with_another_signature(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    for name, outputs in (("f", [x + 1]), ("g", [x + 1, x + 2]), ("h", [x.sum()])):
+        f = pytensor.function([x], outputs, mode="JAXSELECTIVE")
+        f(np.ones(3 if name != "h" else 4))
+        save(f, tmp_path / name, dims=None)
+    members = dict(members_of((tmp_path / "f").read_bytes()))
+    for other, problem in (
+        ("g", "gives PyTreeDef(([*, *], ())), and the file says it gives 1 arrays and at most one"),
+        ("h", "takes float64(4,), and the file says it takes float64(3,). Save the function again"),
+    ):
+        code = dict(members_of((tmp_path / other).read_bytes()))["regions/0.stablehlo"]
+        members["regions/0.stablehlo"] = code
+        (tmp_path / "changed").write_bytes(relisted(list(members.items())))
+        with pytest.raises(ArtifactError) as raised:
+            load(tmp_path / "changed")(np.ones(3))
+        start = f"{tmp_path / 'changed'}: region 0: the code {problem}"
+        assert str(raised.value).startswith(start)
+
+
+def test_errors_that_are_not_the_files(tmp_path: Path) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], pt.alloc(x.sum(), n) * 2, mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", static={"n": [3, 1 << 50]})
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"RESOURCE_EXHAUSTED|emory"):
+        load(tmp_path / "f")(np.ones(3), 1 << 50)
+    loaded = load(tmp_path / "f", compiler_options={"xla_no_such_option": True})
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
+        loaded(np.ones(3), 3)
 
 
 BLOCKED = """

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jax.sharding import NamedSharding
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
 from pytensor_jaxlink.artifact.compiled.donating import Donating, as_array
-from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
+from pytensor_jaxlink.artifact.compiled.regions import NotSavedError, SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
+from pytensor_jaxlink.errors import JAXLinkError
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import (
     Executor,
     Stats,
-    committed,
+    commit,
     is_one_region,
-    place_for,
     ready_as,
     refuse_donated,
     store,
@@ -96,12 +95,14 @@ class LoadedFunction:
         runners: tuple[Executor, Executor],
         ending: Ending,
         fits: Sequence[Callable[[Any], Any]],
+        regions: Sequence[SavedRegion],
     ) -> None:
         self.name, self.signature = signature.name, signature
         self._executor, self._tracer = runners
         self.plan: Plan = self._executor.plan
         self.stats: Stats = self._executor.stats
-        self._ending, self._fits = ending, fits
+        self._windows = self._executor.policy.windows
+        self._ending, self._fits, self._regions = ending, fits, regions
         self.fallback: Callable[[NotSavedError], Callable[..., Any]] | None = None
         self.own_storages = [None if default is None else list(default) for default in defaults]
         self._storage = [
@@ -137,6 +138,8 @@ class LoadedFunction:
             If arguments are missing, given twice, unknown, or of another type.
         NotSavedError
             If there is no code for the sizes of this call, and no way to make it.
+        ArtifactError
+            If JAX cannot read or compile the code of a region; the message names the file.
         """
         values = self._values(args, kwargs)
         try:
@@ -149,9 +152,14 @@ class LoadedFunction:
                 raise
             # The other function has the same state, and updates it.
             return self.fallback(error)(*(values[place] for place in self._taken))
-        except RuntimeError:
-            refuse_donated([spec.name or spec.type.text for spec in self.signature.inputs], values)
+        except JAXLinkError:
             raise
+        except Exception as error:
+            self._explain(error, values)
+            raise
+        finally:
+            if self._windows.open:  # JAX has compiled
+                self._windows.leave()
         return self._finished(values, self._results(values, outputs))
 
     def compile_for(self, signatures: Sequence[Sequence[tuple[Any, Any]]]) -> None:
@@ -176,7 +184,7 @@ class LoadedFunction:
                 for place, spec in enumerate(self.signature.inputs):
                     if spec.cell is not None:
                         values[place] = self._storage[place][0]
-                self._place_states(values)
+                commit(values, self._on_device)
                 self._donating.compile_for(values)
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -193,16 +201,15 @@ class LoadedFunction:
         values = [cell[0] for cell in self._storage]
         for place, value in given.items():
             values[place] = value if trusted else self._fits[place](value)
-        self._place_states(values)
+        commit(values, self._on_device)
         return values
 
-    def _place_states(self, values: list[Any]) -> None:
-        """Put states that are NumPy's where calls leave them, so that JAX compiles once."""
-        moving = [k for k in self._on_device if type(values[k]) is np.ndarray]
-        where = place_for(values) if moving else None
-        if not isinstance(where, NamedSharding):
-            for k in moving:
-                values[k] = committed(values[k], where)
+    def _explain(self, error: Exception, values: Sequence[Any]) -> None:
+        """Raise what is behind an error of a call: an array that was donated, or the file."""
+        if isinstance(error, RuntimeError):
+            refuse_donated([spec.name or spec.type.text for spec in self.signature.inputs], values)
+        for region in self._regions:
+            region.check()
 
     def _wrong_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
         names = ", ".join(

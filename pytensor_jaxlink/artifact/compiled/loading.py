@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytensor_jaxlink.artifact.compiled.consistency import check_code, check_signature
 from pytensor_jaxlink.artifact.compiled.function import (
     Ending,
     LoadedFunction,
@@ -96,15 +97,21 @@ class CompiledReader:
         tracer = Executor(
             plan, part.functions, part.constants, _counters(plan), jit=False, rescue=None
         )
-        ending = document["ending"]
-        value = self._data.value
+        described, value = document["ending"], self._data.value
+        ending = Ending(
+            tuple(map(int, described["overwritten"])),
+            tuple(map(int, described["copied"])),
+            bool(described["as_numpy"]),
+        )
+        check_signature(signature, plan, ending.overwritten)
         return LoadedFunction(
             signature,
             cells,
             [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
             (runner, tracer),
-            Ending(tuple(ending["overwritten"]), tuple(ending["copied"]), ending["as_numpy"]),
+            ending,
             fits_of(signature.inputs, float_type),
+            list(_saved_regions(part)),
         )
 
     def part(self, plan: Plan, document: Any) -> Part:
@@ -134,14 +141,14 @@ class CompiledReader:
 
     def region(self, step: Region, described: Any) -> Any:
         """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
-        return SavedRegion(
-            list(map(str, described["names"])),
-            [self.specialisation(each) for each in described["code"]],
-            str(described["reason"]),
-        )
+        where = f"{self._container.path}: region {step.index}"
+        code = [self.specialisation(each, where) for each in described["code"]]
+        for each in code:
+            check_code(each, step)
+        return SavedRegion(list(map(str, described["names"])), code, str(described["reason"]))
 
-    def specialisation(self, described: Any) -> Specialisation:
-        """The code of a region for some sizes."""
+    def specialisation(self, described: Any, where: str) -> Specialisation:
+        """The code of a region for some sizes; errors say where it is."""
         value = self._data.value
         return Specialisation(
             value(described["static"]),
@@ -150,7 +157,19 @@ class CompiledReader:
             value(described["leaves"]),
             tuple(map(str, described["constraints"])),
             bytearray(self._container.read(described["blob"])),
+            where,
         )
+
+
+def _saved_regions(part: Part) -> Iterator[SavedRegion]:
+    """The regions of a plan, with those of loops and branches."""
+    for function in part.functions:
+        match function:
+            case SavedRegion():
+                yield function
+            case Driven(_, parts):
+                for inner in parts:
+                    yield from _saved_regions(inner)
 
 
 def _counters(plan: Plan) -> Stats:

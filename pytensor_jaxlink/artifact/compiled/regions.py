@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax import export
 
-from pytensor_jaxlink.artifact.compiled.dimensions import why_not
+from pytensor_jaxlink.artifact.compiled.dimensions import shown, why_not
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.sparse_values import SparseValue
 
@@ -38,6 +38,8 @@ class Specialisation:
         What holds for the open dimensions, as texts such as ``"n >= 3"``.
     blob
         The code, serialised by `jax.export`.
+    where
+        The file and the region, for errors.
     """
 
     static: tuple[Any, ...]
@@ -46,7 +48,14 @@ class Specialisation:
     leaves: tuple[Leaf, ...]
     constraints: tuple[str, ...]
     blob: bytearray
+    where: str = ""
     _exported: Any = field(default=None, repr=False)
+    _traced: list[Any] | None = field(default=None, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is for more than one combination of shapes."""
+        return any(isinstance(length, str) for shape, _ in self.leaves for length in shape)
 
     def why_not(
         self, static: Sequence[Any], arguments: Sequence[Any], names: Sequence[str] = ()
@@ -71,14 +80,40 @@ class Specialisation:
                 jax.tree_util.tree_leaves(list(arguments)), self.leaves, strict=True
             )
         ]
+        self._traced = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
         found, conditions = self._exported.call(*leaves)
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
 
+    def check(self) -> None:
+        """Look whether a call has failed because of the code: compile it alone, once.
+
+        Raises
+        ------
+        ArtifactError
+            If JAX cannot do that, for the shapes that it has traced last.
+        """
+        if self._traced is None:
+            return
+        try:
+            with jax.enable_x64(True):
+                jax.jit(self._exported.call).lower(*self._traced).compile()
+        except Exception as error:
+            if "RESOURCE_EXHAUSTED" in str(error):
+                return  # the memory of this machine, not the file
+            shapes = ", ".join(shown(kind.shape) for kind in self._traced) or "of nothing"
+            raise ArtifactError(
+                f"{self.where}: XLA cannot compile the code for shapes {shapes}, because it is "
+                f"damaged or not what JAX has exported ({type(error).__name__}: {error!s:.200}). "
+                "load(path, prefer='graph') compiles it anew."
+            ) from error
+        self._traced = None
+
     def _deserialized(self) -> Any:
         try:
             exported = export.deserialize(self.blob)
-            taken = [str(each.dtype) for each in exported.in_avals]
+            taken = [_leaf(each) for each in exported.in_avals]
+            given = exported.out_tree
         except ImportError as error:
             raise ArtifactError(
                 "running saved code needs the package flatbuffers, which is not installed: "
@@ -86,16 +121,32 @@ class Specialisation:
             ) from error
         except Exception as error:  # whatever JAX, or what it reads with, finds wrong
             raise ArtifactError(
-                f"JAX {jax.__version__} cannot read the code of a region, because it is damaged or "
-                f"too old ({type(error).__name__}: {error!s:.200}). load(path, prefer='graph') "
+                f"{self.where}: JAX {jax.__version__} cannot read the code, because it is damaged "
+                f"or too old ({type(error).__name__}: {error!s:.200}). load(path, prefer='graph') "
                 "compiles it anew."
             ) from error
-        if taken != [dtype for _, dtype in self.leaves]:
-            raise ArtifactError(
-                f"the code of a region takes {taken}, and the file says it takes "
-                f"{[dtype for _, dtype in self.leaves]}. Save the function again."
-            )
+        if taken != list(self.leaves):
+            raise self._mismatch("takes", _kinds(taken), _kinds(self.leaves))
+        count = sum(1 if form is None else 3 for form in self.results)
+        expected = [jax.tree_util.tree_structure(([0] * count, (0,) * k)) for k in (0, 1)]
+        if given not in expected:
+            raise self._mismatch("gives", given, f"{count} arrays and at most one condition")
         return exported
+
+    def _mismatch(self, verb: str, found: Any, expected: Any) -> ArtifactError:
+        return ArtifactError(
+            f"{self.where}: the code {verb} {found}, and the file says it {verb} {expected}. Save "
+            "the function again, or load(path, prefer='graph')."
+        )
+
+
+def _leaf(aval: Any) -> Leaf:
+    lengths = (n if isinstance(n, int) else str(n) for n in aval.shape)
+    return tuple(lengths), str(aval.dtype)
+
+
+def _kinds(leaves: Sequence[Leaf]) -> str:
+    return ", ".join(f"{dtype}{shown(shape)}" for shape, dtype in leaves) or "nothing"
 
 
 class SavedRegion:
@@ -105,6 +156,11 @@ class SavedRegion:
         self, names: Sequence[str], specialisations: Sequence[Specialisation], reason: str
     ) -> None:
         self._names, self._specialisations, self._reason = names, specialisations, reason
+
+    def check(self) -> None:
+        """Raise what is wrong with the code, if that is why a call has failed."""
+        for specialisation in self._specialisations:
+            specialisation.check()
 
     def __call__(
         self, static: Sequence[Any], *arguments: Any, fences: bool = False

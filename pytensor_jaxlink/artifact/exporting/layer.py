@@ -206,25 +206,30 @@ class _FunctionWriter:
         shapes: Shapes,
         seen: Sequence[Any],
     ) -> tuple[list[Specialisation], str]:
-        """The code for one combination of static values, and why there is not more."""
+        """The code for one combination of static values, and why there is not more.
+
+        There is code for the shapes of calls also where there is code for open dimensions, of which
+        XLA makes something else: results are then the bits of the function that is saved.
+        """
         kinds = {str(arguments): arguments for values, arguments in seen if values == static}
-        code: list[Specialisation] = []
+        opened: list[Specialisation] = []
         reason = "dims=None"
         if self._wanted.dims is not None:
             try:
-                code.append(self._open(region, program, static, shapes))
+                opened.append(self._open(region, program, static, shapes))
             except NotSymbolicError as error:
                 reason = str(error)
+        exact = [each for each in opened if not each.is_open]
         for arguments in kinds.values():
-            # What open dimensions do not cover: those that are empty, or too short for the code.
-            if all(each.why_not(static, arguments) for each in code):
+            if all(each.why_not(static, arguments) for each in exact):
                 try:
-                    code.append(export_for_shapes(program, static, arguments, self._wanted.target))
+                    exact.append(export_for_shapes(program, static, arguments, self._wanted.target))
                 except (ArtifactError, NoBackwardError):
                     raise
                 except Exception as error:  # the call failed too, and raised what the user saw
                     reason = str(error)
-        return code, f"its dimensions cannot be open: {reason}"
+        found = [*exact, *(each for each in opened if each.is_open)]  # the first that fits is used
+        return found, f"its dimensions cannot be open: {reason}"
 
     def _open(
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -49,11 +50,11 @@ def export_for_shapes(
     program: Program, static: tuple[Any, ...], arguments: Sequence[Any], target: Target
 ) -> Specialisation:
     """The code for arguments of given shapes (sparse matrices included)."""
+    return _export(_for_shapes(program, static), static, arguments, (), target)[0]
 
-    def call(*values: Any) -> Any:
-        return program(static, *values, fences=True)
 
-    return _export(call, static, arguments, (), target)[0]
+def _for_shapes(program: Program, static: tuple[Any, ...]) -> Callable[..., Any]:
+    return lambda *values: program(static, *values, fences=True)
 
 
 def export_for_dimensions(
@@ -74,18 +75,16 @@ def export_for_dimensions(
     NotSymbolicError
         If there is no such code.
     """
+    if not any(isinstance(length, str) for shape, _ in leaves for length in shape):
+        call = _for_shapes(program, static)  # the very code that is run here
+    else:
+        call = partial(evaluate, program, rule_of, static)
     constraints = list(constraints)
     for _ in range(_MOST_CONSTRAINTS):
         scope = export.SymbolicScope(constraints)
         arguments = [jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves]
         try:
-            return _export(
-                lambda *values: evaluate(program, rule_of, static, values),
-                static,
-                arguments,
-                tuple(constraints),
-                target,
-            )
+            return _export(call, static, arguments, tuple(constraints), target)
         except (ArtifactError, NoBackwardError):
             raise
         except Exception as error:

@@ -8,7 +8,7 @@ dimensions: the region is then saved for the shapes that it has seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
@@ -29,6 +29,7 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subt
 
 from pytensor_jaxlink.analysis import InnerAnalysis
 from pytensor_jaxlink.artifact.exporting.sizes import array_of_sizes, is_open, item, size_of
+from pytensor_jaxlink.lowering.fences import SMALL
 from pytensor_jaxlink.lowering.program import Instruction, Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.values import as_declared, as_known, canonical_dtype
@@ -43,9 +44,9 @@ class NotSymbolicError(Exception):
 
 
 def evaluate(
-    program: Program, rule_of: RuleOf, static: Sequence[Any], arguments: Sequence[Any]
+    program: Program, rule_of: RuleOf, static: Sequence[Any], *arguments: Any
 ) -> tuple[tuple[Any, ...], Any]:
-    """What ``program(static, *arguments)`` gives, for arguments with open dimensions.
+    """What ``program(static, *arguments, fences=True)`` gives, for arguments with open dimensions.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def evaluate(
     """
 
     def evaluator(known: dict[int, Any], traced: dict[int, Any]) -> Callable[[int], Any]:
-        return _Evaluation(program, rule_of, known, traced).run()
+        return _Evaluation(program, rule_of, known, traced).run(program.fences)
 
     return program.run_by(evaluator, static, arguments)
 
@@ -82,7 +83,8 @@ class SymbolicBuilder(ProgramBuilder):
                 for number, value in zip(view.inputs, inputs, strict=True)
                 if not is_open(value)
             }
-            value_of = _Evaluation(program, self.rule, known, traced).run()
+            evaluation = _Evaluation(program, self.rule, known, traced)
+            value_of = evaluation.run(program.small_fences, SMALL)
             return list(map(value_of, view.outputs))
 
         return function
@@ -100,10 +102,16 @@ class _Evaluation:
     ) -> None:
         self.program, self.rule_of, self.known, self.traced = program, rule_of, known, traced
 
-    def run(self) -> Callable[[int], Any]:
-        """Run all instructions; gives what gives values."""
+    def run(self, fences: Collection[int], largest: float | None = None) -> Callable[[int], Any]:
+        """Run all instructions, with fences as in `Program.evaluate`; gives what gives values.
+
+        The code is to be that of given shapes as far as it can be: then the bits are the same.
+        """
         for instruction in self.program.instructions:
             self.step(instruction)
+            for number in () if instruction.folded else instruction.writes:
+                if number in fences and _is_small(self.traced[number], largest):
+                    self.traced[number] = jax.lax.optimization_barrier(self.traced[number])
         return self.as_traced
 
     def step(self, instruction: Instruction) -> None:
@@ -122,6 +130,9 @@ class _Evaluation:
             rule, inputs = self.rule_of(instruction.node), self._inputs(instruction)
             if any(map(is_open, inputs)):
                 self._set_traced(instruction, _with_open_sizes(node, rule, inputs))
+            elif self.program.is_small_and_known(instruction.node, inputs):
+                function = self.program.host_function(instruction.node)
+                self._set_traced(instruction, function(*inputs))
             else:
                 self._set_traced(instruction, rule(*inputs))
 
@@ -184,6 +195,11 @@ class _Evaluation:
             outputs = (outputs,)
         for number, output in zip(instruction.writes, outputs, strict=True):
             self.traced[number] = as_declared(output, variables[number].type)
+
+
+def _is_small(value: Any, largest: float | None) -> bool:
+    """Whether a value has at most so many entries; who knows of an open number?"""
+    return largest is None or (not is_open(np.size(value)) and np.size(value) <= largest)
 
 
 # -- Ops that take sizes ---------------------------------------------------------------------------

@@ -16,8 +16,7 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.folder import Folder
-from pytensor_jaxlink.artifact.machine_code import machine
-from pytensor_jaxlink.artifact.start_up.executables import Executables, name_of
+from pytensor_jaxlink.artifact.machine_code import MachineCode
 from pytensor_jaxlink.artifact.start_up.graph import StartUpGraph
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.plans import Kept, RegionOf, describe, kept_of, read
@@ -40,7 +39,6 @@ class Cache:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._executables = Executables(folder, machine())
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], limit: int) -> Cache:
@@ -66,11 +64,8 @@ class Cache:
             key = key_of(given, updated, mode, inputs, outputs)
         except Exception as error:  # whatever stands in the way is not the user's concern
             return Entry(self._folder, options, problem=_reason(error))
-        if options.compilation_cache is None:
-            self._executables.use()
-        else:
+        if options.compilation_cache is not None:
             use_compilation_cache(options.compilation_cache)
-        self._executables.check(key.text)
         return Entry(self._folder, options, key)
 
 
@@ -117,8 +112,8 @@ class Entry:
         assert original is not None, "what is kept has regions, which know it"
         assert key is not None
         original.compile_now = compile_now
-        name = name_of(key.text)
-        graph = StartUpGraph(kept, original, fgraph, self._options, status=status, name=name)
+        code = MachineCode(self._folder, key.text)
+        graph = StartUpGraph(kept, original, fgraph, self._options, code, status=status)
         return graph, kept.overwritten
 
     def _read(self, container: Container) -> Kept:

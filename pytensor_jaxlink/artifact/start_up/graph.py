@@ -7,6 +7,7 @@ from typing import Any
 
 from pytensor.graph.fg import FunctionGraph
 
+from pytensor_jaxlink.artifact.machine_code import MachineCode
 from pytensor_jaxlink.artifact.start_up.plans import Kept
 from pytensor_jaxlink.artifact.start_up.regions import Original
 from pytensor_jaxlink.link.options import Options
@@ -19,7 +20,14 @@ class StartUpGraph:
 
     What only the compiler knows (the explanation, the pure function, what becomes of a call that
     fails) is asked of the original, which is then compiled.
+
+    Attributes
+    ----------
+    exported
+        Whether regions are code made by `jax.export`.
     """
+
+    exported = True
 
     def __init__(
         self,
@@ -27,12 +35,12 @@ class StartUpGraph:
         original: Original,
         source: FunctionGraph,
         options: Options,
+        code: MachineCode,
         *,
         status: str,
-        name: str,
     ) -> None:
         self.source, self.options, self.copied = source, options, kept.copied
-        self.policy = Policy.of(options, name)
+        self.policy = code.kept_by(Policy.of(options))
         self.stats = Stats(start_up_cache=status)
         self.stats.with_regions(len(kept.plan.regions))
         self._kept, self._original = kept, original

@@ -145,7 +145,9 @@ class KeptRegion:
 def _read(container: Container) -> Specialisation:
     manifest = container.manifest
     data = DataReader(container, manifest["data"])
-    return CompiledReader(container, data, _no_host_ops).specialisation(manifest["code"])
+    return CompiledReader(container, data, _no_host_ops).specialisation(
+        manifest["code"], str(container.path)
+    )
 
 
 def _no_host_ops(place: Any) -> Any:

@@ -12,11 +12,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from jax import export
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import ArtifactError, inspect, load, save
 from pytensor_jaxlink.artifact.exporting.regions import _equal_lengths
 from tests.artifact.compiled.test_compiled import open_regions
+from tests.artifact.damage import members_of
 
 X, Y = pt.dmatrix("x"), pt.dvector("y")
 ZERO = pt.constant(np.float64(0))
@@ -188,3 +190,18 @@ def test_only_the_strongest_condition_is_kept(tmp_path: Path) -> None:
     save(f, tmp_path / "f", graph=False)
     assert str(inspect(tmp_path / "f")).count("y >= ") == 1
     assert load(tmp_path / "f")(np.arange(4.0)) == 0
+
+
+def test_code_for_open_dimensions_has_fences(tmp_path: Path) -> None:
+    """Without them XLA computes a long chain again for each value of it that is read."""
+    x = pt.dvector("x")
+    states = [x]
+    for _ in range(20):
+        states.append(pt.tanh(states[-1]) * pt.exp(-states[-1]))
+    f = pytensor.function([x], sum(states), mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False)
+    [code] = [each for name, each in members_of((tmp_path / "f").read_bytes()) if "hlo" in name]
+    module = export.deserialize(bytearray(code)).mlir_module()
+    assert "tensor<?xf64>" in module
+    assert module.count("optimization_barrier") >= 5
+    np.testing.assert_allclose(load(tmp_path / "f")(np.ones(4)), f(np.ones(4)), rtol=1e-14)

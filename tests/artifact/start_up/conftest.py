@@ -7,13 +7,10 @@ import pytensor
 import pytest
 
 from pytensor_jaxlink import JAXLinker
-from pytensor_jaxlink.artifact.start_up.executables import Executables
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache that leaves JAX's own one, which is the whole process's, as it is."""
-    monkeypatch.setattr(Executables, "use", lambda self: None)
+def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
