@@ -134,3 +134,15 @@ print(*[str(value.dtype) for value in f(np.ones(3, "float32"), 2)], jax.config.j
 print(int(f(np.ones(3, "float32"), 2)[2]) == 2**41, f.stats.rescues)
 """
     assert run(code) == "float32 int64 int64 False\nTrue 0\n"
+
+
+def test_importing_does_not_start_jax() -> None:
+    """The number of devices and `jax.distributed.initialize` have to come before JAX starts."""
+    names = "\n".join(f"pytensor_jaxlink.{name}" for name in sorted(NAMES))
+    code = f"""
+import jax, pytensor_jaxlink, pytensor_jaxlink.lowering, pytensor_jaxlink.pymc
+{names}
+jax.config.update("jax_num_cpu_devices", 3)
+print(len(jax.devices()))
+"""
+    assert run(code) == "3\n"

@@ -21,12 +21,17 @@ from jax.sharding import (
     Sharding,
     SingleDeviceSharding,
 )
+from jaxlib import xla_client
 
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import waited_for
 
-ARRAY: type = type(jax.device_put(np.zeros(())))  # nothing is compiled for it
-"""The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call."""
+ARRAY: type = xla_client.ArrayImpl
+"""The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call.
+
+Not the class of an array made here: that would start JAX, and options such as the number of devices
+or `jax.distributed.initialize` have to come before.
+"""
 
 
 def to_numpy(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
