@@ -226,6 +226,8 @@ class Container:
                 raise self.error(f"its member {info.filename!r} is compressed or encrypted")
             if info.compress_size != info.file_size or info.file_size > size:
                 raise self.error(f"its member {info.filename!r} claims {info.file_size} bytes")
+            if not 0 <= info.header_offset < size:
+                raise self.error(f"its member {info.filename!r} is said to lie outside of it")
             members[info.filename] = info
         if sum(info.file_size for info in members.values()) > size:
             raise self.error("its members claim more bytes than the file has")

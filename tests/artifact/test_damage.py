@@ -18,11 +18,13 @@ import pytest
 from pytensor_jaxlink import ArtifactError, inspect, load, save
 from pytensor_jaxlink.artifact.documents import parse_document
 from tests.artifact.damage import (
+    TRAILER,
     damaged,
     document_changed,
     flipped_and_sealed,
     members_of,
     relisted,
+    sealed,
 )
 
 COUNT = 2_000
@@ -106,3 +108,12 @@ def test_depth_does_not_depend_on_python(depth: int) -> None:
         else:
             with pytest.raises(ArtifactError, match=r"^here: the document is nested too deeply$"):
                 parse_document(text, "here")
+
+
+def test_members_outside_of_the_file(content: bytes, tmp_path: Path) -> None:
+    """The mark of files above 4 GiB, in a small one: offsets become negative."""
+    place = content.rindex(b"PK\5\6") + 16
+    path = tmp_path / "f.jaxlink"
+    path.write_bytes(sealed(content[:place] + b"\xff" * 4 + content[place + 4 : -TRAILER]))
+    with pytest.raises(ArtifactError, match="is said to lie outside of it"):
+        load(path)
