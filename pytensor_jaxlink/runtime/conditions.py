@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from jax.extend.core import Jaxpr, Literal
+from typing import TYPE_CHECKING, Any
 
 from pytensor_jaxlink.runtime.devices import ARRAY
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.waiting import waited_for
+
+if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr
 
 
 class Condition:
@@ -104,6 +105,8 @@ def _shapes(values: Sequence[Any]) -> tuple[Any, ...]:
 
 def _sources_of_last(jaxpr: Jaxpr) -> list[int]:
     """The positions of the inputs that the last output is computed from."""
+    from jax.extend.core import Literal  # imports Pallas: 3 % of `import jax`, for loaded functions
+
     needed = {v for v in jaxpr.outvars[-1:] if not isinstance(v, Literal)}
     for equation in reversed(jaxpr.eqns):
         if not needed.isdisjoint(equation.outvars):
