@@ -147,8 +147,8 @@ class CompiledGraph:
 
     def _large(self, updates: Mapping[int, int]) -> frozenset[int]:
         """The updates of shared variables that now hold what is worth a region of its own."""
-        if self.options.donate == "none":
-            return frozenset()
+        if self.options.donate == "none" or self.options.outputs == "numpy":
+            return frozenset()  # nothing is donated
         held = {output: bytes_held(self.source.inputs[k]) for output, k in updates.items()}
         return frozenset(output for output, size in held.items() if size >= WORTH_A_REGION)
 

@@ -16,8 +16,9 @@ from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
 from pytensor_jaxlink.compat import ifelse
+from pytensor_jaxlink.runtime import WORTH_A_REGION
 from pytensor_jaxlink.runtime.source import Source
-from tests.helpers import black_box
+from tests.helpers import black_box, sort_down
 
 LARGE = 200_000  # entries of float64: more than a megabyte
 HUGE = 3 * LARGE  # more than four
@@ -383,3 +384,14 @@ def run(a0, a1):
     if (c0) and not all_hold(*c0): return None
     return (), [a1, sent(h3)], [to_jax(h6)]"""
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "regions"), [({}, 2), ({"donate": "none"}, 1), ({"outputs": "numpy"}, 1)]
+)
+def test_no_region_is_opened_for_what_is_not_donated(options: Any, regions: int) -> None:
+    x, state = pt.dvector("x"), pytensor.shared(np.zeros(WORTH_A_REGION // 8))
+    last = black_box(sort_down)(pt.exp(x))
+    updates = {state: state * 0.5 + x.sum()}
+    f = pytensor.function([x], last, updates=updates, mode=JAXLinker(**options))
+    assert len(f.plan.own_regions) == regions
