@@ -141,7 +141,7 @@ class CompiledGraph:
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
             self.stats, jit=self.options.jit is not False
         )
-        self._tracer = self._executor(Stats(), jit=False, rescue=False)
+        self._tracer = self._executor(Stats(), jit=False, fallback=False)
         if self.options.jit is True and partition.breaks:
             self.executor = self._raise_not_jittable
 
@@ -158,7 +158,7 @@ class CompiledGraph:
     def _prepare(self, fgraph: AbstractFunctionGraph) -> AbstractFunctionGraph:
         return prepare(fgraph, self._describe, enabled_of(self.source))
 
-    def _executor(self, stats: Stats, *, jit: bool, rescue: bool = True) -> Executor:
+    def _executor(self, stats: Stats, *, jit: bool, fallback: bool = True) -> Executor:
         lowered = self._lowered
         stats.with_regions(len(lowered.plan.regions))
         return Executor(
@@ -167,7 +167,7 @@ class CompiledGraph:
             lowered.constants,
             stats,
             jit=jit,
-            rescue=self.rescue if rescue else None,
+            fallback=self.fall_back if fallback else None,
             policy=self.policy,
         )
 
@@ -315,7 +315,7 @@ class CompiledGraph:
 
     # -- when JAX fails ------------------------------------------------------------------------
 
-    def rescue(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+    def fall_back(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
         """Finish a call by PyTensor's own implementation, and learn from the failure.
 
         If that implementation raises, the failure was the user's to see: it raises what PyTensor's

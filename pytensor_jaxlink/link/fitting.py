@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 from pytensor.link.basic import Container
 from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.runtime import ARRAY, traced_explicitly
+from pytensor_jaxlink.runtime import ARRAY, array_fits
 
 
 def fitter(container: Container) -> Callable[[Any], Any]:
@@ -43,11 +42,4 @@ def fitter(container: Container) -> Callable[[Any], Any]:
 
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value that JAX traces is one of a type, in the types that JAX now has."""
-    return (
-        isinstance(kind, DenseTensorType)
-        and not traced_explicitly(value)
-        and jax.config.jax_enable_x64
-        and getattr(value, "dtype", None) == kind.dtype
-        and value.ndim == kind.ndim
-        and all(one in (None, length) for one, length in zip(kind.shape, value.shape, strict=True))
-    )
+    return isinstance(kind, DenseTensorType) and array_fits(value, kind.dtype, kind.shape)

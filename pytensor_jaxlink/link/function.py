@@ -13,13 +13,13 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
 from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.link.direct import DirectFunction
 from pytensor_jaxlink.link.explanation import Explanation
+from pytensor_jaxlink.link.fast_function import FastFunction
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import Stats
 
 
-class JAXFunction(DirectFunction):
+class JAXFunction(FastFunction):
     """A compiled PyTensor function that also explains itself and shows its pure JAX function.
 
     Everything of `pytensor.compile.executor.Function` works: keyword inputs, defaults, updates,
@@ -75,7 +75,7 @@ class JAXFunction(DirectFunction):
         """
         if len(examples) != len(self._fitters):
             raise TypeError(f"expected {len(self._fitters)} examples, found {len(examples)}")
-        self._find_direct()
+        self._find_fast()
         self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
         return self
 

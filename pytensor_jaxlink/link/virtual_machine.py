@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.link.fitting import fits
 from pytensor_jaxlink.runtime import (
-    ARRAY,
     Boundary,
-    Condition,
-    ConstantsAt,
     Donatable,
+    Ending,
     Executor,
-    LastRegion,
-    Policy,
-    Stats,
-    all_hold,
+    FastPath,
     commit,
     is_one_region,
-    place_for,
     ready_as,
     store,
-    to_numpy,
 )
 
 if TYPE_CHECKING:
@@ -45,11 +35,6 @@ class VirtualMachine:
 
     need_update_inputs = True
 
-    overwritten: tuple[int, ...]
-    """The inputs into which operations in place write."""
-    copied: tuple[int, ...]
-    """The outputs that are no arrays and that nobody computes: the caller gets a copy."""
-
     def __init__(
         self,
         compiled: CompiledGraph,
@@ -64,73 +49,37 @@ class VirtualMachine:
         self.storage_map = storage_map
         self.allow_gc = True if allow_gc is None else allow_gc
         self._input_cells, self._output_cells = input_cells, output_cells
-        self._arrays = [
-            isinstance(v.type, DenseTensorType | ScalarType) for v in compiled.source.outputs
-        ]
-        self._scalars = [isinstance(v.type, ScalarType) for v in compiled.source.outputs]
-        self.overwritten = overwritten
-        self.copied = compiled.copied
-        self._as_numpy = compiled.options.outputs == "numpy"
-        self._direct: tuple[Any, ConstantsAt | None] | None = None
-        self._straight: Callable[..., Any] | None = None
-        self._donating: LastRegion | None = None
-        self.settled: Settled = _looked_at
+        self.ending = self._ending(overwritten)
+        self._path: FastPath | None = None
 
-    def direct(
+    def _ending(self, overwritten: tuple[int, ...]) -> Ending:
+        compiled = self.compiled
+        types = [variable.type for variable in compiled.source.outputs]
+        places = range(len(types) - len(overwritten))
+        return Ending(
+            tuple(k for k in places if isinstance(types[k], DenseTensorType)),
+            tuple(k for k in places if isinstance(types[k], ScalarType)),
+            compiled.copied,
+            overwritten,
+            compiled.options.outputs == "numpy",
+        )
+
+    def fast(
         self,
-        pack: Callable[[list[Any]], Any],
-        cells: list[list[Any]],
+        boundary: Boundary,
+        pack: Callable[[list[Any]], Any] | None,
         donatable: Donatable | None,
-        fit: Callable[[int, Any], Any],
-    ) -> Any:
-        """The function as one that JAX compiles, or as its steps; None where it needs more.
-
-        It takes the values of the inputs without ``cells``, which hold those of the last ones, and
-        gives what ``pack`` makes of the outputs, or a tuple of that and a condition, which
-        ``settled`` looks at.
-        """
-        self._direct = self._straight = self._donating = None
-        self.settled = _looked_at
-        executor = self.compiled.executor
-        plain = all(self._arrays) and not (self.overwritten or self.copied)
-        if not plain or any(self._scalars) or not isinstance(executor, Executor):
+    ) -> FastPath | None:
+        """The function as one that goes straight to compiled code; see `Executor.fast`."""
+        self._path = None
+        executor, options = self.compiled.executor, self.compiled.options
+        if not isinstance(executor, Executor):
             return None
-        types = [variable.type for variable in self.compiled.source.inputs]
-
-        def has_its_type(position: int, value: Any) -> bool:
-            return fits(value, types[position])
-
-        policy, stats = self.compiled.policy, self.compiled.stats
-        boundary = Boundary(has_its_type, fit, _as_it_is if self._as_numpy else as_jax_array, pack)
-
-        def ready(function: Callable[..., Any]) -> Callable[..., Any]:
-            return _within(policy, _to_the_host(function, stats) if self._as_numpy else function)
-
-        if donatable is not None and not self._as_numpy:  # NumPy's memory is not JAX's to reuse
-            self._donating = executor.donating(boundary, donatable)
-            if self._donating is not None:
-                return ready(_from_list(self._donating, cells))
-        found = executor.direct(has_its_type)
-        if found is None:
-            steps = self._straight = executor.straight(boundary)
-            if steps is None:
-                return None
-            return ready(_with_cells(steps, cells) if cells else steps)
-        traced, constants_at = found
-
-        def packed(*values: Any) -> Any:
-            outputs = traced(*values)
-            return (pack(outputs[0]), outputs[1]) if type(outputs) is tuple else pack(outputs)
-
-        repeatable = self.compiled.options.host_ops == "split"
-        condition = Condition(packed, policy, repeatable=repeatable)
-        function, settled = condition.compiled, condition.settled
-        self._direct = function, constants_at
-        if constants_at is not None or cells:
-            direct = _with_others(function, cells, _constants_for(constants_at), settled)
-        else:
-            direct, self.settled = function, settled
-        return ready(direct)
+        if self.ending.as_numpy:
+            donatable = None  # NumPy's memory is not JAX's to reuse
+        repeatable = options.host_ops == "split"
+        self._path = executor.fast(boundary, pack, donatable, repeatable=repeatable)
+        return self._path
 
     def commit(self, values: list[Any], positions: Sequence[int]) -> None:
         """Put states among the values of a call where exported code leaves them."""
@@ -167,15 +116,8 @@ class VirtualMachine:
             policy.windows.leave()
 
     def _compile(self, values: list[Any]) -> None:
-        if self._direct is not None:
-            function, constants_at = self._direct
-            if constants_at is not None:
-                values += constants_at(place_for(values))
-            function.lower(*values).compile()
-        elif self._donating is not None:
-            self._donating.compile_for(values)
-        elif self._straight is not None:
-            self._straight(*values)
+        if self._path is not None:
+            self._path.compile(values)
         else:
             self.compiled.executor(values)
 
@@ -194,127 +136,9 @@ class VirtualMachine:
             return self._run(values)
 
     def _run(self, values: list[Any]) -> list[Any]:
-        outputs = self.compiled.executor(values)
-        if self.overwritten:
-            outputs = self._overwrite(values, outputs)
-        for position in self.copied:
-            outputs[position] = deepcopy(outputs[position])
-        # A hot loop: almost always every output is a JAX array already.
-        for position, value in enumerate(outputs):
-            if self._arrays[position] and (self._as_numpy or type(value) is not ARRAY):
-                converted = (
-                    _copied(value, self.compiled.stats) if self._as_numpy else _to_jax(value)
-                )
-                scalar = self._as_numpy and self._scalars[position]
-                outputs[position] = converted[()] if scalar else converted
+        compiled = self.compiled
+        outputs = compiled.executor(values)
+        outputs = self.ending.overwrite(values, outputs, compiled.stats)
+        for position, form in self.ending.forms(compiled.stats).items():
+            outputs[position] = form(outputs[position])
         return outputs
-
-    def _overwrite(self, values: list[Any], outputs: list[Any]) -> list[Any]:
-        """Leave in the user's arrays what operations in place leave there."""
-        count = len(outputs) - len(self.overwritten)
-        for position, value in zip(self.overwritten, outputs[count:], strict=True):
-            given = values[position]
-            if isinstance(given, np.ndarray) and given.flags.writeable:
-                np.copyto(given, to_numpy(value, self.compiled.stats))
-        return outputs[:count]
-
-
-Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
-"""Gives the constants of a function where the other values of a call are."""
-Settled = Callable[..., Any]
-"""What a function gave, with a condition that has been looked at; see `Condition.settled`."""
-
-
-def _looked_at(outputs: Any, values: Sequence[Any]) -> Any:
-    """The outputs, and whether a condition holds that may have been looked at before."""
-    outputs, condition = outputs
-    return outputs, all_hold(condition)
-
-
-def _constants_for(constants_at: ConstantsAt | None) -> Constants:
-    if constants_at is None:
-        return lambda values: ()
-    here = constants_at(None)
-    home = here[0].sharding
-
-    def constants(values: Sequence[Any]) -> tuple[Any, ...]:
-        for value in values:
-            if type(value) is ARRAY and value.sharding is not home:
-                return constants_at(place_for(values))
-        return here
-
-    return constants
-
-
-def _with_cells(function: Callable[..., Any], cells: list[list[Any]]) -> Callable[..., Any]:
-    return lambda *args: function(*args, *[cell[0] for cell in cells])
-
-
-def _with_others(
-    function: Callable[..., Any], cells: list[list[Any]], constants: Constants, settled: Settled
-) -> Callable[..., Any]:
-    """The function, which takes what the cells hold, and constants."""
-
-    def call(*args: Any) -> Any:
-        values = [*args, *[cell[0] for cell in cells]]
-        others = constants(values)
-        return settled(function(*values, *others), values, others)
-
-    return call
-
-
-def _within(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with 64-bit types, and on the device that the linker was asked for, if any."""
-    if policy.device is None and jax.config.jax_enable_x64:
-        return function
-
-    def call(*args: Any) -> Any:
-        with jax.enable_x64(True), policy.here():
-            return function(*args)
-
-    return call
-
-
-def _from_list(function: LastRegion, cells: list[list[Any]]) -> Callable[..., Any]:
-    return lambda *args: function([*args, *[cell[0] for cell in cells]])
-
-
-def _to_the_host(function: Callable[..., Any], stats: Stats) -> Callable[..., Any]:
-    """The function, whose outputs become NumPy arrays."""
-
-    def converted(outputs: Any) -> Any:
-        if type(outputs) is list:
-            return [_copied(value, stats) for value in outputs]
-        return outputs if outputs is None else _copied(outputs, stats)
-
-    def call(*args: Any) -> Any:
-        outputs = function(*args)
-        if type(outputs) is tuple:  # with a condition
-            return converted(outputs[0]), outputs[1]
-        return converted(outputs)
-
-    return call
-
-
-def _copied(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
-    return np.array(to_numpy(value, stats))  # views of JAX's arrays are read-only
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def as_jax_array(value: Any) -> Any:
-    """An output as a `jax.Array`."""
-    return value if type(value) is ARRAY else _to_jax(value)
-
-
-def _to_jax(value: Any) -> Any:
-    # A copy: the value may be a view of what the user gave or what a shared variable holds.  By
-    # NumPy: `jax.numpy.array` would compile a program for each new shape.
-    if isinstance(value, np.ndarray | np.generic):
-        value = np.array(value)
-    if jax.config.jax_enable_x64:
-        return jax.device_put(value)
-    with jax.enable_x64(True):
-        return jax.device_put(value)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytensor_jaxlink.runtime.devices import ARRAY
+from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.waiting import waited_for
 
@@ -52,21 +53,22 @@ class Condition:
         # One object, because several threads may call the function.
         self._known: tuple[Any, tuple[tuple[int, Any], ...]] | None = None
 
-    def settled(self, outputs: Any, values: Sequence[Any], others: Sequence[Any] = ()) -> Any:
-        """What the function gave, with whether its condition holds in the place of the condition.
+    def result(
+        self, found: tuple[Any, Any], values: Sequence[Any], others: Sequence[Any] = ()
+    ) -> Result:
+        """The result of a call, with the condition only where it is false.
 
         Parameters
         ----------
-        outputs
-            A tuple with a condition, or anything else if there is none.
+        found
+            What the function gave: outputs and a condition.
         values
             The arguments of that call.
         others
             Those that followed, and are the same in all calls.
         """
-        if type(outputs) is not tuple:
-            return outputs
-        return outputs[0], self._holds(outputs[1], values, others)
+        outputs, condition = found
+        return Result(outputs, () if self._holds(condition, values, others) else (False,))
 
     def _holds(self, condition: Any, values: Sequence[Any], others: Sequence[Any]) -> bool:
         known = self._known

@@ -12,19 +12,21 @@ from jax.sharding import Sharding
 
 from pytensor_jaxlink.plan import LoopLayout
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
+from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 
-Body = Callable[[Sequence[Any]], tuple[list[Any], list[Any]]]
-"""Runs a plan: gives its outputs and the conditions of its regions."""
+Body = Callable[..., Result]
+"""A plan as a function of the values of its inputs."""
 
 _LARGE = 4096  # bytes; what is larger and the same in every step is moved to the device once
 
 
 def run_branch(
-    bodies: tuple[Body, Body], condition: Any, arguments: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
+    bodies: Sequence[Body], condition: Any, arguments: Sequence[Any]
+) -> tuple[list[Any], Sequence[Any]]:
     """Run the first body if the condition holds, else the second."""
-    return bodies[0 if np.asarray(condition) else 1](arguments)
+    result = bodies[0 if np.asarray(condition) else 1](*arguments)
+    return result.outputs, result.conditions
 
 
 def run_loop(
@@ -71,7 +73,7 @@ class _HostLoop:
         emitted: list[deque[Any]] = [deque(maxlen=kept) for kept in self.kept]
         made = 0
         while made < self.steps:
-            outputs, found = self.body(self._arguments(made, traces))
+            outputs, found, _ = self.body(*self._arguments(made, traces))
             conditions += found
             parts = layout.sort_outputs(outputs)
             for buffer, places, values in zip(

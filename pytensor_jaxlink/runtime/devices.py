@@ -151,6 +151,25 @@ def traced_explicitly(value: Any) -> bool:
     return is_explicit(jax.typeof(value).sharding.mesh)
 
 
+def array_fits(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
+    """Whether an array that JAX traces has a type, in the types that JAX now has.
+
+    Parameters
+    ----------
+    value
+        The array.
+    dtype, shape
+        Its type; None stands for any length.
+    """
+    return (
+        not traced_explicitly(value)
+        and jax.config.jax_enable_x64
+        and getattr(value, "dtype", None) == dtype
+        and value.ndim == len(shape)
+        and all(one in (None, length) for one, length in zip(shape, value.shape, strict=True))
+    )
+
+
 def note_explicit_axes(error: Exception, values: Iterable[Any]) -> None:
     """Add to an error that JAX traces values with their sharding, where it does."""
     if any(isinstance(value, jax.core.Tracer) and traced_explicitly(value) for value in values):

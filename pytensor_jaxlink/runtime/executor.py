@@ -1,8 +1,10 @@
-"""Runs a plan on values, in the way that suits it."""
+"""Runs a plan on values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -10,18 +12,41 @@ import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.devices import explicit_mesh, note_explicit_axes, run_in_auto
-from pytensor_jaxlink.runtime.interpreter import Interpreter
 from pytensor_jaxlink.runtime.last_region import LastRegion
-from pytensor_jaxlink.runtime.one_region import ConstantsAt, OneRegion
-from pytensor_jaxlink.runtime.reuse import Donatable
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.straight import Boundary, straight
 from pytensor_jaxlink.runtime.waiting import all_hold
+from pytensor_jaxlink.runtime.whole import Whole, is_whole
 
-Rescue = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
+Fallback = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class FastPath:
+    """A plan as a function that goes straight to compiled code.
+
+    Attributes
+    ----------
+    call
+        The function of the arguments.  It gives a `Result`; or, where the plan is one region, what
+        JAX gives: the packed outputs, or a tuple of them and a condition.
+    compile
+        Compiles for values of all inputs.
+    packed
+        Whether the outputs are the answer of the function, and no list that is to be taken apart.
+    result
+        The `Result` of a call that gave a tuple, for the arguments of that call.
+    """
+
+    call: Callable[..., Any]
+    compile: Callable[[list[Any]], None]
+    packed: bool = False
+    result: Callable[[tuple[Any, Any], Sequence[Any]], Result] | None = None
 
 
 class Executor:
@@ -30,17 +55,17 @@ class Executor:
     Parameters
     ----------
     plan
-        What to run.
+        The plan.
     functions
         The function of each step: of a region ``(static, *arrays) -> (results, conditions)``, of a
-        host step ``(*values) -> results``, of a fetch None; of a loop or branch that is driven from
-        the host an object with its ``node`` (for errors) and, for each of its plans, ``parts`` that
-        have the ``functions`` and ``constants`` of the plan.
+        host step ``(*values) -> results``, of a fetch None; of a host-executed loop or branch an
+        object with its ``node`` (for errors) and, for each of its plans, ``parts`` that have the
+        ``functions`` and ``constants`` of the plan.
     constants
         The data of the plan's constants.  Those that regions take are moved to the device once.
     jit
         Whether regions are compiled, or run operation by operation.
-    rescue
+    fallback
         Called with the inputs, and the exception where there is one, when a region cannot be
         traced or one of its conditions is false; it finishes the call or raises.
     policy
@@ -55,14 +80,20 @@ class Executor:
         stats: Stats,
         *,
         jit: bool,
-        rescue: Rescue | None,
+        fallback: Fallback | None,
         policy: Policy | None = None,
     ) -> None:
-        self.plan, self.stats, self._rescue = plan, stats, rescue
+        self.plan, self.stats, self._fallback = plan, stats, fallback
         self.policy = policy = policy or Policy()
         self._ready = Runnable.of(plan, functions, constants, stats, policy, jit=jit)
-        self._interpreter, self._one_region = Interpreter(self._ready), OneRegion.of(self._ready)
-        self._run = self._interpreter.run if self._one_region is None else self._one_region.run
+
+    @cached_property
+    def _run(self) -> Run:
+        return checked(self._ready)
+
+    @cached_property
+    def _traced(self) -> Run:
+        return checked(self._ready, keys=True)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
@@ -77,23 +108,22 @@ class Executor:
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
         self.stats.general_calls += 1
         try:
-            outputs, conditions = self._run(inputs)
+            outputs, conditions, _ = self._run(*inputs)
         except Exception as error:
-            if self._rescue is None or not hasattr(error, FAILED_NODE):
+            if self._fallback is None or not hasattr(error, FAILED_NODE):
                 raise
-            return list(self._rescue(inputs, error))
-        if conditions and self._rescue is not None and not all_hold(*conditions):
-            return list(self._rescue(inputs, None))
+            return list(self._fallback(inputs, error))
+        if conditions and self._fallback is not None and not all_hold(*conditions):
+            return list(self._fallback(inputs, None))
         return outputs
 
     def trace(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
         try:
-            outputs, _ = self._interpreter.run(inputs, keys=True)
+            return self._traced(*inputs).outputs
         except Exception as error:
             note_explicit_axes(error, inputs)
             raise
-        return outputs
 
     def compile_for(
         self, signatures: Sequence[Sequence[tuple[Any, Any]]], committed: Iterable[int] = ()
@@ -113,28 +143,62 @@ class Executor:
             where = jax.device_put(np.zeros(())).sharding
             self._ready.compile_for(signatures, committed, where)
 
-    def direct(
-        self, fits: Callable[[int, Any], bool]
-    ) -> tuple[Callable[..., Any], ConstantsAt | None] | None:
-        """The whole plan as one function that JAX can compile, where it is one region of arrays.
-
-        Returns a function of the inputs and constants, and one that gives these constants on the
-        devices of a call (None where there are none).  The first gives the list of outputs; or,
-        where there are conditions, a tuple of the list and one boolean.
+    def fast(
+        self,
+        boundary: Boundary,
+        pack: Callable[[list[Any]], Any] | None,
+        donatable: Donatable | None,
+        *,
+        repeatable: bool,
+    ) -> FastPath | None:
+        """The plan as a function that goes straight to compiled code; None if nothing is compiled.
 
         Parameters
         ----------
-        fits
-            Whether an input, as JAX traces it, is what the plan takes at a position.
+        boundary
+            How the function takes its arguments.
+        pack
+            Makes the answer of the list of outputs, where that is all that is left to do.
+        donatable
+            The values that a call may overwrite.
+        repeatable
+            Whether the same arguments give the same conditions; see `Condition`.
         """
-        if self._one_region is None or not self._ready.jit:
+        ready = self._ready
+        if not ready.jit:
             return None
-        return self._one_region.direct(fits)
+        reuse = None if donatable is None else self._reuse(donatable)
+        if donatable is not None and reuse is not None:
+            show = donatable.show_unusable
+            last = LastRegion(ready, boundary, reuse, show_unusable=show)
+            function = fast(ready, boundary, reuse.arguments)
+            ahead = lambda values: _run_on(function(last.compile), boundary, values)  # noqa: E731
+            return self._within(FastPath(function(last), ahead))
+        if is_whole(ready.plan):
+            whole = Whole(ready, boundary, pack or list, repeatable=repeatable)
+            packed, result = pack is not None, whole.condition.result
+            return self._within(FastPath(whole.call, whole.compile, packed, result))
+        call = fast(ready, boundary)(None)
+        return self._within(FastPath(call, lambda values: _run_on(call, boundary, values)))
 
-    def straight(self, boundary: Boundary) -> Callable[..., Any] | None:
-        """The plan as one Python function of its inputs; see `runtime.straight`."""
-        return straight(self._ready, boundary)
+    def _reuse(self, donatable: Donatable) -> Reuse | None:
+        """The memory that the last region may reuse."""
+        plan = self.plan
+        special = plan.generators or plan.sparse
+        return None if special else Reuse.at_the_end(plan, donatable)
 
-    def donating(self, boundary: Boundary, what: Donatable) -> LastRegion | None:
-        """The plan as a function that reuses memory, or None where it has no use for that."""
-        return LastRegion.of(self._ready, boundary, what)
+    def _within(self, path: FastPath) -> FastPath:
+        """The function with 64-bit types, and on the device that was asked for, if any."""
+        if self.policy.device is None and jax.config.jax_enable_x64:
+            return path
+
+        def call(*args: Any) -> Any:
+            with jax.enable_x64(True), self.policy.here():
+                return path.call(*args)
+
+        return replace(path, call=call)
+
+
+def _run_on(run: Run, boundary: Boundary, values: Sequence[Any]) -> None:
+    """Run the steps of a plan for their compilation, on values of all inputs."""
+    run(*(value for position, value in enumerate(values) if position not in boundary.cells))

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 import time
-from _thread import interrupt_main
+from _thread import interrupt_main, start_new_thread
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
@@ -44,7 +44,9 @@ def interrupts_wait() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, handler)
         if came:
-            threading.Thread(target=_interrupt_soon, daemon=True).start()
+            # No `threading.Thread`: when one is freed, a callback in Python runs, in which an
+            # interrupt would be lost.
+            start_new_thread(_interrupt_soon, ())
 
 
 def _interrupt_soon() -> None:

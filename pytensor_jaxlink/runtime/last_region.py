@@ -1,49 +1,39 @@
-"""A plan whose last region reuses memory: what runs before it, the region, and the outputs."""
+"""The last region of a plan, in the memory of the values that it replaces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from pytensor_jaxlink.runtime.bindings import Boundary, fitting
 from pytensor_jaxlink.runtime.devices import ARRAY, placed_as
 from pytensor_jaxlink.runtime.donation import Donation
-from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable
-from pytensor_jaxlink.runtime.straight import Boundary, fitting, straight
+from pytensor_jaxlink.runtime.waiting import all_hold
 
-
-class Stored(list[Any]):
-    """Outputs and updates of a call, which have been stored."""
+_FALSE = Result(None, (False,))
 
 
 class LastRegion:
-    """Calls a plan, and donates to its last region what can be donated in each call.
+    """Runs the last region of a plan, and donates to it what can be donated in each call.
 
     Parameters
     ----------
     ready
         The plan.
-    before
-        Runs all other steps: gives the static values of the region, its arguments, and the outputs
-        that it does not compute; None where a condition is false.
     boundary
-        What the function does with its inputs and outputs.
+        How the function takes its arguments.
     reuse, show_unusable
-        What may be donated, and whether to show JAX's warning that it could not be used.
+        The values that may be donated, and whether to show JAX's warning about unused ones.
     """
 
     def __init__(
-        self,
-        ready: Runnable,
-        before: Callable[..., Any],
-        boundary: Boundary,
-        reuse: Reuse,
-        *,
-        show_unusable: bool,
+        self, ready: Runnable, boundary: Boundary, reuse: Reuse, *, show_unusable: bool
     ) -> None:
         plan, function = ready.plan, ready.functions[-1]
-        self._before, self._pack, self._policy = before, boundary.pack, ready.policy
-        self._place = ready.constants.placing(reuse.arguments)
+        self._policy, self._place = ready.policy, ready.constants.placing(reuse.arguments)
         self._last = region = plan.own_regions[-1]
         traced, taken = fitting(ready, region, function, boundary), len(region.arguments)
 
@@ -62,63 +52,60 @@ class LastRegion:
             len(results) + places[k] if k in places else results.index(number)
             for k, number in enumerate(plan.outputs)
         ]
-        self._updates = bool(reuse.states or reuse.others)
-        self._as_computed = self._order == list(range(len(results)))
+        self._stores = bool(reuse.states or reuse.others)
 
-    @classmethod
-    def of(cls, ready: Runnable, boundary: Boundary, what: Donatable) -> LastRegion | None:
-        """The plan as such a function; None where nothing can be donated."""
-        reuse = Reuse.at_the_end(ready.plan, what)
-        before = None if reuse is None else straight(ready, boundary, reuse.arguments)
-        if reuse is None or before is None:
-            return None
-        return cls(ready, before, boundary, reuse, show_unusable=what.show_unusable)
+    def __call__(
+        self,
+        static: tuple[Any, ...],
+        arguments: list[Any],
+        others: list[Any],
+        conditions: Sequence[Any],
+    ) -> Result:
+        """The result of the plan.  Where memory was donated the updates have been stored.
 
-    def __call__(self, values: list[Any]) -> Any:
-        """Run the plan on the values of its inputs, which are taken out of the list.
-
-        Whoever holds them still would keep them from being donated.  Gives what is packed of the
-        outputs, or a tuple of that and whether the conditions hold.  What was donated has been
-        stored if they do.
+        Parameters
+        ----------
+        static, arguments
+            Those of the region.  A value that somebody else holds is not donated.
+        others
+            The outputs of the plan that the region does not compute.
+        conditions
+            Those of the steps before.
         """
-        ready = self._before(*values)
-        values.clear()
-        if ready is None:
-            return None, False
-        static, arguments, others = ready
-        del ready
+        if conditions and not all_hold(*conditions):
+            return _FALSE
         if self._place is not None:
             self._place(arguments)
         new: Sequence[Any] = ()
         if self._others:
             new = [ready_as(cell[0], others[place]) for place, cell in self._others]
         done = self._donation.run(static, arguments, new)
-        if done is not None:
-            results, holds = done
-            # Without the outputs: a traceback would hold them, and what is held is not donated.
-            if not holds:
-                return None, False
-            outputs = self._outputs(results, others)
-            return Stored(outputs) if self._updates else outputs
-        results, conditions = self._region(*((static,) if static else ()), *arguments)
-        outputs = self._outputs(results, others)
-        return (outputs, *conditions) if conditions else outputs
+        if done is None:
+            results, conditions = self._region(*((static,) if static else ()), *arguments)
+            return Result(self._outputs(results, others), conditions)
+        results, holds = done
+        return Result(self._outputs(results, others), (), self._stores) if holds else _FALSE
 
-    def compile_for(self, values: list[Any]) -> None:
-        """Compile the last region for a call with these values; the others run."""
-        ready = self._before(*values)
-        if ready is not None:
-            static, arguments, _ = ready
+    def compile(
+        self,
+        static: tuple[Any, ...],
+        arguments: list[Any],
+        others: list[Any],
+        conditions: Sequence[Any],
+    ) -> Result:
+        """Compile the region for a call with these values, in the place of running it."""
+        if not conditions or all_hold(*conditions):
             if self._place is not None:
                 self._place(arguments)
             taken = arguments[: len(self._last.arguments)]
             with self._policy.kept((self._last.index, static), taken):
                 self._region.lower(*((static,) if static else ()), *arguments).compile()
             self._donation.compile_for(static, arguments)
+        return _FALSE
 
-    def _outputs(self, results: Sequence[Any], others: Sequence[Any]) -> Any:
+    def _outputs(self, results: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         known = [*results, *others]
-        return self._pack(known if self._as_computed else [known[place] for place in self._order])
+        return [known[place] for place in self._order]
 
 
 def ready_as(old: Any, new: Any) -> Any:

@@ -75,7 +75,7 @@ def test_numpy_outputs_are_writable() -> None:
         (black_box(sort_down), 1),
     ],
 )
-def test_numpy_outputs_take_the_direct_way(build: Any, breaks: int) -> None:
+def test_numpy_outputs_take_the_fast_path(build: Any, breaks: int) -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], build(x), mode=JAXLinker(outputs="numpy"))
     expected = pytensor.function([x], build(x), mode="FAST_COMPILE")(X)

@@ -17,7 +17,7 @@ from pytensor.raise_op import Assert
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.runtime import WORTH_A_REGION
-from pytensor_jaxlink.runtime.source import Source
+from pytensor_jaxlink.runtime.codegen import Source
 from tests.helpers import black_box, sort_down
 
 LARGE = 200_000  # entries of float64: more than a megabyte
@@ -371,18 +371,20 @@ def test_the_source_ends_before_the_last_region() -> None:
         [X], box(X), updates=[(s, s * pt.exp(box(pt.tanh(X))))], mode="JAXSELECTIVE"
     )
     assert (
-        str(Source(f.plan, frozenset(), (), f.plan.regions[-1].arguments))
+        str(Source(f.plan, cells=[1], leaving=[0], last=f.plan.regions[-1].arguments))
         == """\
-def run(a0, a1):
+def run(a0):
+    a1 = cell1[0]
     a0 = fitted(0, a0)
-    h0 = to_numpy(a0, stats)
+    h0 = host(a0, 0)
     h6,  = step0(h0)
     (a2, ), c0 = region0(a0)
-    h2 = to_numpy(a2, stats)
+    h2 = host(a2, 2)
     h3,  = step2(h2)
     stats.host_steps += 2
-    if (c0) and not all_hold(*c0): return None
-    return (), [a1, sent(h3)], [to_jax(h6)]"""
+    static, arguments, others = (), [a1, sent(h3)], [leave0(h6)]
+    del a0, a1, h0, h6, a2, h2, h3
+    return last(static, arguments, others, (*c0, ))"""
     )
 
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
+import jax
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
-from pytensor_jaxlink.artifact.compiled.donating import Donating, as_array
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError, SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.errors import JAXLinkError
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import (
+    Boundary,
+    Donatable,
+    Ending,
     Executor,
+    FastCall,
+    Result,
     Stats,
+    array_fits,
     commit,
     is_one_region,
     ready_as,
     refuse_donated,
     store,
-    to_numpy,
 )
 
 
@@ -46,30 +50,15 @@ class SavedState:
         return f"<shared variable {self.name or '(unnamed)'}: {self.storage[0]!r}>"
 
 
-@dataclass(frozen=True)
-class Ending:
-    """What happens to results after a plan has run.
-
-    Attributes
-    ----------
-    overwritten
-        The inputs into which results beyond outputs and updates are written.
-    copied
-        The results that are no arrays and that nobody computes.
-    as_numpy
-        Whether the caller gets NumPy arrays.
-    """
-
-    overwritten: tuple[int, ...]
-    copied: tuple[int, ...]
-    as_numpy: bool
-
-
-class LoadedFunction:
+class LoadedFunction(FastCall):
     """A saved function, run from its compiled layer.
 
     It is called as the function that was saved: positional and keyword arguments, defaults,
     conversions, outputs, updates of shared variables.
+
+    A call raises `TypeError` if arguments are missing, given twice, unknown, or of another type,
+    `NotSavedError` if there is no code for its sizes and no way to make it, and `ArtifactError` if
+    JAX cannot read or compile the code of a region; the message names the file.
 
     Attributes
     ----------
@@ -80,11 +69,11 @@ class LoadedFunction:
     state
         Its shared variables, with ``name``, ``get_value`` and ``set_value``.
     plan, stats
-        What is run, and counters of what was run.
+        The plan that is run, and counters.
     own_storages
         For each input with a default the list that holds it, else None.
     fallback
-        What makes a function for sizes without code, or None.
+        Makes a function for sizes without code; None where that is not possible.
     """
 
     def __init__(
@@ -101,7 +90,7 @@ class LoadedFunction:
         self._executor, self._tracer = runners
         self.plan: Plan = self._executor.plan
         self.stats: Stats = self._executor.stats
-        self._windows = self._executor.policy.windows
+        self._stats, self._windows = self.stats, self._executor.policy.windows
         self._ending, self._fits, self._regions = ending, fits, regions
         self.fallback: Callable[[NotSavedError], Callable[..., Any]] | None = None
         self.own_storages = [None if default is None else list(default) for default in defaults]
@@ -120,32 +109,29 @@ class LoadedFunction:
             for k in self._updated
             if signature.inputs[k].type.kind == "array" and not ending.as_numpy
         ]
-        self._arrays = [
-            spec.type.kind in ("array", "number")
-            for spec in (*signature.outputs, *(signature.inputs[k] for k in self._updated))
-        ]
-        plain = not (ending.overwritten or ending.copied or ending.as_numpy)
-        self._donating = Donating.of(self._executor, signature, self._storage) if plain else None
         named = [(signature.inputs[k].name, k) for k in self._taken]
         self._places = {name: k for name, k in named if name is not None}
+        self._has_fast_path = self._taken == self._required == [*range(len(self._taken))] and not [
+            k for k in self._taken if k in self._updated
+        ]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the function.
-
-        Raises
-        ------
-        TypeError
-            If arguments are missing, given twice, unknown, or of another type.
-        NotSavedError
-            If there is no code for the sizes of this call, and no way to make it.
-        ArtifactError
-            If JAX cannot read or compile the code of a region; the message names the file.
-        """
+    def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call before there is a fast path, or with keywords."""
         values = self._values(args, kwargs)
+        if self._path is None and self._has_fast_path:
+            for place in self._on_device:
+                self._storage[place][0] = values[place]
+            self._find_fast()
+            if self._fast is not None:
+                return self(*(values[place] for place in self._taken))
+        return self._run(values)
+
+    def _slow(self, args: tuple[Any, ...]) -> Any:
+        return self._run(self._values(args, {}))
+
+    def _run(self, values: list[Any]) -> Any:
+        """The call with values of all inputs that have been converted."""
         try:
-            donated = None if self._donating is None else self._donating.run(values)
-            if donated is not None:
-                return self._finished(values, donated)
             outputs = self._executor(values)
         except NotSavedError as error:
             if self.fallback is None:
@@ -160,7 +146,46 @@ class LoadedFunction:
         finally:
             if self._windows.open:  # JAX has compiled
                 self._windows.leave()
-        return self._finished(values, self._results(values, outputs))
+        outputs = self._ending.overwrite(values, outputs, self.stats)
+        for position, form in self._ending.forms(self.stats).items():
+            outputs[position] = form(outputs[position])
+        for place in set(self._taken) - set(self._required):
+            self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
+        return self._stored(outputs)
+
+    def _find_fast(self) -> None:
+        signature, leave = self.signature, self._ending.forms(self.stats, self.plan)
+        cells = {k: cell for k, cell in enumerate(self._storage) if k not in self._taken}
+        boundary = Boundary(partial(_fits, signature), self._fit, cells, leave)
+        done = not (self._updated or leave or self._ending.overwritten)
+        donatable = None if self._ending.as_numpy else self._donatable()
+        pack = self._packed if done else None
+        self._path = self._executor.fast(boundary, pack, donatable, repeatable=True)
+        if self._path is not None:
+            self._fast = self._path.call
+
+    def _fit(self, position: int, value: Any) -> Any:
+        """An argument that the host reads, or None where it does not fit as it is."""
+        try:
+            return self._fits[position](value)
+        except (TypeError, ValueError, OverflowError):
+            return None  # the slow path says what is wrong
+
+    def _donatable(self) -> Donatable | None:
+        """The values that a call may overwrite, by the options of the function that was saved."""
+        donate, inputs = self.signature.options.get("donate", "updates"), self.signature.inputs
+        if donate == "none":
+            return None
+        count = len(self.signature.outputs)
+        updated = {
+            place: (count + position, self._storage[place])
+            for position, place in enumerate(self._updated)
+        }
+        given = frozenset(k for k in self._taken if donate != "updates" or inputs[k].mutable)
+        if not updated and not given:
+            return None
+        names = [each.name or each.type.text for each in inputs]
+        return Donatable(names, updated, given, donate == "warn")
 
     def compile_for(self, signatures: Sequence[Sequence[tuple[Any, Any]]]) -> None:
         """Have XLA compile, ahead of calls and without running anything.
@@ -171,21 +196,25 @@ class LoadedFunction:
             For each region of the plan the static values and arguments, as ``stats.signatures`` has
             them.
         """
-        kept = [self.plan.inputs[place] for place in self._on_device]
-        self._executor.compile_for(signatures, kept)
-        if self._donating is None or not is_one_region(self.plan):
+        if not (self._has_fast_path and is_one_region(self.plan)):
+            kept = [self.plan.inputs[place] for place in self._on_device]
+            self._executor.compile_for(signatures, kept)
             return  # what several regions exchange is known when they run
         [region] = self.plan.regions
         for _, arguments in signatures[region.index]:
             given = dict(zip(region.arguments, arguments, strict=True))
-            taken = {self.plan.inputs[place] for place in self._taken}
-            if taken <= given.keys():
-                values = [given.get(number) for number in self.plan.inputs]
-                for place, spec in enumerate(self.signature.inputs):
-                    if spec.cell is not None:
-                        values[place] = self._storage[place][0]
-                commit(values, self._on_device)
-                self._donating.compile_for(values)
+            values = [given.get(number) for number in self.plan.inputs]
+            for place, spec in enumerate(self.signature.inputs):
+                if spec.cell is not None:
+                    values[place] = self._storage[place][0]
+            commit(values, self._on_device)
+            for place in self._on_device:
+                self._storage[place][0] = values[place]
+            if self._path is None:
+                self._find_fast()
+            if self._path is not None:
+                with jax.enable_x64(True):
+                    self._path.compile(values)
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         given = dict(zip(self._taken, args, strict=False))
@@ -223,32 +252,23 @@ class LoadedFunction:
             f"arguments and the keywords: {given}"
         )
 
-    def _results(self, values: list[Any], outputs: list[Any]) -> list[Any]:
-        ending, count = self._ending, len(outputs) - len(self._ending.overwritten)
-        for place, value in zip(ending.overwritten, outputs[count:], strict=True):
-            if isinstance(values[place], np.ndarray) and values[place].flags.writeable:
-                np.copyto(values[place], to_numpy(value, self.stats))
-        outputs = outputs[:count]
-        for place in ending.copied:
-            outputs[place] = deepcopy(outputs[place])
-        for place, is_array in enumerate(self._arrays):
-            if is_array and ending.as_numpy:
-                outputs[place] = np.array(to_numpy(outputs[place], self.stats))
-            elif is_array:
-                outputs[place] = as_array(outputs[place])
-        return outputs
+    def _answer(self, result: Result, args: Sequence[Any]) -> Any:
+        outputs = self._ending.overwrite(args, result.outputs, self.stats)
+        return self._packed(outputs) if result.stored else self._stored(outputs)
 
-    def _finished(self, values: list[Any], outputs: list[Any]) -> Any:
-        """Commit updates and defaults, now that everything has succeeded."""
-        count = len(self.signature.outputs)
-        for place in set(self._taken) - set(self._required):
-            self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
-        cells = [self._storage[place] for place in self._updated]
-        pairs = zip(cells, outputs[count:], strict=True)
-        store(cells, [ready_as(cell[0], value) for cell, value in pairs])
+    def _stored(self, outputs: list[Any]) -> Any:
+        """The answer, when the updates are stored."""
+        if self._updated:
+            new = outputs[len(self.signature.outputs) :]
+            cells = [self._storage[place] for place in self._updated]
+            pairs = zip(cells, new, strict=True)
+            store(cells, [ready_as(cell[0], value) for cell, value in pairs])
+        return self._packed(outputs)
+
+    def _packed(self, outputs: list[Any]) -> Any:
         if self.signature.form == "one":
             return outputs[0]
-        return None if self.signature.form == "none" else outputs[:count]
+        return None if self.signature.form == "none" else outputs[: len(self.signature.outputs)]
 
     @property
     def jax_fn(self) -> Callable[..., list[Any]]:
@@ -260,12 +280,18 @@ class LoadedFunction:
         def traced(*values: Any) -> list[Any]:
             if len(values) != len(self._storage):
                 raise TypeError(f"expected {len(self._storage)} arguments, found {len(values)}")
-            return self._tracer.trace(values)[: len(self._arrays)]
+            return self._tracer.trace(values)[: len(self.signature.outputs) + len(self._updated)]
 
         return traced
 
     def __repr__(self) -> str:
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"
+
+
+def _fits(signature: Signature, position: int, value: Any) -> bool:
+    """Whether a value that JAX traces has the type of an input."""
+    kind = signature.inputs[position].type
+    return array_fits(value, kind.dtype, kind.shape or ())
 
 
 def fits_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[Any], Any]]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from pytensor_jaxlink.artifact.compiled.consistency import check_code, check_signature
 from pytensor_jaxlink.artifact.compiled.function import (
-    Ending,
     LoadedFunction,
     SavedState,
     fits_of,
@@ -22,7 +21,7 @@ from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
-from pytensor_jaxlink.runtime import Executor, Policy, Stats
+from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
@@ -91,18 +90,14 @@ class CompiledReader:
             part.constants,
             stats,
             jit=True,
-            rescue=_check_failed,
+            fallback=_check_failed,
             policy=policy,
         )
         tracer = Executor(
-            plan, part.functions, part.constants, _counters(plan), jit=False, rescue=None
+            plan, part.functions, part.constants, _counters(plan), jit=False, fallback=None
         )
         described, value = document["ending"], self._data.value
-        ending = Ending(
-            tuple(map(int, described["overwritten"])),
-            tuple(map(int, described["copied"])),
-            bool(described["as_numpy"]),
-        )
+        ending = _ending(signature, described)
         check_signature(signature, plan, ending.overwritten)
         return LoadedFunction(
             signature,
@@ -159,6 +154,18 @@ class CompiledReader:
             bytearray(self._container.read(described["blob"])),
             where,
         )
+
+
+def _ending(signature: Signature, described: Any) -> Ending:
+    updated = [spec for spec in signature.inputs if spec.updated]
+    kinds = [spec.type.kind for spec in (*signature.outputs, *updated)]
+    return Ending(
+        tuple(k for k, kind in enumerate(kinds) if kind in ("array", "number")),
+        (),  # of the file's functions numbers leave as arrays
+        tuple(map(int, described["copied"])),
+        tuple(map(int, described["overwritten"])),
+        bool(described["as_numpy"]),
+    )
 
 
 def _saved_regions(part: Part) -> Iterator[SavedRegion]:

@@ -67,9 +67,9 @@ class LayerWriter:
         document = writer.part(writer.compiled.lowered, writer.shapes_of_inputs())
         document["plan"] = describe_plan(writer.compiled.plan)
         document["ending"] = {
-            "overwritten": list(machine.overwritten),
-            "copied": list(machine.copied),
-            "as_numpy": machine.compiled.options.outputs == "numpy",
+            "overwritten": list(machine.ending.overwritten),
+            "copied": list(machine.ending.copied),
+            "as_numpy": machine.ending.as_numpy,
         }
         self.summary[name] = {"regions": writer.regions, "host_ops": sorted(set(writer.host_ops))}
         if writer.without_code:

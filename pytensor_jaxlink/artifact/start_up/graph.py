@@ -51,7 +51,7 @@ class StartUpGraph:
             kept.constants,
             self.stats,
             jit=True,
-            rescue=self.rescue,
+            fallback=self.fall_back,
             policy=self.policy,
         )
 
@@ -91,7 +91,7 @@ class StartUpGraph:
         """The JAX functions of the nodes of a graph."""
         return self._original().rules_of(view)
 
-    def rescue(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+    def fall_back(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
         """Finish a call as the original does.
 
         Where a region failed, the original runs the call: it fails too, and either raises what the
@@ -100,7 +100,7 @@ class StartUpGraph:
         original = self._original()
         if error is None:
             self.stats.rescues += 1
-            return original.rescue(inputs, None)
+            return original.fall_back(inputs, None)
         outputs = original.executor(inputs)
         original.stats.go_on_from(self.stats)
         original.stats.general_calls -= 1  # this call, which both have counted

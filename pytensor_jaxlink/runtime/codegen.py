@@ -1,37 +1,45 @@
-"""The source of a Python function that runs the steps of one plan.
+"""The source of the Python function that runs the steps of one plan.
 
-What an interpreter of the plan would decide at each step (where a value is, what reads it, whether
-a region has static values) is decided once, and a call runs nothing but the steps.  The source of
+Decisions that do not depend on a call (where a value is, which step reads it, whether a region has
+static values) are made once, and a call runs nothing but the steps.  The source of
 ``exp(sort(tanh(x))).sum()``, sorted on the host, is::
 
     def run(a0):
         (a1, ), c0 = region0(a0)
-        h1 = to_numpy(a1, stats)
+        h1 = host(a1, 1)
         h2, = step1(h1)
         (a3, ), c1 = region1(sent(h2))
-        outputs = [a3]
         stats.host_steps += 1
-        if c0 or c1: return pack(outputs), all_hold(*c0, *c1)
-        return pack(outputs)
+        return Result([a3], (*c0, *c1))
 
-Where the last region reuses memory (`runtime.donation`), the function ends before it, with what it
-is to be called with::
+The names that it does not define are bindings (`runtime.bindings`): the same source serves calls
+that go straight to compiled code, calls that are checked, and values that JAX traces.
 
-    def run(a0, a5):
+Where the last region reuses memory (`runtime.donation`), the function ends with it, and holds on to
+none of the values that it hands over::
+
+    def run(a0):
+        a5 = cell1[0]
         (a1, ), c0 = region0(a0)
-        h1 = to_numpy(a1, stats)
+        h1 = host(a1, 1)
         h2, = step1(h1)
         stats.host_steps += 1
-        if (c0) and not all_hold(*c0): return None
-        return (), [sent(h2), a5], []
+        static, arguments, others = (), [sent(h2), a5], []
+        del a0, a5, a1, h1, h2
+        return last(static, arguments, others, (*c0, ))
 
 Nothing of the user's goes into the source but numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region
 from pytensor_jaxlink.runtime.runnable import read_on_host
+
+FILENAME = "<the plan of a function>"
 
 
 class Source:
@@ -41,28 +49,37 @@ class Source:
 
     Parameters
     ----------
+    plan
+        The plan.
     by_shape
         The numbers of the steps that read only the shapes of their arguments.
     moved
         The inputs that are moved to the device once, because several regions take them.
+    cells
+        The positions of the inputs that are read from their cells.  The function takes the others.
+    leaving
+        The positions of the outputs that change their form when they leave.
     last
-        The arguments of the last region, where the function ends before it: it gives the static
-        values of the region, its arguments, and the outputs that it does not compute; or None where
-        a condition is false.
+        The arguments of the last region, where that is handed to ``last`` and not called.
     """
 
     def __init__(
         self,
         plan: Plan,
-        by_shape: frozenset[int],
-        moved: tuple[int, ...],
+        *,
+        by_shape: Collection[int] = (),
+        moved: Collection[int] = (),
+        cells: Collection[int] = (),
+        leaving: Collection[int] = (),
         last: tuple[int, ...] | None = None,
     ) -> None:
-        self._plan, self._last = plan, last
+        self._plan, self._last, self._leaving = plan, last, leaving
+        self._cells = {plan.inputs[position]: position for position in sorted(cells)}
         self._on_host: set[int] = set(plan.constants)
         self._made_on_host: set[int] = set()
         self._made_by_loops: set[int] = set()  # on the device or not
-        self._lines: list[str] = []
+        self._defined = [f"a{number}" for number in plan.inputs]
+        self._lines = [f"a{n} = cell{position}[0]" for n, position in self._cells.items()]
         self._read_inputs(moved, by_shape)
         self._conditions: list[str] = []
         for place, step in enumerate(plan.steps if last is None else plan.steps[:-1]):
@@ -77,43 +94,52 @@ class Source:
                     self._region(step)
 
     def __str__(self) -> str:
-        inputs = ", ".join(f"a{number}" for number in self._plan.inputs)
+        inputs = ", ".join(f"a{n}" for n in self._plan.inputs if n not in self._cells)
         steps = [step for step in self._plan.steps if not isinstance(step, Fetch | Region)]
         count = sum(not (isinstance(step, HostStep) and step.folded) for step in steps)
         counting = [f"stats.host_steps += {count}"] if count else []
-        ending = self._all_outputs(counting) if self._last is None else self._before_last(counting)
+        ending = self._outputs(counting) if self._last is None else self._before_last(counting)
         return "\n    ".join([f"def run({inputs}):", *ending])
 
-    def _all_outputs(self, counting: list[str]) -> list[str]:
-        outputs = ", ".join(map(self._output, self._plan.outputs))
-        lines = [*self._lines, f"outputs = [{outputs}]", *counting]
-        if self._conditions:
-            found, given = self._found()
-            lines.append(f"if {found}: return pack(outputs), all_hold({given})")
-        return [*lines, "return pack(outputs)"]
+    def function(self, bindings: Mapping[str, Any]) -> Callable[..., Any]:
+        """The function, with the values of the names that its source does not define."""
+        namespace = dict(bindings)
+        exec(compile(str(self), FILENAME, "exec"), namespace)
+        return namespace["run"]
+
+    def _outputs(self, counting: list[str]) -> list[str]:
+        outputs = ", ".join(map(self._output, range(len(self._plan.outputs))))
+        conditions = f", ({self._found()})" if self._conditions else ""
+        return [*self._lines, *counting, f"return Result([{outputs}]{conditions})"]
 
     def _before_last(self, counting: list[str]) -> list[str]:
-        """What is static is looked at first: that may add lines."""
+        """The end of a function that hands its last region over.
+
+        The static values are written first, because that may add lines.
+        """
         last = self._plan.own_regions[-1]
         static = self._static(last)
         arguments = ", ".join(map(self._given, self._last or ()))
-        others = [number for number in self._plan.outputs if number not in last.results]
-        lines = [*self._lines, *counting]
-        if self._conditions:
-            found, given = self._found()
-            lines.append(f"if ({found}) and not all_hold({given}): return None")
-        return [*lines, f"return {static}, [{arguments}], [{', '.join(map(self._output, others))}]"]
+        others = [k for k, n in enumerate(self._plan.outputs) if n not in last.results]
+        elsewhere = ", ".join(map(self._output, others))
+        return [
+            *self._lines,
+            *counting,
+            f"static, arguments, others = {static}, [{arguments}], [{elsewhere}]",
+            f"del {', '.join(dict.fromkeys(self._defined))}",
+            f"return last(static, arguments, others, ({self._found()}))",
+        ]
 
-    def _found(self) -> tuple[str, str]:
-        """Whether there are conditions, and all of them."""
-        return " or ".join(self._conditions), ", ".join(f"*{name}" for name in self._conditions)
+    def _found(self) -> str:
+        """The conditions of all steps."""
+        return "".join(f"*{name}, " for name in self._conditions)
 
-    def _output(self, number: int) -> str:
-        made = any(number in region.results for region in self._plan.own_regions)
-        return f"a{number}" if made else f"to_jax({self._array(number)})"
+    def _define(self, *names: str) -> str:
+        self._defined += names
+        return "".join(f"{name}, " for name in names)
 
-    def _read_inputs(self, moved: tuple[int, ...], by_shape: frozenset[int]) -> None:
-        """What regions do not look at when they are traced is looked at in each call."""
+    def _read_inputs(self, moved: Collection[int], by_shape: Collection[int]) -> None:
+        """Convert each input that no region looks at when it is traced."""
         if moved:
             inputs = "".join(f"a{number}, " for number in self._plan.inputs)
             self._lines.append(f"place = place_for(({inputs}))")
@@ -121,6 +147,8 @@ class Source:
         on_host = {n for place, step in steps if place not in by_shape for n in read_on_host(step)}
         taken = {number for region in self._plan.own_regions for number in region.arguments}
         for position, number in enumerate(self._plan.inputs):
+            if number in self._cells and number not in moved:
+                continue  # it has been converted when it was stored
             if number in on_host or number not in taken:
                 self._lines.append(f"a{number} = fitted({position}, a{number})")
             elif number in moved:
@@ -129,11 +157,22 @@ class Source:
     def _host(self, number: int) -> str:
         if number not in self._on_host:
             self._on_host.add(number)
-            self._lines.append(f"h{number} = to_numpy(a{number}, stats)")
+            self._lines.append(f"h{number} = host(a{number}, {number})")
+            self._define(f"h{number}")
         return f"h{number}"
 
     def _array(self, number: int) -> str:
         return f"h{number}" if number in self._made_on_host else f"a{number}"
+
+    def _output(self, position: int) -> str:
+        """An output in the form in which it leaves: regions make keys, and arrays of matrices."""
+        number = self._plan.outputs[position]
+        value = self._array(number)
+        if number in self._plan.generators:
+            value = f"generator({value})"
+        elif number in self._plan.sparse:
+            value = f"matrix({value})"
+        return f"leave{position}({value})" if position in self._leaving else value
 
     def _given(self, number: int) -> str:
         sent = number in self._made_on_host or number in self._made_by_loops
@@ -142,14 +181,14 @@ class Source:
     def _host_step(self, place: int, step: HostStep, *, by_shape: bool) -> None:
         name = self._array if by_shape else self._host
         arguments = ", ".join(map(name, step.arguments))
-        results = "".join(f"h{number}, " for number in step.results)
+        results = self._define(*(f"h{number}" for number in step.results))
         self._lines.append(f"{results or '_'} = step{place}({arguments})")
         self._on_host.update(step.results)
         self._made_on_host.update(step.results)
 
     def _driven(self, place: int, step: HostLoop | HostBranch) -> None:
-        results = "".join(f"a{number}, " for number in step.results)
         arguments = ", ".join(map(self._array, step.arguments))
+        results = self._define(*(f"a{number}" for number in step.results))
         self._lines.append(f"({results}), d{place} = step{place}({arguments})")
         self._conditions.append(f"d{place}")
         self._made_by_loops.update(step.results)
@@ -158,7 +197,7 @@ class Source:
         values = [self._given(number) for number in region.arguments]
         if region.static:
             values = [self._static(region), *values]
-        results = "".join(f"a{number}, " for number in region.results)
+        results = self._define(*(f"a{number}" for number in region.results))
         condition = f"c{region.index}"
         self._lines.append(f"({results}), {condition} = region{region.index}({', '.join(values)})")
         self._conditions.append(condition)

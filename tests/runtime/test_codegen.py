@@ -1,4 +1,4 @@
-"""Plans of several steps as one Python function."""
+"""The Python function that is generated for a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.plan import HostBranch
-from pytensor_jaxlink.runtime.source import Source
+from pytensor_jaxlink.runtime.codegen import Source
 from tests.helpers import black_box, compile_both, sort_down
 
 X, N = pt.dvector("x"), pt.lscalar("n")
@@ -22,7 +22,7 @@ sort = black_box(sort_down)
 
 
 def source_of(f: Any) -> str:
-    return str(Source(f.plan, frozenset(), ()))
+    return str(Source(f.plan))
 
 
 def test_a_host_step_between_two_regions() -> None:
@@ -32,13 +32,11 @@ def test_a_host_step_between_two_regions() -> None:
         == """\
 def run(a0):
     (a1, ), c0 = region0(a0)
-    h1 = to_numpy(a1, stats)
+    h1 = host(a1, 1)
     h2,  = step1(h1)
     (a4, ), c1 = region1(sent(h2))
-    outputs = [a4]
     stats.host_steps += 1
-    if c0 or c1: return pack(outputs), all_hold(*c0, *c1)
-    return pack(outputs)"""
+    return Result([a4], (*c0, *c1, ))"""
     )
     x = np.arange(3.0)
     for _ in range(2):
@@ -118,7 +116,7 @@ def test_shared_variables_and_updates() -> None:
 
 def test_one_array_for_several_regions_is_moved_once() -> None:
     f, reference = compile_both([X], sort(pt.exp(X)) * X)
-    assert f._direct is not None
+    assert f._fast is not None
     x = np.arange(4.0)
     np.testing.assert_allclose(f(x), reference(x))
     assert f.stats.bytes_to_device == 2 * x.nbytes  # the argument, and what the host sorted
@@ -159,10 +157,8 @@ def run(a0):
     (a6, ), c0 = region0(a0)
     (a8, ), d1 = step1(a7, a6)
     (a9, a12, ), c3 = region3(sent(a8))
-    outputs = [a9, a12]
     stats.host_steps += 1
-    if c0 or d1 or c3: return pack(outputs), all_hold(*c0, *d1, *c3)
-    return pack(outputs)"""
+    return Result([a9, a12], (*c0, *d1, *c3, ))"""
         )
         for size in (3, 4):
             x = np.arange(float(size))

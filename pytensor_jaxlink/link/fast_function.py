@@ -1,0 +1,175 @@
+"""The calls of functions: the fast path where there is one, else the slow path of PyTensor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytensor.compile.executor import Function
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.tensor.type import DenseTensorType
+
+from pytensor_jaxlink.link.fitting import fits, fitter
+from pytensor_jaxlink.link.shared import hold_arrays
+from pytensor_jaxlink.runtime import (
+    Boundary,
+    Donatable,
+    FastCall,
+    Result,
+    note_different_devices,
+    refuse_donated,
+)
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
+
+
+class FastFunction(FastCall, Function):
+    """A `Function` whose calls go past PyTensor's storage and filters.
+
+    Positional arguments that fit their type go to compiled code as they are.  A function without
+    updates may be called from many threads.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        explicit = [spec for spec in self.maker.inputs if not spec.implicit]
+        # Inputs that the user gives come first, and none has a default or an update of its own.
+        self._has_fast_path = all(
+            container.required and spec.update is None
+            for spec, container in zip(explicit, self.input_storage, strict=False)
+        )
+        self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
+        self._fitters = [fitter(container) for container in self.input_storage[: len(explicit)]]
+        named = Counter(spec.name for spec in self.maker.inputs)
+        # A name that several inputs have is nobody's, as in PyTensor.
+        self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]
+        self._executor: Any = None  # that the fast path belongs to
+        if self._compiled.options.outputs == "jax":
+            for spec in self.maker.inputs:
+                if isinstance(spec.variable, SharedVariable):
+                    hold_arrays(spec.variable.container)
+        if not self._compiled.exported:
+            self._find_fast()  # and move large constants, now and not in the first call
+
+    def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call before the function is known to have a fast path, or with keywords."""
+        names = self._names[len(args) :]
+        if kwargs and len(names) == len(kwargs) and kwargs.keys() >= set(names):
+            return self(*args, *[kwargs[name] for name in names])
+        if kwargs or (self._fast is None and self._executor is self.vm.compiled.executor):
+            return self._checked(*args, **kwargs)
+        if self._compiled.exported and self._compiled.options.outputs == "jax":
+            self._commit_states(args)
+        return self._slow(args) if self._find_fast() is None else self(*args)
+
+    def _commit_states(self, args: tuple[Any, ...]) -> None:
+        """Put states where exported code leaves them, so that JAX compiles once."""
+        updates: Any = self._update_input_storage
+        cells = [c.storage for _, c in updates if isinstance(c.type, DenseTensorType)]
+        values = [*[cell[0] for cell in cells], *args]
+        self.vm.commit(values, range(len(cells)))
+        for cell, value in zip(cells, values, strict=False):
+            cell[0] = value
+
+    def _slow(self, args: tuple[Any, ...]) -> Any:
+        try:
+            return self._checked(*args)
+        except RuntimeError:
+            refuse_donated(self.input_names, args)
+            raise
+        except ValueError as raised:
+            states = [cell[0] for cell in self._cells]
+            note_different_devices(raised, self.input_names, [*args, *states])
+            raise
+        finally:
+            if self.vm.compiled.executor is not self._executor:
+                self._fast = None  # a failure has changed the plan
+
+    def _find_fast(self) -> Any:
+        """The fast path of the function as it is compiled now, or None."""
+        executor = self.vm.compiled.executor
+        if executor is not self._executor:
+            self._executor, self._stats = executor, self._compiled.stats
+            self._windows = self._compiled.policy.windows
+            self._path = self._fast = None
+            if self._has_fast_path and not self.profile:
+                self._path = self.vm.fast(self._boundary(), self._pack(), self._donatable())
+            if self._path is not None:
+                self._fast = self._path.call
+        return self._fast
+
+    def _boundary(self) -> Boundary:
+        types = [variable.type for variable in self._compiled.source.inputs]
+        given = len(self._fitters)
+        return Boundary(
+            lambda position, value: fits(value, types[position]),
+            lambda position, value: self._fitters[position](value),
+            dict(enumerate(self._cells, start=given)),
+            self._forms(),
+        )
+
+    def _pack(self) -> Callable[[list[Any]], Any] | None:
+        """A function that makes the answer of the outputs, where nothing else is left to do."""
+        done = not (self._has_updates or self._forms() or self.vm.ending.overwritten)
+        return self._packed if done else None
+
+    def _forms(self) -> dict[int, Any]:
+        return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)
+
+    def _packed(self, outputs: list[Any]) -> Any:
+        if self.unpack_single:
+            return outputs[0]
+        return None if self.return_none else outputs[: self._n_returned_outputs]
+
+    def _donatable(self) -> Donatable | None:
+        """The values that a call may overwrite, None where there are none."""
+        donate = self._compiled.options.donate
+        if donate == "none":
+            return None
+        containers = list(self.input_storage)
+        updates: Any = self._update_input_storage
+        updated = {
+            containers.index(container): (output, container.storage)
+            for output, container in updates
+        }
+        given = frozenset(
+            position
+            for position, spec in enumerate(self.maker.inputs[: len(self._fitters)])
+            if donate != "updates" or spec.mutable
+        )
+        if not updated and not given:
+            return None
+        return Donatable(list(self.input_names), updated, given, donate == "warn")
+
+    def _checked(self, *args: Any, **kwargs: Any) -> Any:
+        """The call with arguments that are looked at, or converted by PyTensor."""
+        if kwargs or self.profile or not self._has_fast_path or len(args) != len(self._fitters):
+            return super(FastCall, self).__call__(*args, **kwargs)
+        values: list[Any] = list(args)
+        if not self.trust_input:
+            for position, fit in enumerate(self._fitters):
+                values[position] = fit(args[position])
+                if values[position] is None:
+                    return super(FastCall, self).__call__(*args)
+        values += [cell[0] for cell in self._cells]
+        return self._stored(self.vm.run(values))
+
+    def _answer(self, result: Result, args: Sequence[Any]) -> Any:
+        outputs = self.vm.ending.overwrite(args, result.outputs, self._stats)
+        return self._packed(outputs) if result.stored else self._stored(outputs)
+
+    def _stored(self, outputs: list[Any]) -> Any:
+        """The answer, when the updates are stored."""
+        if self._has_updates:
+            updates: Any = self._update_input_storage
+            self.vm.store(
+                [container.storage for _, container in updates],
+                [outputs[position] for position, _ in updates],
+            )
+        return self._packed(outputs)
+
+    @property
+    def _compiled(self) -> CompiledGraph:
+        return self.vm.compiled

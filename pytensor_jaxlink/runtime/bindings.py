@@ -1,0 +1,335 @@
+"""Bindings: the functions that the source of a plan calls, for each way in which it is run.
+
+- *Checked* calls take what has been converted already.  Regions count, and know what to do beyond
+  the limit of compilations; values may be traced by JAX, where nothing is compiled.
+- *Fast* calls go straight to what `jax.jit` made of each region.  Arguments that do not fit, and
+  limits that are reached, show while JAX traces, and stop the call with `DoesNotFitError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableError
+from pytensor_jaxlink.generators import generator_of_key
+from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
+from pytensor_jaxlink.runtime.codegen import Source
+from pytensor_jaxlink.runtime.control import run_branch, run_loop
+from pytensor_jaxlink.runtime.devices import ARRAY, place_for, to_numpy
+from pytensor_jaxlink.runtime.keys import as_key
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.runnable import Driven, Runnable
+from pytensor_jaxlink.runtime.specialisation import hashable
+from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
+
+Run = Callable[..., Result]
+"""A plan as a function of the values of its inputs."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """How a function takes its arguments and hands on its outputs.
+
+    Attributes
+    ----------
+    fits
+        Whether an array, as JAX traces it, is what the plan takes at a position.
+    fit
+        Converts an argument that the host reads as it is, or gives None where it does not fit.
+    cells
+        The cells of the inputs that are no arguments, by the positions of these inputs.
+    leave
+        For the outputs that change their form when they leave, by position, the function.
+    """
+
+    fits: Callable[[int, Any], bool]
+    fit: Callable[[int, Any], Any]
+    cells: Mapping[int, list[Any]]
+    leave: Mapping[int, Callable[[Any], Any]]
+
+
+def checked(ready: Runnable, *, keys: bool = False) -> Run:
+    """The plan as a function of the values of all its inputs.
+
+    Parameters
+    ----------
+    ready
+        The plan with its functions.
+    keys
+        Whether generators among the outputs stay the keys that regions make of them.
+    """
+    stats = ready.stats
+
+    def moved(value: Any, place: Any) -> Any:
+        if type(value) is not np.ndarray:
+            return value
+        stats.bytes_to_device += value.nbytes
+        return jax.device_put(value, place)
+
+    names = {
+        **_constants(ready),
+        **_steps(ready, _checked_region, _driven),
+        **_common(ready, keys=keys),
+        "fitted": lambda position, value: value,
+        "moved": moved,
+        "sent": lambda value: value,
+    }
+    source = Source(ready.plan, by_shape=_by_shape(ready), moved=ready.shared)
+    return source.function(names)
+
+
+def fast(
+    ready: Runnable, boundary: Boundary, arguments: tuple[int, ...] | None = None
+) -> Callable[[Run | None], Run]:
+    """The plan as a function of its arguments, for a function that runs its last region.
+
+    Parameters
+    ----------
+    ready
+        The plan with its functions, which are compiled.
+    boundary
+        How the function takes its arguments.
+    arguments
+        Those of the last region, where a function given later runs it.
+    """
+    stats = ready.stats
+
+    def sent(value: Any) -> Any:
+        if type(value) is np.ndarray:
+            stats.bytes_to_device += value.nbytes
+        return value
+
+    def fitted(position: int, value: Any) -> Any:
+        found = boundary.fit(position, value)
+        if found is None and type(value) is not jax.ShapeDtypeStruct:  # of a call to come
+            raise DoesNotFitError
+        return found
+
+    def moved(value: Any, place: Any) -> Any:
+        return jax.device_put(value, place) if type(value) is np.ndarray else value
+
+    region = partial(_fast_region, boundary=boundary)
+    with jax.enable_x64(True), ready.policy.here():
+        names = _constants(ready)
+    names |= {
+        **_steps(ready, region, _driven_uncounted),
+        **_common(ready),
+        **{f"cell{position}": cell for position, cell in boundary.cells.items()},
+        **{f"leave{position}": leave for position, leave in boundary.leave.items()},
+        "fitted": fitted,
+        "moved": moved,
+        "sent": sent,
+    }
+    source = Source(
+        ready.plan,
+        by_shape=_by_shape(ready),
+        moved=ready.shared,
+        cells=boundary.cells,
+        leaving=boundary.leave,
+        last=arguments,
+    )
+    return lambda last: source.function({**names, "last": last})
+
+
+def fitting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
+    """A region, to be traced; the inputs among its arguments are looked at only then."""
+    special = ready.plan.generators | ready.plan.sparse
+    inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in special}
+    pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
+
+    def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        x64: bool = jax.config.jax_enable_x64
+        if not x64 or not all(boundary.fits(position, arguments[k]) for k, position in pairs):
+            raise DoesNotFitError
+        return function.traced(static, *arguments)
+
+    return traced
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def _constants(ready: Runnable) -> dict[str, Any]:
+    """The constants, where regions take them and on the host."""
+    names = {f"a{number}": value for number, value in ready.constants.here().items()}
+    return names | {f"h{number}": data for number, data in ready.constants.data.items()}
+
+
+def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
+    """The names that all bindings share."""
+    return {
+        "Result": Result,
+        "stats": ready.stats,
+        "hashable": hashable,
+        "place_for": place_for,
+        "host": _host(ready),
+        "generator": (lambda value: value) if keys else _as_generator,
+        "matrix": to_scipy,
+    }
+
+
+def _steps(ready: Runnable, region: Any, driven: Any) -> dict[str, Any]:
+    """The function of each step."""
+    names: dict[str, Any] = {}
+    for place, (step, function) in enumerate(zip(ready.plan.steps, ready.functions, strict=True)):
+        if isinstance(step, Region):
+            names[f"region{step.index}"] = region(ready, step, function)
+        elif isinstance(step, HostLoop | HostBranch):
+            names[f"step{place}"] = driven(ready, step, function)
+        elif function is not None:
+            names[f"step{place}"] = function
+    return names
+
+
+def _by_shape(ready: Runnable) -> list[int]:
+    return [k for k, each in enumerate(ready.functions) if getattr(each, "reads_shape_only", False)]
+
+
+# -- regions ---------------------------------------------------------------------------------------
+
+
+def _checked_region(ready: Runnable, region: Region, function: Any) -> Callable[..., Any]:
+    """A region that counts."""
+    stats, index = ready.stats, region.index
+    prepare, first = _preparing(ready, region), 1 if region.static else 0
+
+    def call(*given: Any) -> Any:
+        static, arguments = (given[0] if first else ()), list(given[first:])
+        if prepare is not None:
+            prepare(arguments)
+        stats.general_region_calls[index] += 1
+        for argument in arguments:
+            if type(argument) is np.ndarray:
+                stats.bytes_to_device += argument.nbytes
+        return function(static, *arguments)
+
+    return call
+
+
+def _fast_region(
+    ready: Runnable, region: Region, function: Any, *, boundary: Boundary
+) -> Callable[..., Any]:
+    """A region as `jax.jit` made it."""
+    compiled = function.jitted(fitting(ready, region, function, boundary))
+    prepare, first = _preparing(ready, region), 1 if region.static else 0
+    if prepare is None:
+        return compiled
+
+    def call(*given: Any) -> Any:
+        arguments = list(given[first:])
+        prepare(arguments)
+        return compiled(*given[:first], *arguments)
+
+    return call
+
+
+def _preparing(ready: Runnable, region: Region) -> Callable[[list[Any]], None] | None:
+    """A function that changes arguments to the forms that a region takes; None if all have them.
+
+    Generators become keys, matrices their arrays, and constants go to where the others are.
+    """
+    plan, numbers = ready.plan, region.arguments
+    forms = [
+        (k, as_key if n in plan.generators else from_scipy)
+        for k, n in enumerate(numbers)
+        if n in plan.generators or n in plan.sparse
+    ]
+    place = ready.constants.placing(numbers)
+    if not forms:
+        return place
+
+    def prepare(arguments: list[Any]) -> None:
+        for position, form in forms:
+            arguments[position] = form(arguments[position])
+        if place is not None:
+            place(arguments)
+
+    return prepare
+
+
+# -- the host --------------------------------------------------------------------------------------
+
+
+def _host(ready: Runnable) -> Callable[[Any, int], Any]:
+    """The function that gives a value as the host reads it."""
+    plan, stats = ready.plan, ready.stats
+    special = plan.generators | plan.sparse
+
+    def host(value: Any, number: int) -> Any:
+        if type(value) is ARRAY and number not in special:
+            return to_numpy(value, stats)
+        if number in plan.generators:
+            return _as_generator(value)
+        if number in plan.sparse:
+            return to_scipy(value)
+        if isinstance(value, jax.core.Tracer):
+            raise NotJittableError(_not_static(plan, number))
+        return value
+
+    return host
+
+
+def _as_generator(value: Any) -> Any:
+    return value if isinstance(value, np.random.Generator) else generator_of_key(as_key(value))
+
+
+def _driven(ready: Runnable, step: HostLoop | HostBranch, driven: Driven) -> Callable[..., Any]:
+    """A loop or a branch: gives results and conditions for the values of its arguments.
+
+    Arrays stay where they are.  An error names the node, so that PyTensor's own can be run.
+    """
+    bodies = [checked(part) for part in driven.parts]
+    generators, host = ready.plan.generators, _host(ready)
+
+    def run(*given: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+        values = [
+            value if type(value) is ARRAY and number not in generators else host(value, number)
+            for number, value in zip(step.arguments, given, strict=True)
+        ]
+        try:
+            if isinstance(step, HostLoop):
+                return run_loop(step.layout, step.measured, bodies[0], values, ready.stats)
+            return run_branch(bodies, values[0], values[1:])
+        except Exception as error:
+            if not hasattr(error, FAILED_NODE):
+                setattr(error, FAILED_NODE, driven.node)
+            raise
+
+    return run
+
+
+def _driven_uncounted(
+    ready: Runnable, step: HostLoop | HostBranch, driven: Driven
+) -> Callable[..., Any]:
+    """The same for fast calls: `Stats.direct` counts each region once a call, whatever ran."""
+    drive, stats = _driven(ready, step, driven), ready.stats
+    regions = [region.index for inner in step.inner for _, region in inner.located_regions()]
+
+    def run(*arguments: Any) -> Any:
+        found = drive(*arguments)
+        for index in regions:
+            stats.general_region_calls[index] -= 1
+        return found
+
+    return run
+
+
+def _not_static(plan: Plan, number: int) -> str:
+    name = plan.names[number]
+    if number in plan.inputs:
+        position = plan.inputs.index(number)
+        return (
+            f"JAX traces argument {position}, {name!r}, and the function needs its value "
+            "while it is traced. Pass it as a static argument: "
+            "jax.jit(f.jax_fn, static_argnums=f.static_argnums)."
+        )
+    return (
+        f"the value of {name} is computed by JAX and needed on the host, so the function "
+        "cannot run inside one jax.jit (or vmap, or grad). f.explain() says where and why."
+    )

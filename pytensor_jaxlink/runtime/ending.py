@@ -1,0 +1,86 @@
+"""The outputs of a function in the form in which the caller gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.runtime.devices import ARRAY, to_numpy
+from pytensor_jaxlink.runtime.stats import Stats
+
+Form = Callable[[Any], Any]
+"""Changes the form of an output when it leaves."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last steps of a call.
+
+    Attributes
+    ----------
+    arrays, numbers
+        The positions of the outputs that are arrays, and of those that are plain numbers.
+    copied
+        Those that are neither, and that no step computes: the caller gets a copy.
+    overwritten
+        The inputs that operations in place change: the further outputs are written into them.
+    as_numpy
+        Whether arrays leave as those of NumPy, not as those of JAX.
+    """
+
+    arrays: tuple[int, ...]
+    numbers: tuple[int, ...]
+    copied: tuple[int, ...]
+    overwritten: tuple[int, ...]
+    as_numpy: bool
+
+    def forms(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
+        """For each output that changes its form, the function that does it.
+
+        Parameters
+        ----------
+        stats
+            Counts the bytes that are copied.
+        plan
+            The plan, where the outputs come from its regions as JAX made them.
+        """
+        forms = dict.fromkeys((*self.arrays, *self.numbers), as_jax_array)
+        if self.as_numpy:
+            # A copy, because views of JAX's arrays are read-only.
+            forms = dict.fromkeys(self.arrays, lambda value: np.array(to_numpy(value, stats)))
+            forms |= dict.fromkeys(self.numbers, lambda value: to_numpy(value, stats)[()])
+        elif plan is not None:
+            made = {number for region in plan.own_regions for number in region.results}
+            forms = {k: form for k, form in forms.items() if plan.outputs[k] not in made}
+        return forms | dict.fromkeys(self.copied, deepcopy)
+
+    def overwrite(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
+        """Leave in the user's arrays what operations in place leave there; gives the outputs."""
+        if not self.overwritten:
+            return outputs
+        count = len(outputs) - len(self.overwritten)
+        for position, value in zip(self.overwritten, outputs[count:], strict=True):
+            given = values[position]
+            if isinstance(given, np.ndarray) and given.flags.writeable:
+                np.copyto(given, to_numpy(value, stats))
+        return outputs[:count]
+
+
+def as_jax_array(value: Any) -> Any:
+    """An output as a `jax.Array`."""
+    if type(value) is ARRAY:
+        return value
+    # A copy: the value may be a view of what the user gave or what a shared variable holds.  By
+    # NumPy: `jax.numpy.array` would compile a program for each new shape.
+    if isinstance(value, np.ndarray | np.generic):
+        value = np.array(value)
+    if jax.config.jax_enable_x64:
+        return jax.device_put(value)
+    with jax.enable_x64(True):
+        return jax.device_put(value)

@@ -1,0 +1,121 @@
+"""Calls of functions that go straight to compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, DoesNotFitError
+from pytensor_jaxlink.runtime.devices import ARRAY
+from pytensor_jaxlink.runtime.executor import FastPath
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.waiting import all_hold
+
+_NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
+
+_SMALL = 4096
+"""Bytes; moving less twice is faster than looking for arrays that are given twice."""
+
+_MISFITS = 4
+"""Fast-path type misses that are tolerated before every call takes the slow path."""
+
+
+class FastCall:
+    """A function whose calls go to compiled code, past conversions and storage.
+
+    JAX tells arguments of other types apart, and finds those that do not fit while it traces.
+    Another type, a false condition or an error starts the call again on the slow path.
+
+    Attributes
+    ----------
+    _fast : callable or None
+        The fast path, None where a call has to take the slow one.
+    _path : FastPath or None
+        The same with its other parts.
+    """
+
+    _fast: Any = None
+    _path: FastPath | None = None
+    _misfits = 0
+    _stats: Any
+    _windows: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate the function.  A `jax.Array` never visits the host."""
+        fast = self._fast
+        if fast is None or kwargs:
+            return self._first_or_named(args, kwargs)
+        moved = 0
+        for value in args:
+            if type(value) is _NUMPY_ARRAY:
+                moved += value.nbytes
+        if moved:
+            self._stats.bytes_to_device += moved
+            if len(args) > 1 and (moved > _SMALL or args[0] is args[1]):
+                args = self._moved_once(args)
+        try:
+            try:
+                found = fast(*args)
+            except Exception as error:
+                if hasattr(error, FAILED_ON_HOST) and not hasattr(error, FAILED_NODE):
+                    raise
+                return self._again(args, error)
+            self._stats.direct += 1
+            if type(found) is ARRAY:
+                return found
+            return self._finished(found, args)
+        finally:
+            if self._windows.open:  # JAX has compiled
+                self._windows.leave()
+
+    def _finished(self, found: Any, args: tuple[Any, ...]) -> Any:
+        """The answer of a call, when its conditions hold and its updates are stored."""
+        path = self._path
+        assert path is not None
+        if type(found) is tuple and path.result is not None:
+            found = path.result(found, args)
+        elif type(found) is not Result:
+            if path.packed:
+                return found
+            found = Result(found)
+        if found.conditions and not all_hold(*found.conditions):
+            self._stats.direct -= 1
+            del found  # what it holds could not be donated
+            return self._slow(args)
+        return found.outputs if path.packed else self._answer(found, args)
+
+    def _moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments; an array that is given several times goes to the device once."""
+        if len({*map(id, args)}) == len(args):
+            return args
+        moved: dict[int, Any] = {}
+        for value in args:
+            if type(value) is not _NUMPY_ARRAY:
+                continue
+            if id(value) in moved:
+                self._stats.bytes_to_device -= value.nbytes
+            else:
+                moved[id(value)] = jax.device_put(value)
+        return tuple(moved.get(id(value), value) for value in args)
+
+    def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call before there is a fast path, or with keywords."""
+        raise NotImplementedError
+
+    def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
+        """The call after the fast path has failed."""
+        self._misfits += isinstance(error, DoesNotFitError)
+        if self._misfits > _MISFITS:
+            self._fast = None  # the slow path is faster than failing
+        return self._slow(args)
+
+    def _slow(self, args: tuple[Any, ...]) -> Any:
+        """The call on the slow path, from the start."""
+        raise NotImplementedError
+
+    def _answer(self, result: Result, args: Sequence[Any]) -> Any:
+        """The answer of the function for a result that holds, after its updates are stored."""
+        raise NotImplementedError

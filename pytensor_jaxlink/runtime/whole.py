@@ -1,0 +1,135 @@
+"""Plans that are one region of arrays: the whole plan is one function that JAX compiles.
+
+A call of it is a call of what `jax.jit` made, with nothing of ours in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import Sharding
+
+from pytensor_jaxlink.errors import DoesNotFitError
+from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.conditions import Condition
+from pytensor_jaxlink.runtime.devices import ARRAY, place_for
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.runnable import Runnable
+
+
+def is_one_region(plan: Plan) -> bool:
+    """Whether a plan is one region without static values."""
+    match plan.steps:
+        case [Region(static=())]:
+            return True
+        case _:
+            return False
+
+
+def is_whole(plan: Plan) -> bool:
+    """Whether a plan is one region that takes inputs and constants, and gives all outputs."""
+    if not is_one_region(plan):
+        return False
+    [region] = plan.regions
+    passed = {*region.arguments, *region.results}
+    return (
+        set(region.arguments) <= {*plan.inputs, *plan.constants}
+        and set(plan.outputs) <= set(region.results)
+        and not passed & (plan.generators | plan.sparse)
+    )
+
+
+class Whole:
+    """Such a plan as a function of its arguments.
+
+    It gives what ``pack`` makes of the outputs; with conditions, a tuple of that and one boolean,
+    or a `Result` where the condition has been looked at.  Outputs that change their form are given
+    in a `Result`; then ``pack`` has to leave them a list.
+
+    Parameters
+    ----------
+    ready
+        The plan.
+    boundary
+        How the function takes its arguments.
+    pack
+        Makes the answer of the list of outputs, while JAX traces.
+    repeatable
+        Whether the same arguments give the same condition; see `Condition`.
+
+    Attributes
+    ----------
+    call
+        The function.
+    condition
+        Looks at the condition, if there is one.
+    """
+
+    def __init__(
+        self,
+        ready: Runnable,
+        boundary: Boundary,
+        pack: Callable[[list[Any]], Any],
+        *,
+        repeatable: bool,
+    ) -> None:
+        plan, [region], [function] = ready.plan, ready.plan.regions, ready.functions
+        self._ready, self._cells = ready, list(boundary.cells.values())
+        self._leave = boundary.leave
+        self._numbers = [n for n in region.arguments if n not in plan.inputs]  # of constants
+        places = {n: k for k, n in enumerate((*plan.inputs, *self._numbers))}
+        taken = [places[number] for number in region.arguments]
+        given = [region.results.index(number) for number in plan.outputs]
+        count = len(plan.inputs)
+
+        def traced(*values: Any) -> Any:
+            fitting = len(values) == len(places)
+            if not fitting or not all(map(boundary.fits, range(count), values[:count])):
+                raise DoesNotFitError
+            results, conditions = function.traced((), *[values[place] for place in taken])
+            outputs = pack([results[place] for place in given])
+            return (outputs, *conditions) if conditions else outputs
+
+        self.condition = Condition(traced, ready.policy, repeatable=repeatable)
+        self.call: Callable[..., Any] = self.condition.compiled
+        if self._numbers:
+            with jax.enable_x64(True), ready.policy.here():
+                self._here = self.constants_at(None)
+        if self._numbers or self._cells or self._leave:
+            self.call = self._with_others
+
+    def _with_others(self, *args: Any) -> Any:
+        """The call where cells are read, constants follow the arguments, or outputs change."""
+        values = [*args, *[cell[0] for cell in self._cells]]
+        others = self._constants_for(values) if self._numbers else ()
+        found = self.condition.compiled(*values, *others)
+        if type(found) is tuple:
+            found = self.condition.result(found, values, others)
+        return self._left(found) if self._leave else found
+
+    def _left(self, found: Any) -> Result:
+        """The result with the outputs in their last form."""
+        result = found if type(found) is Result else Result(found)
+        outputs = list(result.outputs)
+        for position, leave in self._leave.items():
+            outputs[position] = leave(outputs[position])
+        return result._replace(outputs=outputs)
+
+    def compile(self, values: list[Any]) -> None:
+        """Compile for values of all inputs."""
+        others = self.constants_at(place_for(values)) if self._numbers else ()
+        self.condition.compiled.lower(*values, *others).compile()
+
+    def constants_at(self, place: Sharding | None) -> tuple[Any, ...]:
+        """The constants on the devices of a call."""
+        return tuple(self._ready.constants.at(number, place) for number in self._numbers)
+
+    def _constants_for(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        home = self._here[0].sharding
+        for value in values:
+            if type(value) is ARRAY and value.sharding is not home:
+                return self.constants_at(place_for(values))
+        return self._here
