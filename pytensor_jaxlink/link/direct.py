@@ -18,8 +18,11 @@ from pytensor_jaxlink.runtime import (
     ARRAY,
     Donatable,
     Stored,
+    all_from_parent,
+    named_from_parent,
     note_different_devices,
     refuse_donated,
+    replace_in_forked_child,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +92,12 @@ class DirectFunction(Function):
         finally:
             if self._windows.open:  # JAX has compiled
                 self._windows.leave()
+
+    def _call_in_child(self, *args: Any, **kwargs: Any) -> Any:
+        """A call in a process that was forked from one in which JAX has run."""
+        for container in self.input_storage:
+            [container.storage[0]] = all_from_parent(container.storage)
+        return super().__call__(*all_from_parent(args), **named_from_parent(kwargs))
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call before the function is known to have a direct way, or with names."""
@@ -224,6 +233,12 @@ class DirectFunction(Function):
     def _compiled(self) -> CompiledGraph:
         return self.vm.compiled
 
+
+replace_in_forked_child(
+    DirectFunction,
+    __call__=DirectFunction._call_in_child,
+    _find_direct=lambda self: None,  # what it would move to the device is not needed
+)
 
 _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 

@@ -28,6 +28,8 @@ from pytensor_jaxlink.runtime import (
     is_one_region,
     place_for,
     ready_as,
+    refused,
+    replace_in_forked_child,
     store,
     to_numpy,
 )
@@ -49,6 +51,8 @@ class VirtualMachine:
     """The inputs into which operations in place write."""
     copied: tuple[int, ...]
     """The outputs that are no arrays and that nobody computes: the caller gets a copy."""
+    forked = False
+    """Whether this process was forked from one in which JAX has run: then outputs are NumPy's."""
 
     def __init__(
         self,
@@ -166,6 +170,9 @@ class VirtualMachine:
         finally:
             policy.windows.leave()
 
+    def _compile_in_child(self, examples: list[Any], others: list[Any]) -> None:
+        raise refused("nothing can be compiled")
+
     def _compile(self, values: list[Any]) -> None:
         if self._direct is not None:
             function, constants_at = self._direct
@@ -195,17 +202,16 @@ class VirtualMachine:
 
     def _run(self, values: list[Any]) -> list[Any]:
         outputs = self.compiled.executor(values)
+        as_numpy = self._as_numpy or self.forked
         if self.overwritten:
             outputs = self._overwrite(values, outputs)
         for position in self.copied:
             outputs[position] = deepcopy(outputs[position])
         # A hot loop: almost always every output is a JAX array already.
         for position, value in enumerate(outputs):
-            if self._arrays[position] and (self._as_numpy or type(value) is not ARRAY):
-                converted = (
-                    _copied(value, self.compiled.stats) if self._as_numpy else _to_jax(value)
-                )
-                scalar = self._as_numpy and self._scalars[position]
+            if self._arrays[position] and (as_numpy or type(value) is not ARRAY):
+                converted = _copied(value, self.compiled.stats) if as_numpy else _to_jax(value)
+                scalar = as_numpy and self._scalars[position]
                 outputs[position] = converted[()] if scalar else converted
         return outputs
 
@@ -218,6 +224,8 @@ class VirtualMachine:
                 np.copyto(given, to_numpy(value, self.compiled.stats))
         return outputs[:count]
 
+
+replace_in_forked_child(VirtualMachine, forked=True, compile_for=VirtualMachine._compile_in_child)
 
 Constants = Callable[[Sequence[Any]], tuple[Any, ...]]
 """Gives the constants of a function where the other values of a call are."""

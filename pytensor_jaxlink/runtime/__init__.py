@@ -17,6 +17,11 @@ from pytensor_jaxlink.runtime.devices import traced_explicitly as traced_explici
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
 from pytensor_jaxlink.runtime.donation import WORTH_A_REGION as WORTH_A_REGION
 from pytensor_jaxlink.runtime.executor import Executor as Executor
+from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
+from pytensor_jaxlink.runtime.forks import brought_along as brought_along
+from pytensor_jaxlink.runtime.forks import named_from_parent as named_from_parent
+from pytensor_jaxlink.runtime.forks import refused as refused
+from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import LastRegion as LastRegion
 from pytensor_jaxlink.runtime.last_region import Stored as Stored

@@ -11,6 +11,12 @@ import numpy as np
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.devices import explicit_mesh, note_explicit_axes, run_in_auto
+from pytensor_jaxlink.runtime.forks import (
+    all_from_parent,
+    refused,
+    replace_in_forked_child,
+    warn_once,
+)
 from pytensor_jaxlink.runtime.interpreter import Interpreter
 from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.one_region import ConstantsAt, OneRegion
@@ -131,6 +137,22 @@ class Executor:
             return None
         return self._one_region.direct(fits)
 
+    # -- in a forked process -------------------------------------------------------------------
+
+    def _call_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+        if self._rescue is None:
+            raise refused("a function cannot run")
+        warn_once()
+        return list(self._rescue(all_from_parent(inputs), None))
+
+    def _trace_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+        raise refused("a function of JAX cannot run")
+
+    def _compile_in_child(self, *signatures: Any, **options: Any) -> None:
+        raise refused("nothing can be compiled")
+
+    # -- other ways to run the plan ------------------------------------------------------------
+
     def straight(self, boundary: Boundary) -> Callable[..., Any] | None:
         """The plan as one Python function of its inputs; see `runtime.straight`."""
         return straight(self._ready, boundary)
@@ -138,3 +160,11 @@ class Executor:
     def donating(self, boundary: Boundary, what: Donatable) -> LastRegion | None:
         """The plan as a function that reuses memory, or None where it has no use for that."""
         return LastRegion.of(self._ready, boundary, what)
+
+
+replace_in_forked_child(
+    Executor,
+    __call__=Executor._call_in_child,
+    trace=Executor._trace_in_child,
+    compile_for=Executor._compile_in_child,
+)

@@ -18,10 +18,15 @@ from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import (
     Executor,
     Stats,
+    all_from_parent,
+    brought_along,
     commit,
     is_one_region,
+    named_from_parent,
     ready_as,
     refuse_donated,
+    refused,
+    replace_in_forked_child,
     store,
     to_numpy,
 )
@@ -32,6 +37,7 @@ class SavedState:
 
     def __init__(self, cell: Cell, storage: list[Any], float_type: str) -> None:
         self.name, self.storage = cell.name, storage
+        brought_along(self)
         self._fit = fitter(Input(cell.name, cell.type), float_type)
 
     def get_value(self, borrow: bool = False) -> Any:
@@ -103,7 +109,7 @@ class LoadedFunction:
         self.stats: Stats = self._executor.stats
         self._windows = self._executor.policy.windows
         self._ending, self._fits, self._regions = ending, fits, regions
-        self.fallback: Callable[[NotSavedError], Callable[..., Any]] | None = None
+        self.fallback: Callable[[Exception], Callable[..., Any]] | None = None
         self.own_storages = [None if default is None else list(default) for default in defaults]
         self._storage = [
             (own or [None]) if spec.cell is None else cells[spec.cell].storage
@@ -142,6 +148,7 @@ class LoadedFunction:
             If JAX cannot read or compile the code of a region; the message names the file.
         """
         values = self._values(args, kwargs)
+        commit(values, self._on_device)
         try:
             donated = None if self._donating is None else self._donating.run(values)
             if donated is not None:
@@ -161,6 +168,16 @@ class LoadedFunction:
             if self._windows.open:  # JAX has compiled
                 self._windows.leave()
         return self._finished(values, self._results(values, outputs))
+
+    def _call_in_child(self, *args: Any, **kwargs: Any) -> Any:
+        """A call in a process that was forked from one in which JAX has run."""
+        error = refused("the code of a saved function cannot run")
+        if self.fallback is None:
+            raise refused("a saved function with no graph layer cannot run")
+        for cell in self._storage:
+            [cell[0]] = all_from_parent(cell)
+        values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
+        return self.fallback(error)(*(values[place] for place in self._taken))
 
     def compile_for(self, signatures: Sequence[Sequence[tuple[Any, Any]]]) -> None:
         """Have XLA compile, ahead of calls and without running anything.
@@ -201,7 +218,6 @@ class LoadedFunction:
         values = [cell[0] for cell in self._storage]
         for place, value in given.items():
             values[place] = value if trusted else self._fits[place](value)
-        commit(values, self._on_device)
         return values
 
     def _explain(self, error: Exception, values: Sequence[Any]) -> None:
@@ -266,6 +282,9 @@ class LoadedFunction:
 
     def __repr__(self) -> str:
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"
+
+
+replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)
 
 
 def fits_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[Any], Any]]:
