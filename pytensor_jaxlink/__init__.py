@@ -11,6 +11,7 @@ from importlib import import_module as _import_module
 from pytensor_jaxlink.errors import ArtifactError as ArtifactError
 from pytensor_jaxlink.errors import BrokenShapeError as BrokenShapeError
 from pytensor_jaxlink.errors import DonatedArgumentError as DonatedArgumentError
+from pytensor_jaxlink.errors import ForkedProcessError as ForkedProcessError
 from pytensor_jaxlink.errors import JAXLinkError as JAXLinkError
 from pytensor_jaxlink.errors import JAXLinkWarning as JAXLinkWarning
 from pytensor_jaxlink.errors import NotDifferentiableError as NotDifferentiableError

@@ -39,6 +39,10 @@ class DonatedArgumentError(JAXLinkError, ValueError):
     """An array was given to a function after an earlier call had reused its memory."""
 
 
+class ForkedProcessError(JAXLinkError, RuntimeError):
+    """Something needs JAX in a process that was forked after JAX had run, where it would hang."""
+
+
 class DoesNotFitError(Exception):
     """Stops JAX while it traces arguments that go another way; nobody outside ever sees it."""
 

@@ -15,6 +15,7 @@ NAMES = {
     "ArtifactError",
     "BrokenShapeError",
     "Explanation",
+    "ForkedProcessError",
     "JAXFunction",
     "JAXLinkError",
     "JAXLinkWarning",

@@ -11,7 +11,6 @@ import hashlib
 import io
 import os
 import re
-import secrets
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from pytensor_jaxlink.artifact.abandoned import temporary_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import ArtifactError
 
@@ -69,7 +69,7 @@ def write_container(
         for name, parts in members.items()
     }
     head = {"format": FORMAT, "version": VERSION, **manifest, "members": described}
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    temporary = temporary_of(path)
     try:
         with temporary.open("x+b") as file:
             _write_zip(file, {MANIFEST: [dump_document(head)], **members})

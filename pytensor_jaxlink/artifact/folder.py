@@ -1,21 +1,25 @@
 """The files of a start-up cache.
 
 Each is written once, under a name that says what it is for, beside its place and then renamed; so
-processes need no locks, and what one of them leaves behind when it dies is a file like others.
+processes need no locks.  The folder may be the user's and hold other things: only files with the
+names that are written here are ever counted, changed or deleted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.container import Container, Member, write_container
 from pytensor_jaxlink.errors import ArtifactError
 
-_SUFFIX = ".jaxlink"
+# The kind of a file and a checksum; nobody else gives such names.
+_OWN = re.compile(r"(code|plan|xla)-[0-9a-f]{64}\.jaxlink")
 _KEPT = 0.9  # of the limit is what eviction leaves, so that not each file that is written evicts
 
 Result = TypeVar("Result")
@@ -68,12 +72,16 @@ class Folder:
         return None
 
     def _path(self, kind: str, name: str) -> Path:
-        return self.path / f"{kind}-{name}{_SUFFIX}"
+        file = f"{kind}-{name}.jaxlink"
+        assert _OWN.fullmatch(file), f"{file!r} would never be deleted"
+        return self.path / file
 
     def evict(self) -> None:
-        """Delete what was used least recently, until the folder is within its limit."""
+        """Delete the files used least recently, until the folder is within its limit."""
         with os.scandir(self.path) as entries:
-            files = [(found.stat(), Path(found.path)) for found in entries if found.is_file()]
+            found = list(entries)
+        delete_abandoned(found, _OWN)
+        files = [(status, Path(each.path)) for each in found if (status := _status(each))]
         total = sum(status.st_size for status, _ in files)
         if total <= self._limit:
             return
@@ -82,6 +90,15 @@ class Folder:
                 return
             _delete(path)
             total -= status.st_size
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """The size and age of a file of ours; None for all else."""
+    if _OWN.fullmatch(entry.name) is None or not entry.is_file(follow_symlinks=False):
+        return None
+    with contextlib.suppress(OSError):  # another process has deleted it
+        return entry.stat(follow_symlinks=False)
+    return None
 
 
 def _touch(path: Path) -> None:

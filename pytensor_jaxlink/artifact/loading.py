@@ -28,6 +28,8 @@ def load(
 ) -> Any:
     """The function, or the dictionary of functions, that `save` wrote to a file.
 
+    A saved function is a program: load files only from people whose programs you would run.
+
     Parameters
     ----------
     path

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import jax
 from pytensor.configdefaults import config
 
+from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.container import Member, write_container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
@@ -52,8 +55,8 @@ def save(  # noqa: PLR0913 -- all but two are options with names
 ) -> None:
     """Write functions to a file, with their shared variables as they are now.
 
-    Until the file is complete, what was there before stays.  Nothing in it is executed when it is
-    loaded.
+    Until the file is complete, what was there before stays.  A saved function is a program: who
+    loads and calls it runs it.
 
     Parameters
     ----------
@@ -133,8 +136,15 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         "layers": layers,
     }
     write_container(path, manifest, {**members, **data.members})
+    _delete_abandoned(Path(path))
     if compiled and _is_kept(compilation_cache):
         _compile_for_here(path, named, compilation_cache)
+
+
+def _delete_abandoned(path: Path) -> None:
+    """Delete what processes that were killed while they saved to the same place have left."""
+    with suppress(OSError), os.scandir(path.absolute().parent) as entries:
+        delete_abandoned(entries, re.compile(re.escape(path.name)))
 
 
 def _is_kept(compilation_cache: Any) -> bool:

@@ -98,7 +98,7 @@ class Signature:
     trust_input
         Whether arguments are taken as they are.
     options
-        Those of `JAXLinker`.
+        Those of `JAXLinker` that say how it runs, and ``compiler_options`` to show them to people.
     rewrites
         The tags of the rewrites: those included, excluded and required.
     """

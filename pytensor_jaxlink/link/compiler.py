@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -109,8 +110,7 @@ class CompiledGraph:
         self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
         self._lessons: list[str] = []
         self._rewrites = notes_of(fgraph)
-        self._python: Any = None
-        self._python_lock = Lock()
+        self._on_host = ByPython(fgraph, self.stats)
         self._build()
         self._refuse()
 
@@ -324,7 +324,7 @@ class CompiledGraph:
         """
         self.stats.rescues += 1
         try:
-            outputs = self._evaluate_by_python(inputs)
+            outputs = self._on_host(inputs)
         except Exception as raised:
             self._note_static_values(raised, inputs)
             raise raised from None
@@ -336,17 +336,6 @@ class CompiledGraph:
             if self.options.jit is True and self.explanation.breaks:
                 raise self._not_jittable() from error
         return outputs
-
-    def _evaluate_by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        with self._python_lock:  # the thunk has one set of cells
-            if self._python is None:
-                linker = PerformLinker(allow_gc=True).accept(self.source.clone())
-                self._python = linker.make_thunk()
-            thunk, containers, _ = self._python
-            for container, value in zip(containers, inputs, strict=True):
-                dense = isinstance(container.type, DenseTensorType)
-                container.storage[0] = to_numpy(value, self.stats) if dense else value
-            return thunk()
 
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
         """Name the inputs whose values selected the specialisation that failed."""
@@ -366,6 +355,32 @@ class CompiledGraph:
             where = f"at {user_location(self.view, self.view.nodes.index(node))}"
         self._lessons.append(f"{node.op} {where} {lesson}")
         self._build()
+
+
+class ByPython:
+    """A graph, run by PyTensor's own implementation of each node; made when it is needed."""
+
+    def __init__(self, source: FunctionGraph, stats: Stats) -> None:
+        self._source, self._stats = source, stats
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process, self._lock = os.getpid(), Lock()
+        self._made: Any = None
+
+    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The outputs for values of the inputs."""
+        if self._process != os.getpid():
+            self._forget()  # a thread of the parent process may have had the lock
+        with self._lock:  # the thunk has one set of cells
+            if self._made is None:
+                linker = PerformLinker(allow_gc=True).accept(self._source.clone())
+                self._made = linker.make_thunk()
+            thunk, containers, _ = self._made
+            for container, value in zip(containers, inputs, strict=True):
+                dense = isinstance(container.type, DenseTensorType)
+                container.storage[0] = to_numpy(value, self._stats) if dense else value
+            return thunk()
 
 
 def _operations(count: int, one: str = "has", many: str = "have") -> str:

@@ -17,8 +17,11 @@ from pytensor_jaxlink.runtime import (
     Donatable,
     FastCall,
     Result,
+    all_from_parent,
+    named_from_parent,
     note_different_devices,
     refuse_donated,
+    replace_in_forked_child,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +55,12 @@ class FastFunction(FastCall, Function):
                     hold_arrays(spec.variable.container)
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
+
+    def _call_in_child(self, *args: Any, **kwargs: Any) -> Any:
+        """A call in a process that was forked from one in which JAX has run."""
+        for container in self.input_storage:
+            [container.storage[0]] = all_from_parent(container.storage)
+        return super(FastCall, self).__call__(*all_from_parent(args), **named_from_parent(kwargs))
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call before the function is known to have a fast path, or with keywords."""
@@ -173,3 +182,10 @@ class FastFunction(FastCall, Function):
     @property
     def _compiled(self) -> CompiledGraph:
         return self.vm.compiled
+
+
+replace_in_forked_child(
+    FastFunction,
+    __call__=FastFunction._call_in_child,
+    _find_fast=lambda self: None,  # nothing may be moved to the device
+)

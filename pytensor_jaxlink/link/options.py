@@ -25,6 +25,17 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 PLACES = ("compilation_cache", "cache_dir", "cache_limit")
 """The options that say where this machine keeps things, and not what a function does."""
 
+KEPT_IN_FILES = (
+    "jit",
+    "host_ops",
+    "checks",
+    "outputs",
+    "donate",
+    "recompile_limit",
+    "on_recompile_limit",
+)
+"""The options that a loaded function takes from its file.  None names a place."""
+
 
 @dataclass(frozen=True)
 class Options:

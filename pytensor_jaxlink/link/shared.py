@@ -9,7 +9,7 @@ from pytensor.graph.basic import Variable
 from pytensor.link.basic import Container
 from pytensor.tensor.type import TensorType
 
-from pytensor_jaxlink.runtime import ARRAY
+from pytensor_jaxlink.runtime import ARRAY, brought_along
 
 
 class _HoldsArrays(TensorType):
@@ -37,6 +37,7 @@ def hold_arrays(container: Container) -> None:
 
     Updates leave such arrays in shared variables anyway.
     """
+    brought_along(container)
     kind = container.type
     if type(kind) is TensorType:
         container.type = _HoldsArrays(kind.dtype, kind.shape, kind.name)

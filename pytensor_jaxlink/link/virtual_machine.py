@@ -19,6 +19,8 @@ from pytensor_jaxlink.runtime import (
     commit,
     is_one_region,
     ready_as,
+    refused,
+    replace_in_forked_child,
     store,
 )
 
@@ -115,6 +117,9 @@ class VirtualMachine:
         finally:
             policy.windows.leave()
 
+    def _compile_in_child(self, examples: list[Any], others: list[Any]) -> None:
+        raise refused("nothing can be compiled")
+
     def _compile(self, values: list[Any]) -> None:
         if self._path is not None:
             self._path.compile(values)
@@ -142,3 +147,6 @@ class VirtualMachine:
         for position, form in self.ending.forms(compiled.stats).items():
             outputs[position] = form(outputs[position])
         return outputs
+
+
+replace_in_forked_child(VirtualMachine, compile_for=VirtualMachine._compile_in_child)

@@ -20,6 +20,11 @@ from pytensor_jaxlink.runtime.ending import Ending as Ending
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
+from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
+from pytensor_jaxlink.runtime.forks import brought_along as brought_along
+from pytensor_jaxlink.runtime.forks import named_from_parent as named_from_parent
+from pytensor_jaxlink.runtime.forks import refused as refused
+from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
 from pytensor_jaxlink.runtime.result import Result as Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.devices import ARRAY, to_numpy
+from pytensor_jaxlink.runtime.forks import replace_in_forked_child
 from pytensor_jaxlink.runtime.stats import Stats
 
 Form = Callable[[Any], Any]
@@ -50,6 +51,9 @@ class Ending:
         plan
             The plan, where the outputs come from its regions as JAX made them.
         """
+        return self._forms(stats, plan)
+
+    def _forms(self, stats: Stats, plan: Plan | None) -> dict[int, Form]:
         forms = dict.fromkeys((*self.arrays, *self.numbers), as_jax_array)
         if self.as_numpy:
             # A copy, because views of JAX's arrays are read-only.
@@ -59,6 +63,9 @@ class Ending:
             made = {number for region in plan.own_regions for number in region.results}
             forms = {k: form for k, form in forms.items() if plan.outputs[k] not in made}
         return forms | dict.fromkeys(self.copied, deepcopy)
+
+    def _forms_in_child(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
+        return replace(self, as_numpy=True)._forms(stats, plan)
 
     def overwrite(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
         """Leave in the user's arrays what operations in place leave there; gives the outputs."""
@@ -70,6 +77,9 @@ class Ending:
             if isinstance(given, np.ndarray) and given.flags.writeable:
                 np.copyto(given, to_numpy(value, stats))
         return outputs[:count]
+
+
+replace_in_forked_child(Ending, forms=Ending._forms_in_child)
 
 
 def as_jax_array(value: Any) -> Any:

@@ -14,6 +14,12 @@ from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.devices import explicit_mesh, note_explicit_axes, run_in_auto
+from pytensor_jaxlink.runtime.forks import (
+    all_from_parent,
+    refused,
+    replace_in_forked_child,
+    warn_once,
+)
 from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
@@ -197,6 +203,28 @@ class Executor:
                 return path.call(*args)
 
         return replace(path, call=call)
+
+    # -- in a forked process -------------------------------------------------------------------
+
+    def _call_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+        if self._fallback is None:
+            raise refused("a function cannot run")
+        warn_once()
+        return list(self._fallback(all_from_parent(inputs), None))
+
+    def _trace_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+        raise refused("a function of JAX cannot run")
+
+    def _compile_in_child(self, *signatures: Any, **options: Any) -> None:
+        raise refused("nothing can be compiled")
+
+
+replace_in_forked_child(
+    Executor,
+    __call__=Executor._call_in_child,
+    trace=Executor._trace_in_child,
+    compile_for=Executor._compile_in_child,
+)
 
 
 def _run_on(run: Run, boundary: Boundary, values: Sequence[Any]) -> None:

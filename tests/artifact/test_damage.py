@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import resource
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -17,12 +19,14 @@ import pytest
 
 from pytensor_jaxlink import ArtifactError, inspect, load, save
 from pytensor_jaxlink.artifact.documents import parse_document
+from pytensor_jaxlink.link.options import Options
 from tests.artifact.damage import (
     TRAILER,
     damaged,
     document_changed,
     flipped_and_sealed,
     members_of,
+    rebuilt,
     relisted,
     sealed,
 )
@@ -76,6 +80,43 @@ def test_changed_documents(content: bytes, tmp_path: Path) -> None:
         for read in (load, lambda path: load(path, prefer="graph")):
             error = _error_of(read, path)
             assert error is None or str(path) in str(error)
+
+
+def with_options(content: bytes, **options: Any) -> bytes:
+    """A file whose manifest has more options for its function."""
+    [(name, head), *others] = members_of(content)
+    manifest = json.loads(head)
+    manifest["functions"][""]["options"].update(options)
+    return rebuilt([(name, json.dumps(manifest).encode()), *others])
+
+
+@pytest.mark.parametrize("prefer", ["compiled", "graph"])
+def test_options_of_a_file_name_no_places(prefer: Any, content: bytes, tmp_path: Path) -> None:
+    """Neither a folder is emptied, nor JAX's cache moved, nor a file written by XLA."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"code-{number:064x}.jaxlink").write_bytes(bytes(1000))
+    path = tmp_path / "f.jaxlink"
+    path.write_bytes(
+        with_options(
+            content,
+            cache_dir=str(folder),
+            cache_limit=1,
+            compilation_cache=str(folder),
+            compiler_options={"xla_dump_to": str(folder)},
+            device="nowhere:7",
+            future_option=3,
+        )
+    )
+    before = jax.config.jax_compilation_cache_dir
+    f = load(path, prefer=prefer, compilation_cache=None)
+    assert f(np.ones((2, 40)))[0].shape == (2, 30)
+    assert f(np.ones((3, 40)))[0].shape == (3, 30)
+    assert jax.config.jax_compilation_cache_dir == before
+    assert len(list(folder.iterdir())) == 3
+    if prefer == "graph":
+        assert f.maker.mode.linker.options == Options()
 
 
 def _error_of(read: Callable[[Path], Any], path: Path) -> ArtifactError | None:

@@ -23,6 +23,7 @@ from pytensor.compile.io import In
 from pytensor.sparse import csr_matrix, structured_dot
 
 from pytensor_jaxlink import JAXLinker, load, save
+from pytensor_jaxlink.artifact import machine_code
 from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.machine_code import PLACE, MachineCode, user_folder
 from tests.helpers import as_list, black_box, sort_down
@@ -258,6 +259,22 @@ def test_the_folder_is_bounded(tmp_path: Path) -> None:
             jax.jit(named)(np.ones(length))
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 60_000
     assert list(tmp_path.iterdir())
+
+
+def test_the_users_folder_may_hold_other_things(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable may name a folder with data: it has no part in the bound."""
+    monkeypatch.setattr(machine_code, "_LIMIT", 30_000)
+    folder.mkdir(mode=0o700)
+    data = folder / "results.npz"
+    data.write_bytes(bytes(100_000))
+    os.utime(data, (0, 0))
+    f = load(plain(tmp_path))
+    for length in range(1, 8):
+        f(np.ones(length))
+    assert data.stat().st_size == 100_000
+    assert 1 <= len(list(folder.glob("xla-*"))) < 7
 
 
 def test_only_a_folder_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

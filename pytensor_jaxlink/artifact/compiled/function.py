@@ -22,11 +22,16 @@ from pytensor_jaxlink.runtime import (
     FastCall,
     Result,
     Stats,
+    all_from_parent,
     array_fits,
+    brought_along,
     commit,
     is_one_region,
+    named_from_parent,
     ready_as,
     refuse_donated,
+    refused,
+    replace_in_forked_child,
     store,
 )
 
@@ -36,6 +41,7 @@ class SavedState:
 
     def __init__(self, cell: Cell, storage: list[Any], float_type: str) -> None:
         self.name, self.storage = cell.name, storage
+        brought_along(self)
         self._fit = fitter(Input(cell.name, cell.type), float_type)
 
     def get_value(self, borrow: bool = False) -> Any:
@@ -92,7 +98,7 @@ class LoadedFunction(FastCall):
         self.stats: Stats = self._executor.stats
         self._stats, self._windows = self.stats, self._executor.policy.windows
         self._ending, self._fits, self._regions = ending, fits, regions
-        self.fallback: Callable[[NotSavedError], Callable[..., Any]] | None = None
+        self.fallback: Callable[[Exception], Callable[..., Any]] | None = None
         self.own_storages = [None if default is None else list(default) for default in defaults]
         self._storage = [
             (own or [None]) if spec.cell is None else cells[spec.cell].storage
@@ -119,6 +125,7 @@ class LoadedFunction(FastCall):
         """A call before there is a fast path, or with keywords."""
         values = self._values(args, kwargs)
         if self._path is None and self._has_fast_path:
+            commit(values, self._on_device)
             for place in self._on_device:
                 self._storage[place][0] = values[place]
             self._find_fast()
@@ -131,6 +138,7 @@ class LoadedFunction(FastCall):
 
     def _run(self, values: list[Any]) -> Any:
         """The call with values of all inputs that have been converted."""
+        commit(values, self._on_device)
         try:
             outputs = self._executor(values)
         except NotSavedError as error:
@@ -187,6 +195,19 @@ class LoadedFunction(FastCall):
         names = [each.name or each.type.text for each in inputs]
         return Donatable(names, updated, given, donate == "warn")
 
+    def _call_in_child(self, *args: Any, **kwargs: Any) -> Any:
+        """A call in a process that was forked from one in which JAX has run."""
+        error = refused("the code of a saved function cannot run")
+        if self.fallback is None:
+            raise refused("a saved function with no graph layer cannot run")
+        for cell in self._storage:
+            [cell[0]] = all_from_parent(cell)
+        values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
+        return self.fallback(error)(*(values[place] for place in self._taken))
+
+    def _compile_in_child(self, signatures: Any) -> None:
+        raise refused("nothing can be compiled")
+
     def compile_for(self, signatures: Sequence[Sequence[tuple[Any, Any]]]) -> None:
         """Have XLA compile, ahead of calls and without running anything.
 
@@ -230,7 +251,6 @@ class LoadedFunction(FastCall):
         values = [cell[0] for cell in self._storage]
         for place, value in given.items():
             values[place] = value if trusted else self._fits[place](value)
-        commit(values, self._on_device)
         return values
 
     def _explain(self, error: Exception, values: Sequence[Any]) -> None:
@@ -286,6 +306,13 @@ class LoadedFunction(FastCall):
 
     def __repr__(self) -> str:
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"
+
+
+replace_in_forked_child(
+    LoadedFunction,
+    __call__=LoadedFunction._call_in_child,
+    compile_for=LoadedFunction._compile_in_child,
+)
 
 
 def _fits(signature: Signature, position: int, value: Any) -> bool:

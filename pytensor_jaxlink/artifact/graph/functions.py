@@ -24,7 +24,7 @@ from pytensor_jaxlink.artifact.graph.names import name_of
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
-from pytensor_jaxlink.link.options import PLACES
+from pytensor_jaxlink.link.options import KEPT_IN_FILES
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,14 @@ def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
     mode: Any = get_mode(maker.mode)
     query = mode.provided_optimizer
     rewrites = [getattr(query, name, ()) or () for name in ("include", "exclude", "require")]
+    options = asdict(mode.linker.options)
     return Signature(
         tuple(inputs),
         tuple(outputs),
         form,
         function.name,
         bool(function.trust_input),
-        {k: v for k, v in asdict(mode.linker.options).items() if k not in PLACES},
+        {name: options[name] for name in (*KEPT_IN_FILES, "compiler_options")},
         tuple(tuple(sorted(map(str, tags))) for tags in rewrites),
     )
 

@@ -15,6 +15,7 @@ from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.link.options import KEPT_IN_FILES
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 
 
@@ -101,8 +102,8 @@ def host_ops_of(
 
 
 def _mode_of(signature: Signature, compiler_options: Mapping[str, Any] | None) -> Mode:
-    """The mode that a function was compiled with, but for the options of XLA."""
-    options: dict[str, Any] = {**signature.options, "compiler_options": compiler_options}
+    """The mode that a function was compiled with, as far as a file may say it."""
+    options = {name: signature.options[name] for name in KEPT_IN_FILES if name in signature.options}
     include, exclude, require = signature.rewrites
     query = RewriteDatabaseQuery(include=include, exclude=exclude, require=require)
-    return Mode(linker=JAXLinker(**options), optimizer=query)
+    return Mode(linker=JAXLinker(**options, compiler_options=compiler_options), optimizer=query)

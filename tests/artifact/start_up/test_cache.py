@@ -81,6 +81,18 @@ def test_other_shapes_are_added(build: Any, folder: Path) -> None:
     assert len(list(folder.glob("plan-*"))) == 1
 
 
+def test_a_folder_with_data_keeps_it(build: Any, folder: Path) -> None:
+    folder.mkdir()
+    data = [folder / name for name in ("results.npz", "f.jaxlink", "plan.jaxlink")]
+    for path in data:
+        path.write_bytes(bytes(5000))
+    x = pt.dvector("x")
+    f = build([x], pt.exp(x).sum(), options={"cache_limit": 1})
+    for length in (3, 4):
+        assert f(np.ones(length)) == pytest.approx(length * np.e)
+    assert sorted(folder.iterdir()) == sorted(data)
+
+
 def test_state_is_the_users_own(build: Any) -> None:
     x = pt.dvector("x")
     for expected in ("miss", "hit"):

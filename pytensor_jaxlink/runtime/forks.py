@@ -1,0 +1,133 @@
+"""Processes forked from one in which JAX has run.
+
+A fork copies no threads, and XLA compiles and computes in threads: in the child its first
+compilation, and larger calls, would wait for them for ever.  So there our functions leave JAX
+alone.  They are switched over when the child starts, so a call asks for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import ForkedProcessError, JAXLinkWarning
+from pytensor_jaxlink.runtime.devices import ARRAY
+
+_REMEDY = (
+    'Start processes by another method than "fork": '
+    'multiprocessing.get_context("spawn") or "forkserver".'
+)
+_FLAG = "jax_num_cpu_devices"
+
+_switches: list[Callable[[], None]] = []
+_holders: WeakSet[Any] = WeakSet()
+_said: list[str] = []
+
+
+def in_forked_child(switch: Callable[[], None]) -> None:
+    """Have something done in each child that is forked after JAX has started."""
+    _switches.append(switch)
+
+
+def replace_in_forked_child(kind: type, **members: Any) -> None:
+    """Have members of a class replaced in each child that is forked after JAX has started."""
+
+    def switch() -> None:
+        for name, member in members.items():
+            setattr(kind, name, member)
+
+    in_forked_child(switch)
+
+
+def brought_along(holder: Any) -> None:
+    """Have the array in a holder's list ``storage`` be NumPy's in a forked child.
+
+    JAX copies its own arrays, which ``get_value`` asks for, by a program.
+    """
+    _holders.add(holder)
+
+
+def from_parent(value: Any) -> Any:
+    """A value of the parent as NumPy's, without a copy.
+
+    Raises
+    ------
+    ForkedProcessError
+        If only JAX's threads could give it.
+    """
+    if type(value) is not ARRAY:
+        return value
+    if {device.platform for device in value.devices()} != {"cpu"}:
+        raise ForkedProcessError(
+            f"an array of the parent process lies on {', '.join(map(str, value.devices()))}, which "
+            f"a forked process cannot reach. {_REMEDY}"
+        )
+    if not (value.is_deleted() or value.is_ready()):
+        raise ForkedProcessError(
+            "an array was still being computed by the parent process when this process was forked, "
+            f"and nobody computes it here. Wait for it (block_until_ready) before. {_REMEDY}"
+        )
+    return np.asarray(value)
+
+
+def all_from_parent(values: Sequence[Any]) -> list[Any]:
+    """The same for each of several values."""
+    return [from_parent(value) for value in values]
+
+
+def named_from_parent(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for each of several values with names."""
+    return {name: from_parent(value) for name, value in values.items()}
+
+
+def refused(what: str) -> ForkedProcessError:
+    """The error about what cannot be done in a forked process."""
+    return ForkedProcessError(
+        f"{what}, because this process was forked from one in which JAX has run: JAX's threads do "
+        f"not exist here, and it would wait for them for ever. {_REMEDY}"
+    )
+
+
+def warn_once() -> None:
+    """Say, once in a process, that functions run on the host."""
+    if not _said:
+        _said.append("in this process")
+        warnings.warn(
+            "this process was forked from one in which JAX has run, and JAX's threads do not exist "
+            "here: functions run on the host, by PyTensor's own implementation, which is slower. "
+            f"{_REMEDY}",
+            JAXLinkWarning,
+            stacklevel=4,
+        )
+
+
+def _has_started() -> bool:
+    """Whether JAX has started: it refuses to have the number of devices changed then."""
+    before: int = getattr(jax.config, _FLAG)
+    try:
+        jax.config.update(_FLAG, max(before, 0) + 1)
+    except RuntimeError:
+        return True
+    jax.config.update(_FLAG, before)
+    return False
+
+
+def _switch() -> None:
+    if not _has_started():
+        return
+    for switch in _switches:
+        switch()
+    for holder in list(_holders):
+        with suppress(ForkedProcessError, RuntimeError):  # who reads it is told
+            holder.storage[0] = from_parent(holder.storage[0])
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_switch)
