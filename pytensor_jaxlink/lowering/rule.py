@@ -23,6 +23,7 @@ from pytensor.tensor.linalg.decomposition.schur import Schur
 from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.math import Argmax
+from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax, Softmax
@@ -315,6 +316,8 @@ class Rules:
         match node.op:
             case Elemwise():
                 return self._reason_of_scalar_op(node)
+            case ChoiceWithoutReplacement():
+                return None
             case RandomVariable() as op:
                 return None if sampler_of(op) else _failure(lambda: jax_sample_fn(op, node=node))
             case Blockwise():
