@@ -16,6 +16,7 @@ from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.linalg import require_finite
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, jax_rule_for
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
@@ -94,7 +95,13 @@ def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 @_register("TensorInv")
 def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
-    return lambda array: jnp.linalg.tensorinv(array, op.ind)
+    def tensor_inverse(array: Any) -> Any:
+        if not array.size:
+            raise ValueError("NumPy cannot reshape the inverse of an empty array")
+        inverse = jnp.linalg.tensorinv(array, op.ind)
+        return require_finite(inverse) if context.checks else inverse
+
+    return tensor_inverse
 
 
 @_register("TensorSolve")

@@ -2,13 +2,13 @@
 
 Where a matrix has no Cholesky factor or a system no solution, PyTensor's results are NaN as a
 whole; JAX leaves zeros and infinities in them.  What is not finite in a right-hand side stays in
-its column.  Where a matrix has no inverse NumPy raises, which is a condition of the region: it is
-looked at after the region has run.
+its column.  Where NumPy and SciPy raise (a matrix without an inverse, infinities in a
+factorisation), it is a condition of the region: it is looked at after the region has run.
+LAPACK may loop for ever on infinities, so what must be finite is replaced before it sees it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -19,9 +19,16 @@ from pytensor.graph.op import Op
 from pytensor.tensor.basic import AllocDiag
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
-from pytensor.tensor.linalg.inverse import MatrixInverse
+from pytensor.tensor.linalg.decomposition.eigen import Eig, Eigh, Eigvalsh
+from pytensor.tensor.linalg.decomposition.lu import LU, LUFactor
+from pytensor.tensor.linalg.decomposition.qr import QR
+from pytensor.tensor.linalg.decomposition.schur import Schur
+from pytensor.tensor.linalg.decomposition.svd import SVD
+from pytensor.tensor.linalg.inverse import MatrixInverse, MatrixPinv
+from pytensor.tensor.linalg.products import Expm
 from pytensor.tensor.linalg.solvers.general import Solve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
+from pytensor.tensor.linalg.summary import SLogDet
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
@@ -42,11 +49,91 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
             return function
         case SolveTriangular():
             return lambda a, b: _solution_or_nan(function(a, b), _has_zero(a), op.b_ndim)
+        case Solve(assume_a="sym" | "her"):
+            return lambda a, b: _solved(function(_half(a, op), b), b, op.b_ndim)
         case Solve():
             return lambda a, b: _solved(function(a, b), b, op.b_ndim)
         case MatrixInverse() if context.checks:
-            return lambda *values: _require_finite(function(*values), values)
+            return lambda matrix: require_finite(function(matrix))
     return function
+
+
+@jax_rule.register(Eig)
+@jax_rule.register(Eigh)
+@jax_rule.register(Eigvalsh)
+@jax_rule.register(LU)
+@jax_rule.register(MatrixPinv)
+@jax_rule.register(SVD)
+def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
+    """NumPy and SciPy refuse other matrices."""
+    function = upstream_rule(node, context.known)
+
+    def of_finite(matrix: Any) -> Any:
+        matrix = as_jax(matrix)
+        if context.checks:
+            require(jnp.isfinite(matrix))
+        if isinstance(op, Eigh | Eigvalsh):
+            read = _mirrored(matrix, lower=op.lower)
+        elif isinstance(op, MatrixPinv) and op.hermitian:
+            read = _mirrored(matrix, lower=True)
+        else:
+            read = matrix
+        outputs = _finite_or_nan(function, read)
+        if isinstance(op, LU) and len(outputs) == 3 and not matrix.shape[-1]:
+            outputs[0] = outputs[0][:0, :0]  # as SciPy has it
+        return outputs if len(node.outputs) > 1 else outputs[0]
+
+    return of_finite
+
+
+@jax_rule.register(Schur)
+def _schur(op: Schur, node: Apply, context: Context) -> JaxFunction:
+    function = upstream_rule(node, context.known)
+    return lambda matrix: _finite_or_nan(function, as_jax(matrix))
+
+
+@jax_rule.register(LUFactor)
+def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
+    function = upstream_rule(node, context.known)
+
+    def lu_factor(matrix: Any) -> Any:
+        factors, pivots = function(matrix)
+        return jnp.where(_has_zero(factors)[..., None, None], jnp.nan, factors), pivots
+
+    return lu_factor
+
+
+@jax_rule.register(SLogDet)
+def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
+    """The sign is 1 where there is none: LAPACK counts what is negative."""
+    function = upstream_rule(node, context.known)
+    if node.outputs[0].type.dtype.startswith("complex"):
+        return function
+
+    def slogdet(matrix: Any) -> Any:
+        sign, logarithm = function(matrix)
+        return jnp.where(jnp.isnan(sign), jnp.ones((), sign.dtype), sign), logarithm
+
+    return slogdet
+
+
+@jax_rule.register(Expm)
+def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
+    """Of one entry it is the function of that, also where a series does not converge."""
+    function = upstream_rule(node, context.known)
+    return lambda matrix: jnp.exp(matrix) if np.shape(matrix) == (1, 1) else function(matrix)
+
+
+@jax_rule.register(QR)
+def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
+    function = upstream_rule(node, context.known)
+
+    def qr(matrix: Any) -> Any:
+        if not np.shape(matrix)[0] and np.shape(matrix)[1]:
+            raise ValueError("LAPACK refuses a matrix that has columns and no row")
+        return function(matrix)
+
+    return qr
 
 
 @jax_rule.register(AllocDiag)
@@ -87,6 +174,29 @@ def _factor_or_nan(factor: Any, matrix: Any) -> Any:
     return jnp.where(failed, jnp.nan, factor)
 
 
+def _finite_or_nan(function: JaxFunction, matrix: Any) -> list[Any]:
+    """The outputs for a matrix, or NaN where it is not finite."""
+    finite = jnp.isfinite(matrix).all()
+    outputs = function(jnp.where(finite, matrix, jnp.zeros((), matrix.dtype)))
+    outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    return [jnp.where(finite, output, jnp.nan) for output in outputs]
+
+
+def _half(matrix: Any, op: Solve) -> Any:
+    """The matrix of a system of which SciPy reads one triangle."""
+    return _mirrored(as_jax(matrix), lower=op.lower, conjugate=op.assume_a == "her")
+
+
+def _mirrored(matrix: Any, *, lower: bool, conjugate: bool = True) -> Any:
+    """The Hermitian matrix that LAPACK reads from one triangle; JAX takes both, or the mean."""
+    if matrix.shape[-1] != matrix.shape[-2]:
+        return matrix
+    below = jnp.tri(matrix.shape[-1], dtype=bool)
+    other = jnp.swapaxes(matrix, -1, -2)
+    other = jnp.conj(other) if conjugate else other
+    return jnp.where(below if lower else below.T, matrix, other)
+
+
 def _is_a_factor(matrix: Variable) -> bool:
     """Whether it is a Cholesky factor, whose diagonal has no zero, or the transpose of one."""
     while matrix.owner is not None and isinstance(matrix.owner.op, DimShuffle):
@@ -111,7 +221,7 @@ def _solution_or_nan(solution: Any, singular: Any, core_ndim: int) -> Any:
     return jnp.where(jnp.expand_dims(singular, tuple(range(-core_ndim, 0))), jnp.nan, solution)
 
 
-def _require_finite(result: Any, values: Sequence[Any]) -> Any:
-    given = jnp.stack([jnp.isfinite(value).all() for value in values]).all()
-    require(jnp.isfinite(result).all() | ~given)
-    return result
+def require_finite(inverse: Any) -> Any:
+    """State that there is an inverse; where one is not finite NumPy decides."""
+    require(jnp.isfinite(inverse))
+    return inverse

@@ -7,7 +7,8 @@ sampler, ours or PyTensor's, are drawn on the host by their own NumPy sampler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -18,38 +19,111 @@ from pytensor.tensor.random.basic import ChoiceWithoutReplacement, MvNormalRV
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.domains import require_domain
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
-from pytensor_jaxlink.lowering.samplers import domain_of, sampler_of
+from pytensor_jaxlink.lowering.samplers import sampler_of
+from pytensor_jaxlink.lowering.values import as_size, canonical_dtype
 
 
 @jax_rule.register(RandomVariable)
 def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFunction:
-    sampler, domain = sampler_of(op), domain_of(op)
+    sampler = sampler_of(op)
+    dtype = node.outputs[1].type.dtype
 
     def draw(key: Any, size: Any, *parameters: Any) -> Any:
-        if domain is not None and context.checks:
-            _require_domain(domain, parameters)
-        shape = _batch_shape(op, parameters) if size is None else tuple(map(int, size))
+        if context.checks:
+            require_domain(op, parameters)
+        shape = _batch_shape(op, parameters) if size is None else tuple(map(as_size, size))
         if sampler is None:
-            after, draws = _upstream(op, node, key, size is None, shape, parameters)
-            if isinstance(op, MvNormalRV) and op.method == "cholesky" and context.checks:
-                # No factor: NumPy raises `LinAlgError`.
-                given = jnp.stack([jnp.isfinite(value).all() for value in parameters]).all()
-                require(jnp.isfinite(draws).all() | ~given)
-            return after, draws
+            return _upstream(op, node, key, size is None, shape, parameters)
         after, now = jax.random.split(key)
-        return after, sampler(now, shape, node.outputs[1].type.dtype, *parameters)
+        return after, sampler(now, shape, dtype, *parameters)
 
     return draw
 
 
-def _require_domain(domain: Callable[..., Any], parameters: tuple[Any, ...]) -> None:
-    """Look at constants while JAX traces: only what is computed costs a condition of the region."""
-    if all(isinstance(value, np.ndarray | np.generic) for value in parameters):
-        with jax.ensure_compile_time_eval():
-            require(np.asarray(domain(*parameters)))
+@jax_rule.register(MvNormalRV)
+def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFunction:
+    """PyTensor's JAX sampler makes a covariance symmetric first; NumPy reads one triangle."""
+    dtype = canonical_dtype(node.outputs[1].type.dtype)
+
+    def draw(key: Any, size: Any, mean: Any, covariance: Any) -> Any:
+        mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype)
+        factor = _root(covariance, op.method)
+        if context.checks:
+            require(jnp.isfinite(factor))  # where there is none NumPy raises `LinAlgError`
+        given = _batch_shape(op, (mean, covariance))
+        shape = given if size is None else tuple(map(as_size, size))
+        after, now = jax.random.split(key)
+        normal = jax.random.normal(now, (*shape, mean.shape[-1]), dtype)
+        return after, mean + jnp.einsum("...ij,...j->...i", factor, normal)
+
+    return draw
+
+
+def _root(covariance: Any, method: str) -> Any:
+    """A matrix that gives the covariance when it is multiplied by its transpose."""
+    if method == "cholesky":
+        return jax.lax.linalg.cholesky(covariance, symmetrize_input=False)
+    if method == "svd":
+        vectors, values, _ = jnp.linalg.svd(covariance)
     else:
-        require(domain(*parameters))
+        values, vectors = jnp.linalg.eigh(covariance, symmetrize_input=False)
+    return vectors * jnp.sqrt(values)[..., None, :]
+
+
+@jax_rule.register(ChoiceWithoutReplacement)
+def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxFunction:
+    """The places of the largest of ``log(p)`` plus Gumbel noise: Vieira, "Gumbel-max trick" (2014).
+
+    `jax.random.choice` lets places with the chance 0 win.
+    """
+    core_ndim = op.ndims_params[0]
+
+    def draw(key: Any, size: Any, a: Any, *others: Any) -> Any:
+        *chances, wanted = others
+        batch_shape = _batch_shape(op, (a, *others)) if size is None else tuple(map(int, size))
+        wanted = tuple(map(as_size, np.reshape(wanted, (-1, np.shape(wanted)[-1]))[0]))
+        count, length = math.prod(wanted), _population(a, chances, core_ndim)
+        if count > length:
+            raise ValueError("cannot take a larger sample than the population")
+        if chances and context.checks:
+            _require_chances(chances[0], count)
+            if core_ndim == 0:
+                require(jnp.asarray(a) == length)
+        after, now = jax.random.split(key)
+        kind = canonical_dtype("float64")
+        scores = jax.random.gumbel(now, (*batch_shape, length), kind)
+        for p in chances:
+            scores += jnp.log(jnp.asarray(p, kind))
+        places = jax.lax.top_k(scores, count)[1]
+        if core_ndim == 0:
+            return after, places.reshape(batch_shape + wanted)
+        entry = np.shape(a)[np.ndim(a) - core_ndim + 1 :]
+        population = jnp.broadcast_to(a, (*batch_shape, length, *entry))
+        places = places.reshape((*batch_shape, count, *[1] * len(entry)))
+        found = jnp.take_along_axis(population, places, axis=len(batch_shape))
+        return after, found.reshape(batch_shape + wanted + entry)
+
+    return draw
+
+
+def _population(a: Any, chances: Sequence[Any], core_ndim: int) -> int:
+    """The number of entries to choose from."""
+    if core_ndim:
+        return np.shape(a)[np.ndim(a) - core_ndim]
+    if chances:
+        return np.shape(chances[0])[-1]
+    [length] = {max(int(number), 0) for number in np.ravel(a)}
+    return length
+
+
+def _require_chances(p: Any, count: int) -> None:
+    """State that NumPy takes them as the chances of entries of which so many are wanted."""
+    p = jnp.asarray(p)
+    precision = max(jnp.finfo(p.dtype).eps, np.finfo("float64").eps) ** 0.5
+    require((p >= 0).all() & (jnp.abs(p.sum(axis=-1) - 1) <= precision).all())
+    require((p > 0).sum(axis=-1) >= count)
 
 
 def _upstream(
@@ -61,11 +135,8 @@ def _upstream(
     parameters: tuple[Any, ...],
 ) -> tuple[Any, Any]:
     """PyTensor's own JAX sampler."""
-    literals = [1]
-    if isinstance(op, ChoiceWithoutReplacement):
-        literals.append(len(node.inputs) - 1)
     sized = op.make_node(node.inputs[0], shape, *node.inputs[2:]) if unsized else node
-    state, draws = rule_with_literals(sized, literals)(
+    state, draws = rule_with_literals(sized, [1])(
         {"jax_state": key}, np.asarray(shape, dtype="int64"), *parameters
     )
     return state["jax_state"], draws

@@ -19,10 +19,17 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
+from pytensor.tensor.linalg.decomposition.eigen import Eig, Eigh, Eigvalsh
+from pytensor.tensor.linalg.decomposition.lu import LU, LUFactor
+from pytensor.tensor.linalg.decomposition.qr import QR
 from pytensor.tensor.linalg.decomposition.schur import Schur
-from pytensor.tensor.linalg.inverse import MatrixInverse
+from pytensor.tensor.linalg.decomposition.svd import SVD
+from pytensor.tensor.linalg.inverse import MatrixInverse, MatrixPinv
+from pytensor.tensor.linalg.products import Expm
 from pytensor.tensor.linalg.solvers.core import SolveBase
+from pytensor.tensor.linalg.summary import SLogDet
 from pytensor.tensor.math import Argmax
+from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax, Softmax
@@ -174,8 +181,19 @@ _WRAPPED = (
     Argmax,
     CAReduce,
     Cholesky,
+    Eig,
+    Eigh,
+    Eigvalsh,
+    Expm,
+    LU,
+    LUFactor,
     LogSoftmax,
     MatrixInverse,
+    MatrixPinv,
+    QR,
+    SLogDet,
+    SVD,
+    Schur,
     Softmax,
     SolveBase,
 )
@@ -315,6 +333,8 @@ class Rules:
         match node.op:
             case Elemwise():
                 return self._reason_of_scalar_op(node)
+            case ChoiceWithoutReplacement():
+                return None
             case RandomVariable() as op:
                 return None if sampler_of(op) else _failure(lambda: jax_sample_fn(op, node=node))
             case Blockwise():

@@ -1,4 +1,4 @@
-"""Samplers for distributions that PyTensor has no JAX sampler for, and the domains of parameters.
+"""Samplers for distributions that PyTensor has no JAX sampler for, or one that is wrong.
 
 Distributions are found by the name of their class and of the package that defines it, so that
 those of PyMC are known without importing PyMC.  A sampler takes a key, the shape and dtype of the
@@ -16,6 +16,7 @@ from jax import random
 from jax.scipy import special
 from pytensor.tensor.random.op import RandomVariable
 
+from pytensor_jaxlink.lowering.domains import by_name, possible_draw
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
 from pytensor_jaxlink.lowering.values import canonical_dtype
 
@@ -24,20 +25,7 @@ Sampler = Callable[..., Any]
 
 def sampler_of(op: RandomVariable) -> Sampler | None:
     """Our sampler for a distribution, or None."""
-    return _found(_SAMPLERS, op)
-
-
-def domain_of(op: RandomVariable) -> Callable[..., Any] | None:
-    """A function of the parameters that tells where NumPy would draw and not raise, or None."""
-    return _found(_DOMAINS, op)
-
-
-def _found(table: dict[str, Any], op: RandomVariable) -> Any:
-    for kind in type(op).__mro__:
-        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-        if name in table:
-            return table[name]
-    return None
+    return by_name(_SAMPLERS, op)
 
 
 # -- samplers --------------------------------------------------------------------------------------
@@ -48,8 +36,50 @@ def _real(dtype: str) -> Any:
     return jnp.promote_types(canonical_dtype(dtype), "float32")
 
 
+def _wide() -> Any:
+    """The dtype in which counts are drawn: NumPy's, where JAX has it."""
+    return canonical_dtype("float64")
+
+
 def _weibull(key: Any, shape: Any, dtype: str, concentration: Any) -> Any:
-    return random.weibull_min(key, 1.0, concentration, shape, dtype=_real(dtype))
+    draws = random.weibull_min(key, 1.0, concentration, shape, dtype=_real(dtype))
+    return jnp.where(jnp.asarray(concentration) == 0, jnp.zeros((), draws.dtype), draws)
+
+
+def _beta(key: Any, shape: Any, dtype: str, alpha: Any, beta: Any) -> Any:
+    draws = random.beta(key, alpha, beta, shape, dtype=_real(dtype))
+    certain = jnp.isinf(jnp.asarray(beta, _real(dtype))) & jnp.isfinite(alpha)
+    return jnp.where(certain, jnp.zeros((), draws.dtype), draws)
+
+
+def _half_normal(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
+    return loc + scale * jnp.abs(random.normal(key, shape, _real(dtype)))
+
+
+def _log_normal(key: Any, shape: Any, dtype: str, mean: Any, sigma: Any) -> Any:
+    return jnp.exp(mean + sigma * random.normal(key, shape, _real(dtype)))
+
+
+def _inverse_gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: Any) -> Any:
+    rate = 1 / jnp.asarray(scale, _real(dtype))
+    return 1 / (random.gamma(key, alpha, shape, _real(dtype)) * rate)
+
+
+def _generalised_gamma(key: Any, shape: Any, dtype: str, alpha: Any, power: Any, scale: Any) -> Any:
+    power = jnp.asarray(power, _real(dtype))
+    return random.gamma(key, alpha / power, shape, _real(dtype)) ** (1 / power) * scale
+
+
+def _wald(key: Any, shape: Any, dtype: str, mean: Any, scale: Any) -> Any:
+    """Michael, Schucany & Haas, "Generating random variates" (1976), in NumPy's form."""
+    kind = _wide()
+    mean, scale = jnp.asarray(mean, kind), jnp.asarray(scale, kind)
+    normal, uniform = random.split(key)
+    y = mean * random.normal(normal, shape, kind) ** 2
+    smaller = mean * (1 - 2 / (1 + jnp.sqrt(1 + 4 * scale / y)))
+    is_smaller = random.uniform(uniform, shape, kind) <= mean / (mean + smaller)
+    draws = jnp.where(is_smaller, smaller, mean * mean / smaller)
+    return jnp.where(jnp.isinf(scale), mean, draws)
 
 
 def _triangular(key: Any, shape: Any, dtype: str, left: Any, mode: Any, right: Any) -> Any:
@@ -65,8 +95,7 @@ def _truncated_exponential(
 
 
 def _shifted_wald(key: Any, shape: Any, dtype: str, mu: Any, lam: Any, alpha: Any) -> Any:
-    mu, lam = jnp.asarray(mu, _real(dtype)), jnp.asarray(lam, _real(dtype))
-    return lam * random.wald(key, mu / lam, shape, dtype=_real(dtype)) + alpha
+    return _wald(key, shape, dtype, mu, lam) + alpha
 
 
 def _truncated_normal(
@@ -88,9 +117,14 @@ def _truncated_normal(
     return mu + sigma * jnp.where(mirrored, -value, value)
 
 
+def _integers(key: Any, shape: Any, dtype: str, low: Any, high: Any) -> Any:
+    """As NumPy draws them: in 64 bits, before the dtype of the draws."""
+    kind = canonical_dtype("int64")
+    return random.randint(key, shape, jnp.asarray(low, kind), jnp.asarray(high, kind), kind)
+
+
 def _discrete_uniform(key: Any, shape: Any, dtype: str, lower: Any, upper: Any) -> Any:
-    lower, upper = (jnp.asarray(bound, dtype=canonical_dtype(dtype)) for bound in (lower, upper))
-    return random.randint(key, shape, lower, upper + 1, dtype=canonical_dtype(dtype))
+    return _integers(key, shape, dtype, lower, jnp.asarray(upper) + 1)
 
 
 def _moyal(key: Any, shape: Any, dtype: str, mu: Any, sigma: Any) -> Any:
@@ -123,6 +157,10 @@ def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: Any, drawn
     good, bad, drawn = (
         jnp.broadcast_to(jnp.asarray(count, kind), shape) for count in (good, bad, drawn)
     )
+    # What the domain excludes is not drawn: it can be of any length.
+    good, bad, drawn = (
+        jnp.where(possible_draw(good, bad, drawn), count, 0) for count in (good, bad, drawn)
+    )
     total = good + bad
     left = jnp.minimum(drawn, total - drawn)  # what is drawn, or what is left behind
 
@@ -143,30 +181,62 @@ def _half_cauchy(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
 
 
 def _categorical(key: Any, shape: Any, dtype: str, p: Any) -> Any:
-    """PyTensor 3.3's own sampler takes ``logit(p)`` where the logarithm belongs."""
-    return random.categorical(key, jnp.log(p), axis=-1, shape=shape)
+    """By inversion, as PyTensor draws: what is left of 1 is a category after the last one."""
+    drawn = random.uniform(key, shape, _wide())[..., None]
+    return (jnp.cumsum(jnp.asarray(p, _wide()), axis=-1) < drawn).sum(axis=-1)
+
+
+def _geometric(key: Any, shape: Any, dtype: str, p: Any) -> Any:
+    """By inversion; what is beyond the largest integer is that."""
+    kind = canonical_dtype(dtype)
+    uniform = random.uniform(key, shape, _wide(), minval=jnp.finfo(_wide()).tiny)
+    trials = jnp.ceil(jnp.log(uniform) / jnp.log1p(-jnp.asarray(p, _wide())))
+    largest = jnp.iinfo(kind).max
+    draws = jnp.maximum(trials, 1).astype(kind)
+    return jnp.where(trials >= float(largest), largest, draws)
+
+
+def _negative_binomial(key: Any, shape: Any, dtype: str, count: Any, chance: Any) -> Any:
+    mixing, key = random.split(key)
+    chance = jnp.asarray(chance, _wide())
+    rate = random.gamma(mixing, count, shape, _wide()) * ((1 - chance) / chance)
+    return random.poisson(key, rate, shape, canonical_dtype(dtype))
 
 
 def _binomial(key: Any, shape: Any, dtype: str, count: Any, chance: Any) -> Any:
     count, chance = (jnp.broadcast_to(value, shape) for value in (count, chance))
-    return random.binomial(key, count, chance, shape, dtype=canonical_dtype("float64"))
+    return _successes(key, count, chance)
+
+
+def _successes(key: Any, count: Any, chance: Any) -> Any:
+    """Binomial draws; the loop of `jax.random.binomial` never ends where a chance is -0.0."""
+    chance = jnp.asarray(chance, _wide())
+    chance = jnp.where(chance == 0, jnp.zeros((), chance.dtype), chance)
+    return random.binomial(key, count, chance, jnp.shape(chance), dtype=_wide())
+
+
+def _beta_binomial(key: Any, shape: Any, dtype: str, count: Any, alpha: Any, beta: Any) -> Any:
+    mixing, key = random.split(key)
+    count = jnp.broadcast_to(count, shape)
+    return _successes(key, count, _beta(mixing, shape, "float64", alpha, beta))
 
 
 def _multinomial(key: Any, shape: Any, dtype: str, count: Any, p: Any) -> Any:
-    """One category after the other, binomial among what is left."""
-    p = jnp.broadcast_to(p, (*shape, jnp.shape(p)[-1]))
+    """One category after the other, binomial among the rest; the last takes what is left."""
+    p = jnp.broadcast_to(jnp.asarray(p, _wide()), (*shape, jnp.shape(p)[-1]))
+    first = jnp.moveaxis(p[..., :-1], -1, 0)
+    last = jnp.maximum(1 - first.sum(axis=0, keepdims=True), 0)
     # The chance of each category among those that are not drawn yet.
-    rest = jnp.flip(jnp.cumsum(jnp.flip(p, -1), -1), -1)
-    chances = jnp.moveaxis(jnp.clip(jnp.where(rest > 0, p / rest, 0.0), 0.0, 1.0), -1, 0)
-    left = jnp.broadcast_to(jnp.asarray(count, chances.dtype), shape)
+    rest = jnp.cumsum(jnp.concatenate([last, first[::-1]]), axis=0)[:0:-1]
+    chances = jnp.clip(jnp.where(rest > 0, first / rest, 0.0), 0.0, 1.0)
+    left = jnp.broadcast_to(jnp.asarray(count, p.dtype), shape)
 
     def category(left: Any, drawn: Any) -> tuple[Any, Any]:
         key, chance = drawn
-        found = jnp.where(left > 0, random.binomial(key, left, chance, shape, left.dtype), 0.0)
+        found = jnp.where(left > 0, _successes(key, left, chance), 0.0)
         return left - found, found
 
-    keys = random.split(key, chances.shape[0])
-    left, found = jax.lax.scan(category, left, (keys[:-1], chances[:-1]))
+    left, found = jax.lax.scan(category, left, (random.split(key, len(first)), chances))
     return jnp.concatenate([jnp.moveaxis(found, 0, -1), left[..., None]], axis=-1)
 
 
@@ -202,14 +272,24 @@ def _von_mises(key: Any, shape: Any, dtype: str, mu: Any, kappa: Any) -> Any:
 
 
 _SAMPLERS: dict[str, Sampler] = {
+    "pytensor.BetaBinomialRV": _beta_binomial,
+    "pytensor.BetaRV": _beta,
     "pytensor.BinomialRV": _binomial,
     "pytensor.CategoricalRV": _categorical,
+    "pytensor.GenGammaRV": _generalised_gamma,
+    "pytensor.GeometricRV": _geometric,
     "pytensor.HalfCauchyRV": _half_cauchy,
+    "pytensor.HalfNormalRV": _half_normal,
     "pytensor.HyperGeometricRV": _hypergeometric,
+    "pytensor.IntegersRV": _integers,
+    "pytensor.InvGammaRV": _inverse_gamma,
+    "pytensor.LogNormalRV": _log_normal,
     "pytensor.MultinomialRV": _multinomial,
+    "pytensor.NegBinomialRV": _negative_binomial,
     "pytensor.TriangularRV": _triangular,
     "pytensor.TruncExponentialRV": _truncated_exponential,
     "pytensor.VonMisesRV": _von_mises,
+    "pytensor.WaldRV": _wald,
     "pytensor.WeibullRV": _weibull,
     "pymc.DiscreteUniformRV": _discrete_uniform,
     "pymc.MatrixNormalRV": _matrix_normal,
@@ -218,72 +298,4 @@ _SAMPLERS: dict[str, Sampler] = {
     "pymc.SkewNormalRV": _skew_normal,
     "pymc.TruncatedNormalRV": _truncated_normal,
     "pymc.WaldRV": _shifted_wald,
-}
-
-# -- domains ---------------------------------------------------------------------------------------
-
-# As NumPy and SciPy check them: a parameter that is not a number passes where they let it pass.
-
-
-def _all(*conditions: Any) -> Any:
-    return jnp.stack([jnp.all(condition) for condition in conditions]).all()
-
-
-def _not_negative(*positions: int) -> Callable[..., Any]:
-    return lambda *parameters: _all(*(~(jnp.asarray(parameters[p]) < 0) for p in positions))
-
-
-def _positive(*positions: int) -> Callable[..., Any]:
-    return lambda *parameters: _all(*(~(jnp.asarray(parameters[p]) <= 0) for p in positions))
-
-
-def _binomial_domain(count: Any, chance: Any) -> Any:
-    chance = jnp.asarray(chance)
-    return _all(jnp.asarray(count) >= 0, chance >= 0, chance <= 1)
-
-
-def _chance_domain(*parameters: Any) -> Any:
-    chance = jnp.asarray(parameters[-1])
-    return _all(chance >= 0, chance <= 1)
-
-
-def _hypergeometric_domain(good: Any, bad: Any, drawn: Any) -> Any:
-    good, bad, drawn = map(jnp.asarray, (good, bad, drawn))
-    return _all(good >= 0, bad >= 0, drawn >= 0, drawn <= good + bad)
-
-
-def _triangular_domain(left: Any, mode: Any, right: Any) -> Any:
-    return _all(
-        ~(jnp.asarray(left) > mode), ~(jnp.asarray(mode) > right), jnp.asarray(left) != right
-    )
-
-
-_DOMAINS: dict[str, Callable[..., Any]] = {
-    "pytensor.BernoulliRV": _chance_domain,
-    "pytensor.BetaRV": _positive(0, 1),
-    "pytensor.BinomialRV": _binomial_domain,
-    "pytensor.CauchyRV": _not_negative(1),
-    "pytensor.DirichletRV": _positive(0),
-    "pytensor.ExponentialRV": _not_negative(0),
-    "pytensor.GammaRV": _not_negative(0, 1),
-    "pytensor.GumbelRV": _not_negative(1),
-    "pytensor.HalfCauchyRV": _not_negative(1),
-    "pytensor.HyperGeometricRV": _hypergeometric_domain,
-    "pytensor.LaplaceRV": _not_negative(1),
-    "pytensor.LogisticRV": _not_negative(1),
-    "pytensor.NormalRV": _not_negative(1),
-    "pytensor.ParetoRV": _positive(0),
-    "pytensor.PoissonRV": lambda rate: _all(jnp.asarray(rate) >= 0),
-    "pytensor.StudentTRV": _positive(0),
-    "pytensor.TriangularRV": _triangular_domain,
-    "pytensor.VonMisesRV": _not_negative(1),
-    "pytensor.WeibullRV": _not_negative(0),
-    "pymc.DiscreteUniformRV": lambda low, high: _all(jnp.asarray(low) <= high),
-    "pymc.MoyalRV": _positive(1),
-    "pymc.RiceRV": lambda b, sigma: _all(jnp.asarray(b) >= 0, jnp.asarray(sigma) > 0),
-    "pymc.SkewNormalRV": _positive(1),
-    "pymc.TruncatedNormalRV": lambda mu, sigma, low, high: _all(
-        jnp.asarray(sigma) > 0, jnp.asarray(low) < high
-    ),
-    "pymc.WaldRV": _positive(0, 1),
 }

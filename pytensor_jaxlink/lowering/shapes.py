@@ -30,19 +30,11 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
-from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
+from pytensor_jaxlink.lowering.values import as_jax, as_size, canonical_dtype
 
 
 def _ints(values: Any) -> tuple[int, ...]:
     return tuple(int(value) for value in values)
-
-
-def _size(value: Any) -> int:
-    """A size, refused where it is negative (JAX would clip some of them to zero)."""
-    size = int(value)
-    if size < 0:
-        raise ValueError(f"negative dimensions are not allowed, and a size is {size}")
-    return size
 
 
 @jax_rule.register(DeepCopyOp)
@@ -91,7 +83,7 @@ def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
     static = node.inputs[0].type.broadcastable
 
     def alloc(value: Any, *shape: Any) -> Any:
-        sizes = tuple(map(_size, shape))
+        sizes = tuple(map(as_size, shape))
         # As in PyTensor, a dimension of length 1 that the type does not promise is not stretched.
         lead = len(sizes) - np.ndim(value)
         for promised, length, size in zip(static, np.shape(value), sizes[lead:], strict=True):
@@ -106,7 +98,7 @@ def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(AllocEmpty)
 def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
-    return lambda *shape: jnp.empty(tuple(map(_size, shape)), dtype=canonical_dtype(op.dtype))
+    return lambda *shape: jnp.empty(tuple(map(as_size, shape)), dtype=canonical_dtype(op.dtype))
 
 
 @jax_rule.register(ARange)
@@ -129,7 +121,7 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Eye)
 def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
     return lambda rows, columns, offset: jnp.eye(
-        _size(rows), _size(columns), int(offset), dtype=canonical_dtype(op.dtype)
+        as_size(rows), as_size(columns), int(offset), dtype=canonical_dtype(op.dtype)
     )
 
 

@@ -64,6 +64,14 @@ def as_dtype(value: Any, dtype: Any) -> Any:
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
 
 
+def as_size(value: Any) -> int:
+    """A size, refused where it is negative (JAX would clip some of them to zero)."""
+    size = int(value)
+    if size < 0:
+        raise ValueError(f"negative dimensions are not allowed, and a size is {size}")
+    return size
+
+
 def check_broadcast(node: Apply, shapes: Sequence[tuple[int, ...]]) -> None:
     """Raise `ValueError` where a length of 1 that no type promises would be stretched.
 

@@ -182,7 +182,9 @@ def _static_inputs_random_variable(op: RandomVariable, node: Apply) -> tuple[int
 
 @static_inputs.register(ChoiceWithoutReplacement)
 def _static_inputs_choice(op: ChoiceWithoutReplacement, node: Apply) -> tuple[int, ...]:
-    return (*_static_inputs_random_variable(op, node), len(node.inputs) - 1)
+    # A number stands for the numbers below it; with chances, these say how many there are.
+    counted = () if op.ndims_params[0] or op.has_p_param else (2,)
+    return (*_static_inputs_random_variable(op, node), *counted, len(node.inputs) - 1)
 
 
 def _slice_bounds(node: Apply, first: int) -> tuple[int, ...]:

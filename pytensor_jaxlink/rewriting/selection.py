@@ -13,7 +13,6 @@ REQUIRED_REWRITES = (
     "jaxlink",  # our own
     "minimum_compile",
     "scan_save_mem_no_prealloc",
-    "jax_random_vars_rewrites",
     "jax_boolean_indexing_set_or_inc",
     "ifelse_simplify",
     "jax_bilinear_lyapunov_to_direct",

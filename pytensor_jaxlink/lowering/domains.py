@@ -1,0 +1,144 @@
+"""The domains of distributions: where NumPy and SciPy draw, and where they raise.
+
+A domain is a tuple of conditions, each on some of the parameters, in the order of the
+distribution's own ``rng_fn``.  The conditions are those of NumPy and SciPy to the letter: NumPy
+lets NaN pass where a parameter must not be negative and refuses -0.0 there; SciPy does neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pytensor.tensor.random.op import RandomVariable
+
+from pytensor_jaxlink.lowering.checks import require
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on the parameters at some positions."""
+
+    holds: Callable[..., Any]
+    positions: tuple[int, ...]
+
+    def require(self, parameters: tuple[Any, ...]) -> None:
+        """State that it holds; constants are looked at while JAX traces and cost nothing."""
+        values = [parameters[position] for position in self.positions]
+        if all(isinstance(value, np.ndarray | np.generic) for value in values):
+            with jax.ensure_compile_time_eval():
+                require(np.asarray(self.holds(*map(jnp.asarray, values))))
+        else:
+            require(self.holds(*map(jnp.asarray, values)))
+
+
+def by_name(table: dict[str, Any], op: RandomVariable) -> Any:
+    """The entry of a distribution, found by its class and the package that defines it, or None."""
+    for kind in type(op).__mro__:
+        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        if name in table:
+            return table[name]
+    return None
+
+
+def require_domain(op: RandomVariable, parameters: tuple[Any, ...]) -> None:
+    """State that the parameters are in the domain of a distribution."""
+    for condition in by_name(_DOMAINS, op) or ():
+        condition.require(parameters)
+
+
+# -- conditions on one parameter -------------------------------------------------------------------
+
+
+def _each(holds: Callable[[Any], Any]) -> Callable[..., tuple[Condition, ...]]:
+    return lambda *positions: tuple(Condition(holds, (position,)) for position in positions)
+
+
+_at_least_0 = _each(lambda value: value >= 0)  # SciPy's scale: NaN is refused
+_more_than_0 = _each(lambda value: value > 0)
+_chance = _each(lambda value: (value >= 0) & (value <= 1))
+_chance_above_0 = _each(lambda value: (value > 0) & (value <= 1))
+_no_sign = _each(lambda value: jnp.isnan(value) | ~jnp.signbit(value))  # NumPy's scale
+_above_0_or_nan = _each(lambda value: ~(value <= 0))
+_finite = _each(jnp.isfinite)
+
+
+def _together(holds: Callable[..., Any], *positions: int) -> tuple[Condition, ...]:
+    return (Condition(holds, positions),)
+
+
+# -- conditions on several -------------------------------------------------------------------------
+
+_LARGEST_RATE = float(np.iinfo("int64").max - 10 * np.sqrt(np.iinfo("int64").max))
+_LARGEST_POPULATION = 1_000_000_000
+
+
+def _width(low: Any, high: Any) -> Any:
+    width = high - low
+    return jnp.isfinite(width) & ~jnp.signbit(width)
+
+
+def _mixed_rate(count: Any, chance: Any) -> Any:
+    """NumPy draws a negative binomial variable from a Poisson one with a gamma rate."""
+    return ~((1 - chance) / chance * (count + 10 * jnp.sqrt(count)) > _LARGEST_RATE)
+
+
+def possible_draw(good: Any, bad: Any, drawn: Any) -> Any:
+    """Whether so many can be drawn from a population that NumPy takes."""
+    counts = (good >= 0) & (bad >= 0) & (drawn >= 0)
+    return counts & (jnp.maximum(good, bad) < _LARGEST_POPULATION) & (drawn <= good + bad)
+
+
+def _chances_of_all_but_last(p: Any) -> Any:
+    in_range = ((p >= 0) & (p <= 1)).all(axis=-1)
+    return in_range & (p[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
+
+
+_DOMAINS: dict[str, tuple[Condition, ...]] = {
+    "pytensor.BernoulliRV": _chance(0),
+    # An infinite `a` makes chances that are not numbers; NumPy finds that out when it draws.
+    "pytensor.BetaBinomialRV": _at_least_0(0) + _more_than_0(1, 2) + _finite(1),
+    "pytensor.BetaRV": _above_0_or_nan(0, 1),
+    "pytensor.BinomialRV": _at_least_0(0) + _chance(1),
+    "pytensor.CauchyRV": _at_least_0(1),
+    "pytensor.DirichletRV": _above_0_or_nan(0),
+    "pytensor.ExponentialRV": _no_sign(0),
+    "pytensor.GammaRV": _no_sign(0, 1),
+    "pytensor.GenGammaRV": _together(lambda alpha, p: alpha / p > 0, 0, 1)
+    + _each(lambda power: power != 0)(1)
+    + _at_least_0(2),
+    "pytensor.GeometricRV": _chance_above_0(0),
+    "pytensor.GumbelRV": _at_least_0(1),
+    "pytensor.HalfCauchyRV": _at_least_0(1),
+    "pytensor.HalfNormalRV": _at_least_0(1),
+    "pytensor.HyperGeometricRV": _together(possible_draw, 0, 1, 2),
+    "pytensor.IntegersRV": _together(lambda low, high: low < high, 0, 1),
+    "pytensor.InvGammaRV": _no_sign(0, 1),
+    "pytensor.LaplaceRV": _no_sign(1),
+    "pytensor.LogNormalRV": _no_sign(1),
+    "pytensor.LogisticRV": _no_sign(1),
+    "pytensor.MultinomialRV": _at_least_0(0) + _together(_chances_of_all_but_last, 1),
+    "pytensor.NegBinomialRV": _more_than_0(0) + _chance_above_0(1) + _together(_mixed_rate, 0, 1),
+    "pytensor.NormalRV": _no_sign(1),
+    "pytensor.ParetoRV": _more_than_0(0) + _at_least_0(1),
+    "pytensor.PoissonRV": _each(lambda rate: (rate >= 0) & (rate <= _LARGEST_RATE))(0),
+    "pytensor.StudentTRV": _more_than_0(0) + _at_least_0(2),
+    "pytensor.TriangularRV": _together(lambda left, mode: ~(left > mode), 0, 1)
+    + _together(lambda mode, right: ~(mode > right), 1, 2)
+    + _together(lambda left, right: left != right, 0, 2),
+    "pytensor.TruncExponentialRV": _more_than_0(0) + _at_least_0(2),
+    "pytensor.UniformRV": _together(_width, 0, 1),
+    "pytensor.VonMisesRV": _no_sign(1),
+    "pytensor.WaldRV": _above_0_or_nan(0, 1),
+    "pytensor.WeibullRV": _no_sign(0),
+    "pymc.DiscreteUniformRV": _together(lambda low, high: low < high + 1, 0, 1),
+    "pymc.MoyalRV": _at_least_0(1),
+    "pymc.RiceRV": _at_least_0(0, 1),
+    "pymc.SkewNormalRV": _at_least_0(1),
+    "pymc.TruncatedNormalRV": _more_than_0(1) + _together(lambda low, high: low < high, 2, 3),
+    "pymc.WaldRV": _above_0_or_nan(0, 1),
+}

@@ -1,0 +1,23 @@
+"""Draws at the edges of what distributions take, against the Python linker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.edges import random
+
+
+def test_every_distribution_has_a_case() -> None:
+    cases = {*random.scalar_cases(), *(f"pytensor.{kind}" for kind, *_ in random.OTHERS.values())}
+    host = {f"pymc.{name}" for name in random.HOST_ONLY}
+    assert {*random.family()} - cases - host == {"pytensor.ScipyRandomVariable"}
+
+
+@pytest.mark.parametrize("name", random.scalar_cases())
+def test_scalar_parameters(name: str) -> None:
+    assert random.differences(name) == []
+
+
+@pytest.mark.parametrize("name", random.OTHERS)
+def test_other_parameters(name: str) -> None:
+    assert random.differences_of_others(name) == []
