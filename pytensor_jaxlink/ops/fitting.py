@@ -39,7 +39,7 @@ class Fitted(Op):
         """An array of the same type, with the lengths of the mask."""
         array, mask = (variable.type for variable in inputs)
         kind: Any = array
-        shape = self.shape(kind.shape, mask.shape)  # type: ignore[attr-defined]
+        shape = self.shape(kind.shape, mask.shape)
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 
     def infer_shape(self, *arguments: Any) -> list[Any]:
@@ -141,7 +141,7 @@ class Stretched(Op):
         """An array of the same type as the value, with the shape of the array."""
         value, array = (variable.type for variable in inputs)
         kind: Any = value
-        shape = array.shape  # type: ignore[attr-defined]
+        shape = array.shape
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 
     def infer_shape(self, *arguments: Any) -> list[Any]:

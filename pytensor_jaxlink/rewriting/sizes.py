@@ -180,7 +180,7 @@ def _sum_of_parts(node: Apply, known: _Known) -> tuple[Any, Any]:
     late = [size for _, size in parts if size is not None and known.late(size)]
     if not late:
         return None, None
-    kind = node.op.acc_dtype  # type: ignore[attr-defined]
+    kind = node.op.acc_dtype
     sums: list[Any] = [
         pt.sum(value, dtype=kind, acc_dtype=kind)
         if size is None

@@ -261,10 +261,10 @@ def slices(
     """All slices with literal bounds, several in one graph; those that raise have their own."""
     x, data = variable(1), array(1, length)
     chosen = [slice(*parts) for parts in product(bounds, bounds, steps)]
-    for use in USES:
+    for use, used in USES.items():
 
-        def build(x: Any, use: str = use) -> Any:
-            return _flat([USES[use](x, part) for part in chosen])
+        def build(x: Any, used: Any = used) -> Any:
+            return _flat([used(x, part) for part in chosen])
 
         yield Case(f"{use} of slices", build, (x,), ((data,), (data[:0],), (data[:1],)))
 
@@ -430,9 +430,7 @@ def _takers() -> dict[str, tuple[Build, Any, Any]]:
 
 def takers(dtypes: Sequence[str] = INTEGERS, sources: Sequence[str] = SOURCES) -> Iterator[Case]:
     """Each Op that takes integers, with integers of each type."""
-    for (name, (build, data, values)), dtype, source in product(
-        _takers().items(), dtypes, sources
-    ):
+    for (name, (build, data, values)), dtype, source in product(_takers().items(), dtypes, sources):
         least = np.iinfo(dtype).min
         most = np.iinfo(dtype).max
         fitting = [v for v in values if all(least <= n <= most for n in np.atleast_1d(v))]

@@ -130,6 +130,12 @@ def outcome(function: Any, arguments: list[Any]) -> Any:
         return type(error), str(error).splitlines()[0]
 
 
+def _is_mistaken(expected: Any) -> bool:
+    """Whether PyTensor 3.0 takes a selection of one entry for one that was declared so."""
+    old = pytensor.__version__.startswith("3.0")
+    return old and isinstance(expected, tuple) and "Runtime broadcasting" in expected[1]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WHOLE)
 def test_no_break_and_the_same_values(name: str) -> None:
@@ -146,8 +152,8 @@ def test_no_break_and_the_same_values(name: str) -> None:
     old = pytensor.__version__.startswith("3.0") and name == "gradient_of_logsumexp"
     for trial in (0, 2, 3, 4) if old else range(5):
         found, expected = (outcome(g, values(trial)) for g in (f, reference))
-        if isinstance(expected, tuple) and "Runtime broadcasting" in expected[1]:
-            continue  # PyTensor 3.0 takes a selection of one entry for one that was declared so
+        if _is_mistaken(expected):
+            continue
         if isinstance(expected, tuple):
             assert found[0] is expected[0]
             assert found[1] == expected[1] or expected[0] is IndexError
@@ -214,7 +220,9 @@ LENGTHS |= {
 def test_arrays_of_different_lengths(name: str) -> None:
     """They are cut to the same length, or PyTensor raises."""
     f, reference = compile_both(INPUTS, LENGTHS[name](), JAXLinker(recompile_limit=64))
-    assert f.explain().graph_break_count == 0
+    # PyTensor 3.0 has another Op for one vector of places, which is no index by a mask.
+    broken = pytensor.__version__.startswith("3.0") and name == "places that are set"
+    assert f.explain().graph_break_count == broken
     rng = np.random.default_rng(7)
     kinds = set()
     for sizes in ((3, 3), (3, 5), (5, 3), (4, 0), (0, 4)):
@@ -226,6 +234,8 @@ def test_arrays_of_different_lengths(name: str) -> None:
             arguments = [x, y, b, m, mask, square, np.zeros(1, int)]
             found, expected = (outcome(g, arguments) for g in (f, reference))
             kinds.add(type(expected))
+            if _is_mistaken(expected):
+                continue
             if isinstance(expected, tuple):
                 assert found[0] is expected[0]
             else:
@@ -295,6 +305,8 @@ def test_what_is_written_is_broadcast_by_value(late: str, add: bool) -> None:
         for m in (np.ones((2, 3)), -np.ones((2, 3)), np.array([[1.0, 2, 3], [-1, 0, 1]])):
             value = rng.normal(size=shape)
             found, expected = (outcome(g, [m, value]) for g in (f, reference))
+            if _is_mistaken(expected):
+                continue
             if isinstance(expected, tuple):
                 assert found[0] is expected[0], (shape, m)
             else:

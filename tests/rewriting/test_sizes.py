@@ -40,7 +40,7 @@ WHOLE |= {
     "the mean of such": lambda: pt.log(pt.concatenate([pt.zeros(K), THETA])).mean(),
     "equal entries that are not finite": lambda: pt.alloc(1 / (X[1] - 0.5), K).sum(),
     "integers joined": lambda: pt.sqr(
-        pt.concatenate([pt.alloc(pt.cast(AT * 50, "int8"), K), pt.stack([AT])])
+        pt.concatenate([pt.alloc(pt.cast(AT * 40, "int8"), K), pt.stack([AT])])
     ).sum(),
     "numbers joined": lambda: pt.sqr(
         pt.concatenate([pt.alloc(pt.cast(X[1] + 1e30, "float32"), K), X])
