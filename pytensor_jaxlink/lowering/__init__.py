@@ -2,6 +2,7 @@
 
 from pytensor_jaxlink.lowering import arrays as _arrays
 from pytensor_jaxlink.lowering import elementwise as _elementwise
+from pytensor_jaxlink.lowering import fitting as _fitting
 from pytensor_jaxlink.lowering import indexing as _indexing
 from pytensor_jaxlink.lowering import inner as _inner
 from pytensor_jaxlink.lowering import linalg as _linalg
@@ -21,6 +22,7 @@ from pytensor_jaxlink.lowering.rule import Rules as Rules
 RULES = (
     _arrays,
     _elementwise,
+    _fitting,
     _indexing,
     _inner,
     _linalg,

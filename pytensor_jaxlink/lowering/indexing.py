@@ -39,11 +39,11 @@ def _check_range(index: Any, length: int) -> None:
     if np.size(index) == 0:
         return
     if isinstance(index, np.ndarray | np.generic | int):
-        known: Any = index
+        known: Any = _as_index(index)
         if np.any(known < -length) or np.any(known >= length):
             raise IndexError(f"an index is out of bounds for an axis with size {length}")
-    elif jnp.issubdtype(index.dtype, jnp.unsignedinteger):
-        require(index < length)
+    elif jnp.issubdtype(index.dtype, jnp.unsignedinteger) and np.ndim(index) == 0:
+        require(index.astype(canonical_dtype("uint64")) < length)
     else:
         # One comparison: what is too small becomes large without its sign.
         word = np.dtype(canonical_dtype("int64"))
@@ -66,16 +66,23 @@ def _indexed_axes(shape: tuple[int, ...], entries: Any, values: Any) -> Iterator
         axis += 1
 
 
-def _as_integers(values: Sequence[Any]) -> list[Any]:
-    """The index values with those that are known as Python integers, which JAX slices by."""
-    return [
-        int(value)
-        if isinstance(value, np.ndarray | np.generic)
-        and np.ndim(value) == 0
-        and np.issubdtype(value.dtype, np.integer)
-        else value
-        for value in values
-    ]
+def _as_indices(values: Sequence[Any]) -> list[Any]:
+    """The index values as JAX takes them: known scalars as Python integers, by which it slices."""
+    return [_as_index(value) for value in values]
+
+
+def _as_index(value: Any) -> Any:
+    """An index in a type that holds the lengths of all axes.
+
+    JAX computes ``index + length`` in the type of the index: in int8, entry -1 of 200 is entry -57.
+    NumPy takes 64-bit indices too, and so a large entry of an unsigned array for a negative one.
+    """
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or not np.issubdtype(dtype, np.integer):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return int(value) if np.ndim(value) == 0 else value.astype("int64")
+    return value if dtype == np.dtype("int32") else value.astype(canonical_dtype("int64"))
 
 
 def _checked_indices(node: Apply, first: int, indices: Sequence[Any]) -> list[Any]:
@@ -127,9 +134,26 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
             checked = _checked_indices(node, first_index, indices)
             for position, length in _indexed_axes(np.shape(array), entries, checked):
                 _check_range(position, length)
-        return function(array, *data, *_as_integers(indices))
+        indices = _as_indices(indices)
+        for values in data:
+            _check_values(values, array, tuple(indices_from_subtensor(indices, entries)))
+        return function(array, *data, *indices)
 
     return index
+
+
+def _check_values(values: Any, array: Any, index: tuple[Any, ...]) -> None:
+    """Raise `ValueError` where values do not fit no entries: JAX does not look at them there."""
+    if not any(_is_empty(part) for part in (values, array, *index)):
+        return
+    selected = jax.eval_shape(lambda: array[index]).shape
+    if not any(map(export.is_symbolic_dim, (*selected, *np.shape(values)))):
+        np.broadcast_to(np.broadcast_to(0, np.shape(values)), selected)
+
+
+def _is_empty(part: Any) -> bool:
+    """Whether an array or an index may select no entry."""
+    return isinstance(part, slice) or _is_mask(part) or np.size(part) == 0
 
 
 @jax_rule.register(Subtensor)
@@ -181,7 +205,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     fallback = _indexing_rule(node, context, first_index=2)
 
     def increment(array: Any, values: Any, *indices: Any) -> Any:
-        index = indices_from_subtensor(_as_integers(indices), op.idx_list)
+        index = indices_from_subtensor(_as_indices(indices), op.idx_list)
         block = _Block.of(np.shape(array), index)
         if block is None:
             return fallback(array, values, *indices)
@@ -230,9 +254,9 @@ class _Block:
 
     def update(self, array: Any, values: Any, *, add: bool) -> Any:
         """The array with ``values`` set into the block, or added to it."""
+        block = jnp.broadcast_to(jnp.asarray(values, dtype=array.dtype), self.selected_shape)
         if 0 in self.lengths:
             return array
-        block = jnp.broadcast_to(jnp.asarray(values, dtype=array.dtype), self.selected_shape)
         block = block.reshape(self.lengths)
         if self.reversed_axes:
             block = jnp.flip(block, self.reversed_axes)
@@ -258,7 +282,7 @@ def _from_start(index: Any, length: int) -> Any:
     """A position counted from the start, where negative ones count from the end."""
     if isinstance(index, int):
         return index + length if index < 0 else index
-    return jnp.where(jnp.asarray(index) < 0, jnp.asarray(index) + length, index)
+    return jnp.where(index < 0, index + length, index)
 
 
 def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
@@ -267,7 +291,10 @@ def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
     def index(array: Any, *rest: Any) -> Any:
         if context.checks:
             _check_range(rest[-1], np.shape(array)[0])
-        return function(array, *rest)
+        *data, position = *rest[:-1], _as_index(rest[-1])
+        for values in data:
+            _check_values(values, array, (position,))
+        return function(array, *data, position)
 
     return index
 

@@ -63,7 +63,7 @@ def _begin(op: Window, whole: int, start: Any, length: int) -> Any:
     """Where a window begins.  That it lies in the array is no check that could be dropped."""
     start = jnp.asarray(start)
     if not op.exact:
-        from_front = (start >= 0) & (start + length <= whole)
+        from_front = (start >= 0) & (start <= whole - length)
         from_end = (start + length < 0) & (start + whole >= 0)
         require(from_front | from_end if length <= whole else np.array(False))
     return jnp.where(start < 0, start + whole, start)

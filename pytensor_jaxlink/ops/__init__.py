@@ -5,6 +5,11 @@ from pytensor_jaxlink.ops.control_flow import Branch as Branch
 from pytensor_jaxlink.ops.control_flow import WhileLoop as WhileLoop
 from pytensor_jaxlink.ops.control_flow import measured_outputs as measured_outputs
 from pytensor_jaxlink.ops.data_inputs import data_inputs as data_inputs
+from pytensor_jaxlink.ops.fitting import Fitted as Fitted
+from pytensor_jaxlink.ops.fitting import Indexable as Indexable
+from pytensor_jaxlink.ops.fitting import Merged as Merged
+from pytensor_jaxlink.ops.fitting import Stretched as Stretched
+from pytensor_jaxlink.ops.fitting import overlap as overlap
 from pytensor_jaxlink.ops.inner_graph import InnerGraph as InnerGraph
 from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.output_shapes import OutputShapes as OutputShapes

@@ -12,6 +12,8 @@ from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import indices_from_subtensor
 from pytensor.tensor.type import integer_dtypes
 
+_LARGEST = 2**63 - 1
+
 
 def one_slice(node: Apply, first: int) -> tuple[int, Any, Any] | None:
     """The one dimension that a node slices with a stride of 1, and the bounds, or None.
@@ -40,8 +42,15 @@ def tensor_behind(bound: Any) -> Any:
 
 def normalised(bound: Any, length: Any) -> Any:
     """A bound as Python's slices take it: from the end where negative, and clipped."""
-    value = pt.as_tensor(bound)
+    value = _as_int64(pt.as_tensor(bound))
     return pt.clip(pt.switch(value < 0, value + length, value), 0, length)
+
+
+def _as_int64(bound: Any) -> Any:
+    """A bound as a 64-bit integer; unsigned ones beyond that are as good as the largest."""
+    if bound.type.dtype == "uint64":
+        bound = pt.minimum(bound, pt.constant(_LARGEST, dtype="uint64"))
+    return bound.astype("int64")
 
 
 def length_of(fgraph: Any, array: Any, axis: int) -> Any:

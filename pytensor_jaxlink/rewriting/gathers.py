@@ -17,6 +17,7 @@ from pytensor.tensor.subtensor import (
     indices_from_subtensor,
 )
 
+from pytensor_jaxlink.ops import Indexable, Merged
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -34,7 +35,8 @@ def _follow_gather(op: Any, node: Apply, known: Known) -> Results:
     if array in known.selections or found is None:
         return None
     axis, index, mask = found
-    full = known.new(array)[(*(slice(None),) * axis, *index)]
+    there = _indexable(known.new(array), axis, len(index), mask)
+    full = there[(*(slice(None),) * axis, *index)]
     return [Selection(full, mask, axis)]
 
 
@@ -54,8 +56,16 @@ def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
     ndim = base.type.ndim - len(index) + mask.type.ndim
     if chosen.mask is not mask or chosen.axis != axis or chosen.full.type.ndim != ndim:
         return None
-    places = known.new(base)[(*(slice(None),) * axis, *index)]
-    return [pt.inc_subtensor(places, chosen.masked(0))]
+    whole = known.new(base)
+    there = _indexable(whole, axis, len(index), mask)
+    added = pt.inc_subtensor(there[(*(slice(None),) * axis, *index)], chosen.masked(0))
+    return [added if there is whole else Merged()(added, whole)]
+
+
+def _indexable(array: Any, axis: int, count: int, mask: Any) -> Any:
+    """An array in which index 0 is in range; it may be empty where the mask selects nothing."""
+    axes = tuple(range(axis, axis + count))
+    return array if all(array.type.shape[a] for a in axes) else Indexable(axes)(array, mask)
 
 
 # PyTensor before 3.1 has separate Ops for one vector of integers on the first axis.
@@ -78,7 +88,7 @@ def _selected_index(indices: Sequence[Any], known: Known) -> tuple[int, list[Any
     """The first indexed dimension, the full indices, and the mask, or None.
 
     The indices are neighbours, and all are selections of vectors by one mask, or this mask itself.
-    What is not selected becomes 0, an index that is always in range.
+    What is not selected becomes 0, an index that is in range of all but empty arrays.
     """
     axes = [axis for axis, index in enumerate(indices) if not isinstance(index, slice)]
     if any(i != slice(None) for i in indices if isinstance(i, slice)) or not axes:

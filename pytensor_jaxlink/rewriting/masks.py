@@ -48,7 +48,7 @@ from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import one_slice, tensor_behind
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
-from pytensor_jaxlink.rewriting.selections import Selection, follow, is_literal
+from pytensor_jaxlink.rewriting.selections import Masked, Selection, follow, is_literal
 from pytensor_jaxlink.rewriting.spans import Lengths, Spans
 
 NAME = "jaxlink_masks"
@@ -173,7 +173,7 @@ class _Attempt:
         if not isinstance(node.op, AdvancedIncSubtensor):
             return False
         found = self._mask_of(node, 2)
-        return found is not None and found[1] in self.late_masks
+        return found is not None and found.mask in self.late_masks
 
     def _renew(self, node: Apply) -> None:
         """The same operation on new values: what comes later must not hold on to the old ones."""
@@ -244,18 +244,18 @@ class _Attempt:
         found = self._mask_of(node, 1)
         if found is None:
             return None
-        axis, mask, beside = found
+        axis, mask = found.axis, found.mask
         array = node.inputs[0]
-        if beside is not None:
+        if found.beside is not None:
             if array in self.selections or mask in self.selections or not self._is_late(mask):
                 return None
             self._origin[self.new(mask)] = mask
-            full = self._lengths.fitting(self.new(array)[beside], self.new(mask), axis)
+            full = self.fitting(self.new(array)[found.beside], found)
             return Selection(full, self.new(mask), axis)
         outer, inner = self.selections.get(array), self.selections.get(mask)
         if outer is None and inner is None and self._is_late(mask):
             self._origin[self.new(mask)] = mask
-            full = self._lengths.fitting(array, mask, axis)
+            full = self.fitting(array, found)
             return Selection(full, self.new(mask), axis)
         if outer is None or inner is None or outer.mask is not inner.mask:
             return None
@@ -268,15 +268,11 @@ class _Attempt:
     def _is_late(self, mask: Any) -> bool:
         return mask in self.late_masks and mask not in self.refused
 
-    def _mask_of(self, node: Apply, first: int) -> tuple[int, Any, Any] | None:
-        """Where a node indexes with one boolean array, the array, and what is beside it.
-
-        What is beside it, literals for other dimensions and scalars next to it, can be applied
-        first, and is None where there is nothing.  The dimension is the one after that.
-        """
+    def _mask_of(self, node: Apply, first: int) -> Masked | None:
+        """The index of a node with one boolean array, beside literals and scalars next to it."""
         indices: Any = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
         if (mask := _all_of_nonzero(indices)) is not None:
-            return 0, mask, None
+            return Masked(0, mask, by_places=True)
         masks = [k for k, i in enumerate(indices) if _dtype_of(i) == "bool"]
         if len(masks) != 1:
             return None
@@ -293,8 +289,9 @@ class _Attempt:
             return None
         axis = place - sum(k < place for k in scalars)
         if all(index == slice(None) for index in beside):
-            return axis, mask, None
-        return axis, mask, tuple(i if isinstance(i, slice) else self.new(i) for i in beside)
+            return Masked(axis, mask)
+        others = tuple(i if isinstance(i, slice) else self.new(i) for i in beside)
+        return Masked(axis, mask, others)
 
     def _sliced(self, node: Apply) -> Selection | None:
         mask = self._mask_of_slice(node, 1, node.inputs[0])
@@ -343,17 +340,17 @@ class _Attempt:
 
     # -- what the rules ask ------------------------------------------------------------------------
 
-    def fitting(self, array: Any, mask: Any, axis: int) -> Any:
-        """An array of the new graph, checked to be as long as a mask; `IndexError` otherwise."""
-        return self._lengths.fitting(array, mask, axis)
+    def fitting(self, array: Any, index: Masked) -> Any:
+        """The array that stands for one now, as long as a mask; `IndexError` where it cannot be."""
+        return self._lengths.fitting(array, index)
 
-    def target(self, node: Apply) -> tuple[int, Any, Any] | None:
-        """The dimension and the mask of what a node writes to, and other indices, or None."""
+    def target(self, node: Apply) -> Masked | None:
+        """The entries that a node writes to, or None."""
         if isinstance(node.op, AdvancedIncSubtensor):
             return self._mask_of(node, 2)
         found = one_slice(node, 2)
         mask = self._mask_of_slice(node, 2, node.inputs[0])
-        return None if found is None or mask is None else (found[0], mask, None)
+        return None if found is None or mask is None else Masked(found[0], mask)
 
     def mask_counted_by(self, length: Any) -> Any:
         """The mask whose true entries a variable counts, if it is the mask of a selection."""

@@ -23,6 +23,8 @@ from pytensor.tensor.math import Dot, Max, Min
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor
 
+from pytensor_jaxlink.ops import Merged, Stretched
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
@@ -63,6 +65,29 @@ class Selection:
         return pt.switch(self.mask.dimshuffle(order), self.full, filler)
 
 
+@dataclass(frozen=True)
+class Masked:
+    """An index with one mask in it.
+
+    Attributes
+    ----------
+    axis
+        The first dimension that the mask selects from, after ``beside`` has been applied.
+    mask
+        The mask.
+    beside
+        The other indices, literals and scalars, with whole slices for the mask; None where there
+        are none.
+    by_places
+        Whether the index are the places that `nonzero` gives.
+    """
+
+    axis: int
+    mask: Any
+    beside: tuple[Any, ...] | None = None
+    by_places: bool = False
+
+
 class Known(Protocol):
     """What is known of a graph so far."""
 
@@ -72,8 +97,8 @@ class Known(Protocol):
         """What stands for a variable now."""
         ...
 
-    def target(self, node: Apply) -> tuple[int, Any, Any] | None:
-        """The dimension and the mask of what a node writes to, and other indices, or None."""
+    def target(self, node: Apply) -> Masked | None:
+        """The entries that a node writes to, or None."""
         ...
 
     def mask_counted_by(self, length: Any) -> Any:
@@ -97,8 +122,8 @@ class Known(Protocol):
         """
         ...
 
-    def fitting(self, array: Any, mask: Any, axis: int) -> Any:
-        """An array of the new graph, checked to be as long as a mask; `IndexError` otherwise."""
+    def fitting(self, array: Any, index: Masked) -> Any:
+        """The array that stands for one now, as long as a mask; `IndexError` where it cannot be."""
         ...
 
 
@@ -275,11 +300,10 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     base, value = node.inputs[:2]
     if found is None or base in known.selections:
         return None
-    axis, mask, beside = found
+    axis, mask, beside = found.axis, known.new(found.mask), found.beside
     whole = known.new(base)
-    mask = known.new(mask)
     there = whole if beside is None else whole[beside]
-    old = known.fitting(there, mask, axis)
+    old = known.fitting(there, found)
     chosen = known.selections.get(value)
     if chosen is None:
         chosen = _filler(old, known.new(value), mask, axis)
@@ -287,11 +311,21 @@ def follow_scatter(node: Apply, known: Known) -> Results:
         chosen = known.aligned(chosen, Selection(old, mask, axis), stretch=True)
     if chosen is None or chosen.axis != axis or chosen.full.type.ndim != old.type.ndim:
         return None
-    new = chosen.full if op.set_instead_of_inc else old + chosen.full
+    new = chosen.full if found.by_places else _stretched(chosen.full, old)
+    new = new if op.set_instead_of_inc else old + new
     order: list[Any] = ["x"] * old.type.ndim
     order[axis : axis + chosen.width] = range(chosen.width)
     written = pt.switch(chosen.mask.dimshuffle(order), new.astype(base.type.dtype), old)
+    if old is not there:
+        written = Merged()(written, there)
     return [written if beside is None else pt.set_subtensor(there, written)]
+
+
+def _stretched(value: Any, array: Any) -> Any:
+    """A value that goes together with an array, where no type promises that it does."""
+    lengths = zip(value.type.shape, array.type.shape, strict=True)
+    open_ = any(length != 1 and (length is None or length != whole) for length, whole in lengths)
+    return Stretched()(value, array) if open_ else value
 
 
 def _filler(base: Any, value: Any, mask: Any, axis: int) -> Selection | None:

@@ -4,10 +4,10 @@ Pattern and replacement::
 
     arange(k).sum()                               k * (k - 1) // 2
     arange(k)[i]                                  i, checked
-    alloc(v, k).sum(), eye(k).sum()               v * k, k
+    alloc(v, k).sum(), eye(k).sum()               switch(k, v * k, 0), k
     eye(k)[i], eye(k)[i, j]                       eq(arange(k), i), eq(i, j), checked
     join(0, alloc(v, k), alloc(w, n - k))         where(arange(n) < k, v, w), checked
-    exp(join(0, alloc(v, k), x)).sum()            exp(v) * k + exp(x).sum(), checked
+    exp(join(0, alloc(v, k), x)).sum()            switch(k, exp(v) * k, 0) + exp(x).sum(), checked
 
 They fire only where the size is known no earlier than data, except for a row of a unit matrix,
 which saves the matrix whatever its size.  *Checked* means that what raises in PyTensor raises here.
@@ -18,8 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.raise_op import CheckAndRaise
@@ -103,21 +104,23 @@ def _reduced(node: Apply, known: _Known) -> _Found | None:
     source = node.inputs[0].owner
     if source is None:
         return None
+    adds = isinstance(node.op.scalar_op, scalar.Add)
     if isinstance(source.op, ARange) and any(map(known.late, source.inputs)):
         value = _reduced_range(node, source)
     elif isinstance(source.op, Eye) and any(map(known.late, source.inputs)):
-        value = _trace(source) if isinstance(node.op.scalar_op, scalar.Add) else None
+        value = _trace(source) if adds else None
     elif isinstance(source.op, Alloc) and any(map(known.late, source.inputs[1:])):
-        value = _sum_of_equal(*source.inputs) if isinstance(node.op.scalar_op, scalar.Add) else None
+        value = _sum_of_equal(*source.inputs, dtype=node.op.acc_dtype) if adds else None
     else:
         value, source = _sum_of_parts(node, known)
     if value is None:
         return None
-    return _Found(value.astype(node.outputs[0].type.dtype), source)
+    computed = value.astype(node.op.acc_dtype) if adds else value
+    return _Found(computed.astype(node.outputs[0].type.dtype), source)
 
 
 def _reduced_range(node: Apply, source: Apply) -> Any:
-    if not is_countable(source):
+    if not is_countable(source) or not _holds_its_entries(source):
         return None
     start, step, count = range_of(source)
     last = start + (count - 1) * step
@@ -131,6 +134,30 @@ def _reduced_range(node: Apply, source: Apply) -> Any:
     return CheckAndRaise(ValueError, message)(value, pt.gt(count, 0))
 
 
+def _holds_its_entries(source: Apply) -> bool:
+    """Whether no entry of a range wraps around: each lies between the bounds."""
+    kind = source.outputs[0].type.dtype
+    return all(
+        _holds(kind, int(bound.data))
+        if isinstance(bound, Constant)
+        else np.can_cast(bound.type.dtype, kind)
+        for bound in source.inputs[:2]
+    )
+
+
+def _begins(source: Apply) -> bool:
+    """Whether the first two entries of a range fit its dtype; NumPy wraps the others around."""
+    kind, (start, _, step) = source.outputs[0].type.dtype, source.inputs
+    if not isinstance(start, Constant):
+        return False
+    return _holds(kind, int(start.data)) and _holds(kind, int(start.data) + int(step.data))
+
+
+def _holds(dtype: str, number: int) -> bool:
+    limits = np.iinfo(dtype)
+    return int(limits.min) <= number <= int(limits.max)
+
+
 def _trace(source: Apply) -> Any:
     rows, columns, diagonal = integers_of(source)
     first: Any = pt.maximum(-diagonal, 0)
@@ -138,11 +165,13 @@ def _trace(source: Apply) -> Any:
     return _as_size(ones, rows, columns)
 
 
-def _sum_of_equal(value: Any, *sizes: Any) -> Any:
+def _sum_of_equal(value: Any, *sizes: Any, dtype: str) -> Any:
+    """The sum of equal entries, computed in a dtype; of none it is 0, also if they were NaN."""
     if not all(value.type.broadcastable):
         return None
-    count: Any = pt.prod(pt.stack(sizes))
-    return _as_size(_scalar(value) * count, *sizes)
+    count: Any = pt.prod(pt.stack([size.astype("int64") for size in sizes]))
+    total = _scalar(value).astype(dtype) * count.astype(dtype)
+    return _as_size(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
 
 
 def _sum_of_parts(node: Apply, known: _Known) -> tuple[Any, Any]:
@@ -151,8 +180,11 @@ def _sum_of_parts(node: Apply, known: _Known) -> tuple[Any, Any]:
     late = [size for _, size in parts if size is not None and known.late(size)]
     if not late:
         return None, None
-    sums = [
-        node.op(value) if size is None else _sum_of_equal(node.op(value), size)
+    kind = node.op.acc_dtype
+    sums: list[Any] = [
+        pt.sum(value, dtype=kind, acc_dtype=kind)
+        if size is None
+        else _sum_of_equal(value, size, dtype=kind)
         for value, size in parts
     ]
     return sum(sums[1:], start=sums[0]), late[0].owner
@@ -167,8 +199,8 @@ def _parts(variable: Any) -> list[tuple[Any, Any]]:
     if owner is None:
         return []
     if isinstance(owner.op, Join) and variable.type.ndim == 1:
-        return [_part(array) for array in axis_and_parts(owner)[1]]
-    if not isinstance(owner.op, Elemwise):
+        return [_part(array, variable.type.dtype) for array in axis_and_parts(owner)[1]]
+    if not isinstance(owner.op, Elemwise) or len(owner.outputs) > 1:
         return []
     long = [place for place, v in enumerate(owner.inputs) if not all(v.type.broadcastable)]
     if len(long) != 1:
@@ -180,11 +212,12 @@ def _parts(variable: Any) -> list[tuple[Any, Any]]:
     return [(applied(array), size) for array, size in _parts(owner.inputs[long[0]])]
 
 
-def _part(array: Any) -> tuple[Any, Any]:
+def _part(array: Any, dtype: str) -> tuple[Any, Any]:
+    """An array that is joined with others, in the dtype of them all."""
     owner = array.owner
     if owner is None or not isinstance(owner.op, Alloc) or not all(owner.inputs[0].broadcastable):
-        return array, None
-    return _scalar(owner.inputs[0]).dimshuffle("x"), owner.inputs[1]
+        return array.astype(dtype), None
+    return _scalar(owner.inputs[0]).dimshuffle("x").astype(dtype), owner.inputs[1]
 
 
 def _as_size(value: Any, *sizes: Any) -> Any:
@@ -208,6 +241,8 @@ def _indexed(node: Apply, known: _Known) -> _Found | None:
     kind = node.outputs[0].type.dtype
     late = any(map(known.late, source.inputs))
     if isinstance(source.op, ARange) and late and is_countable(source):
+        if not (_holds_its_entries(source) or _begins(source)):
+            return None
         start, step, count = range_of(source)
         place = in_range(indices[0], count)
         return _Found((start + place * step).astype(kind), source)
@@ -236,7 +271,7 @@ def _joined(node: Apply, known: _Known) -> _Found | None:
     if not all(owner is not None and isinstance(owner.op, Alloc) for owner in owners):
         return None
     lengths = [owner.inputs[1] for owner in owners]
-    values = [owner.inputs[0] for owner in owners]
+    values = [owner.inputs[0].astype(node.outputs[0].type.dtype) for owner in owners]
     if not all(all(value.type.broadcastable) for value in values):
         return None
     terms = Polynomials()
@@ -249,13 +284,13 @@ def _joined(node: Apply, known: _Known) -> _Found | None:
     result: Any = _scalar(values[-1])
     ends = []
     for length in lengths[:-1]:
-        end = end + length
+        end = end + length.astype("int64")
         ends.append(end)
     for value, stop in reversed(list(zip(values[:-1], ends, strict=True))):
         result = pt.switch(place < stop, _scalar(value), result)
     result = _as_size(result, *lengths)
     source = next(o for o, length in zip(owners, lengths, strict=True) if known.late(length))
-    return _Found(result.astype(node.outputs[0].type.dtype), source)
+    return _Found(result, source)
 
 
 def _scalar(value: Any) -> Any:

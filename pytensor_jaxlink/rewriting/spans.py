@@ -8,12 +8,11 @@ from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
-from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape_i
 
-from pytensor_jaxlink.ops import Realign
+from pytensor_jaxlink.ops import Fitted, Realign
 from pytensor_jaxlink.rewriting.bounds import length_of, normalised, tensor_behind
-from pytensor_jaxlink.rewriting.selections import Selection
+from pytensor_jaxlink.rewriting.selections import Masked, Selection
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,12 @@ class Lengths:
             return False
         return feature.same_shape(array, other, axis, place)
 
-    def fitting(self, array: Any, mask: Any, axis: int) -> Any:
-        """What stands for an array, checked to be as long as a mask that selects from it."""
-        pairs = [(place, axis + place) for place in range(mask.type.ndim)]
-        holds = [
-            pt.eq(self.of(mask, place), self.of(array, other))
-            for place, other in pairs
-            if not self.same(array, other, mask, place)
-        ]
-        message = "boolean index did not match indexed array"
-        return CheckAndRaise(IndexError, message)(self.new(array), *holds)
+    def fitting(self, array: Any, index: Masked) -> Any:
+        """The array that stands for one now, as long as a mask that selects from it."""
+        places = range(index.mask.type.ndim)
+        if all(self.same(array, index.axis + place, index.mask, place) for place in places):
+            return self.new(array)
+        return Fitted(index.axis, by_places=index.by_places)(self.new(array), self.new(index.mask))
 
 
 class Spans:

@@ -13,7 +13,7 @@ from pytensor.printing import debugprint
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape_i
 
-from pytensor_jaxlink.ops import Window
+from pytensor_jaxlink.ops import Fitted, Window
 from pytensor_jaxlink.rewriting.lengths import rewrite_lengths
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
 from pytensor_jaxlink.rewriting.reshapes import rewrite_reshapes
@@ -55,7 +55,9 @@ CASES: dict[str, Case] = {
     "the sum of ones": (
         rewrite_sizes,
         lambda: pt.alloc(Y[1], K).sum(),
-        lambda: Y[1] * pt.stack([K]).prod(),
+        lambda: pt.switch(
+            pt.eq(pt.stack([K]).prod(), 0), 0.0, Y[1] * pt.stack([K]).prod().astype("float64")
+        ),
         1,
     ),
     "a window": (
@@ -67,8 +69,8 @@ CASES: dict[str, Case] = {
     "a mask": (
         rewrite_masks,
         lambda: pt.exp(Y[MASK]).sum(),
-        lambda: pt.switch(MASK, pt.exp(Y), 0.0).sum(),
-        1,
+        lambda: pt.switch(MASK, pt.exp(Fitted(0, by_places=False)(Y, MASK)), 0.0).sum(),
+        0,
     ),
     "a prefix": (
         rewrite_masks,

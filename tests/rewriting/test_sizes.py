@@ -35,11 +35,35 @@ WHOLE = {
 }
 
 
+WHOLE |= {
+    "entries that are not finite": lambda: (1 / pt.concatenate([pt.zeros(K), THETA])).sum(),
+    "the mean of such": lambda: pt.log(pt.concatenate([pt.zeros(K), THETA])).mean(),
+    "equal entries that are not finite": lambda: pt.alloc(1 / (X[1] - 0.5), K).sum(),
+    "integers joined": lambda: pt.sqr(
+        pt.concatenate([pt.alloc(pt.cast(AT * 40, "int8"), K), pt.stack([AT])])
+    ).sum(),
+    "numbers joined": lambda: pt.sqr(
+        pt.concatenate([pt.alloc(pt.cast(X[1] + 1e30, "float32"), K), X])
+    ).sum(),
+    "numbers of half precision": lambda: pt.concatenate(
+        [pt.cast(pt.full(K, X[1] + 1e4), "float16"), pt.cast(-X - 9e3, "float16")]
+    ).sum(),
+    "stretches of two types": lambda: (
+        pt.concatenate([pt.full(K, AT), pt.full(X.shape[0] - K, X[1])]) * X
+    ),
+    "sum of narrow integers": lambda: pt.arange(pt.cast(K, "int8"), dtype="int8").sum(),
+    "sum in a narrow type": lambda: pt.arange(30, K + 30).sum(dtype="int8"),
+    "sum as a real number": lambda: pt.arange(K).sum(dtype="float32"),
+    "entry of a narrow range": lambda: pt.arange(100, 200 + K, dtype="uint8")[100 + AT],
+    "entry of a range by a narrow index": lambda: pt.arange(200 + K)[pt.cast(AT, "int8")],
+}
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_no_break_and_the_same_values(name: str) -> None:
     f, reference = compile_both([X, AT], WHOLE[name]())
     assert f.explain().graph_break_count == 0
-    if name != "ones":  # PyTensor's own
+    if name not in ("ones", "equal entries that are not finite"):  # PyTensor's own
         assert any("jaxlink_sizes" in note for note in f.explain().rewritten)
     calls = [
         [np.array([size, 0.5, 1.5, -2, 3, 1]), index]
@@ -50,6 +74,8 @@ def test_no_break_and_the_same_values(name: str) -> None:
 
 
 KEPT = {
+    "a range that may wrap around": lambda: pt.arange(K, dtype="int8").sum(),
+    "a range that begins outside": lambda: pt.arange(300, K, dtype="int8")[AT],
     "the range itself": lambda: pt.arange(K) * 2,
     "a row of a unit matrix": lambda: pt.eye(K)[AT],
     "a range of numbers": lambda: pt.arange(X[0]).sum(),
@@ -96,3 +122,8 @@ def test_once_is_enough() -> None:
     assert not any("ARange" in op for op in once)
     rewrite_sizes(fgraph)
     assert [str(node.op) for node in fgraph.toposort()] == once
+
+
+def test_a_range_that_wraps_around() -> None:
+    f, reference = compile_both([X], pt.arange(K, dtype="int8").sum())
+    assert_same_outcomes(f, reference, [[np.array([size, 0.5, 1.5])] for size in (3.0, 200, 256)])

@@ -1,0 +1,64 @@
+"""Rules for arrays that take the shapes that masks and assignments ask for.
+
+Nothing is computed where the shapes agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from pytensor.graph.basic import Apply
+
+from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
+from pytensor_jaxlink.lowering.values import as_jax
+from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, overlap
+
+
+@jax_rule.register(Fitted)
+def _fitted(op: Fitted, node: Apply, context: Context) -> JaxFunction:
+    def fit(array: Any, mask: Any) -> Any:
+        shape = op.shape(np.shape(array), np.shape(mask))
+        if shape == np.shape(array):
+            return array
+        both = overlap(np.shape(array), shape)
+        if not op.by_places:
+            op.check(np.shape(array), np.shape(mask))
+        elif context.checks:
+            inside = both[op.axis : op.axis + np.ndim(mask)]
+            require(~as_jax(mask).at[inside].set(False))
+        more = [(0, max(new - old, 0)) for new, old in zip(shape, np.shape(array), strict=True)]
+        return jnp.pad(as_jax(array)[both], more)
+
+    return fit
+
+
+@jax_rule.register(Indexable)
+def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
+    def pad(array: Any, mask: Any) -> Any:
+        added = op.added(np.shape(array))
+        if not any(map(any, added)):
+            return array
+        if context.checks:
+            require(~as_jax(mask))
+        return jnp.pad(as_jax(array), added)
+
+    return pad
+
+
+@jax_rule.register(Merged)
+def _merged(op: Merged, node: Apply, context: Context) -> JaxFunction:
+    def merge(part: Any, array: Any) -> Any:
+        if np.shape(part) == np.shape(array):
+            return part
+        both = overlap(np.shape(array), np.shape(part))
+        return as_jax(array).at[both].set(as_jax(part)[both])
+
+    return merge
+
+
+@jax_rule.register(Stretched)
+def _stretched(op: Stretched, node: Apply, context: Context) -> JaxFunction:
+    return lambda value, array: jnp.broadcast_to(value, np.shape(array))

@@ -1,0 +1,79 @@
+"""Indices of narrow types, and values that do not fit the entries they are written to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import JAXLinker
+from tests.helpers import check_against_python, compile_both, outcome
+
+X, Y, NUMBER = pt.dvector("x"), pt.dvector("y"), pt.dscalar("number")
+LONG = np.random.default_rng(0).normal(size=200)
+
+
+def scanned(step: Any, indices: Any, **options: Any) -> Any:
+    return pytensor.scan(step, indices, return_updates=False, **options)
+
+
+USES = {
+    "get": lambda x, i: x[i],
+    "set": lambda x, i: pt.set_subtensor(x[i], 5.0),
+    "inc": lambda x, i: pt.inc_subtensor(x[i], 5.0),
+    "gradient": lambda x, i: pytensor.grad((x[i] ** 2).sum(), x),
+    "window": lambda x, i: x[i - 2 : i],
+    "window written": lambda x, i: pt.inc_subtensor(x[i - 2 : i], 1.0),
+    "prefix": lambda x, i: pt.exp(x[:i]).sum(),
+    "row": lambda x, i: pt.outer(x, x)[i, :3],
+    "diagonal entry": lambda x, i: pt.inc_subtensor(pt.outer(x, x)[i, i], 1.0),
+    "in a loop": lambda x, i: scanned(
+        lambda t, x: x[t] * x[t - 1], pt.stack([i, i]), non_sequences=x
+    ),
+    "written in a loop": lambda x, i: scanned(
+        lambda t, y: pt.set_subtensor(y[t], 2.0), pt.stack([i, i - 1]), outputs_info=x
+    ),
+}
+
+
+CASES = [(use, dtype) for use in USES for dtype in ("int8", "int16", "uint8")]
+CASES.remove(("prefix", "uint8"))  # a rewrite of PyTensor asserts that the bound has a sign
+
+
+@pytest.mark.parametrize(("use", "dtype"), CASES)
+def test_a_narrow_index_of_a_long_axis(use: str, dtype: str) -> None:
+    """JAX adds the length of the axis in the type of the index."""
+    index = pt.cast(NUMBER, dtype)
+    entries = (-1, -50, 100) if dtype != "uint8" else (199, 100)
+    check_against_python([X, NUMBER], USES[use](X, index), *([LONG, n] for n in entries))
+
+
+def test_a_place_in_a_narrow_type() -> None:
+    check_against_python([X], X[pt.cast(X.argmin(), "int8") - 1], [np.arange(200.0)])
+
+
+@pytest.mark.parametrize("options", [{}, {"checks": "ignore"}, {"outputs": "numpy"}])
+def test_vectors_of_unsigned_indices(options: dict[str, Any]) -> None:
+    """NumPy takes 64 bits of each: the largest is -1, and a scalar that large has no meaning."""
+    i = pt.vector("i", dtype="uint64")
+    f, reference = compile_both([X, i], pt.inc_subtensor(X[i], X[i]), JAXLinker(**options))
+    for entries in ([0, 199], [2**64 - 1, 2**64 - 200, 3]):
+        given = np.array(entries, "uint64")
+        np.testing.assert_array_equal(f(LONG, given), reference(LONG, given))
+    assert f.stats.rescues == 0
+
+
+@pytest.mark.parametrize("write", [pt.set_subtensor, pt.inc_subtensor])
+@pytest.mark.parametrize("part", [slice(5, None), slice(0, 0), slice(2, 5, -1)])
+def test_a_value_for_no_entries(write: Any, part: slice) -> None:
+    f, reference = compile_both([X, Y], write(X[part], Y))
+    for length in range(3):
+        arguments = np.ones(3), np.ones(length)
+        expected, found = outcome(reference, *arguments), outcome(f, *arguments)
+        if isinstance(expected, type):
+            assert found is expected
+        else:
+            np.testing.assert_array_equal(found, expected)
