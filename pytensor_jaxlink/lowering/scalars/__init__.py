@@ -1,0 +1,31 @@
+"""JAX functions of scalar Ops, where PyTensor has none or a less exact one.
+
+They are functions of arrays: an `Elemwise` applies them to its broadcast inputs.
+"""
+
+from pytensor_jaxlink.lowering.scalars import (
+    arithmetic,
+    conversions,
+    divisions,
+    gammas,
+    graphs,
+    powers,
+    signs,
+    special,
+)
+from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
+from pytensor_jaxlink.lowering.scalars.special import ndtri_exp
+
+__all__ = [
+    "ScalarFunction",
+    "arithmetic",
+    "conversions",
+    "divisions",
+    "gammas",
+    "graphs",
+    "ndtri_exp",
+    "powers",
+    "scalar_function",
+    "signs",
+    "special",
+]

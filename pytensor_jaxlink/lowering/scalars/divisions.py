@@ -1,0 +1,71 @@
+"""Floor division and its remainder, as NumPy rounds and signs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from pytensor.graph.basic import Apply
+from pytensor.scalar import basic
+
+from pytensor_jaxlink.lowering.scalars.question import (
+    ScalarFunction,
+    common_dtype,
+    literal,
+    scalar_function,
+)
+
+
+@scalar_function.register(basic.IntDiv)
+def _int_div(op: Any, node: Apply) -> ScalarFunction:
+    if common_dtype(node).kind == "f":
+        return _floor_divide
+    result = np.dtype(node.outputs[0].type.dtype)
+    divisor = literal(node.inputs[1])
+    if divisor is not None and bool(np.all(divisor)):
+        return lambda x, y: jnp.floor_divide(jnp.asarray(x, result), jnp.asarray(y, result))
+
+    def divide(x: Any, y: Any) -> Any:
+        x, y = jnp.asarray(x, result), jnp.asarray(y, result)
+        return jnp.where(y == 0, jnp.zeros((), result), jnp.floor_divide(x, y))
+
+    return divide
+
+
+@scalar_function.register(basic.Mod)
+def _mod(op: Any, node: Apply) -> ScalarFunction:
+    if common_dtype(node).kind == "f":
+        return _remainder
+    result = np.dtype(node.outputs[0].type.dtype)
+    return lambda x, y: jnp.remainder(jnp.asarray(x, result), jnp.asarray(y, result))
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    """Piecewise constant, so it has no derivative: neither has its formula."""
+    x, y = lax.stop_gradient(x), lax.stop_gradient(y)
+    left = jnp.fmod(x, y)
+    whole = (x - left) / y  # nearly an integer
+    across = (left != 0) & ((left < 0) != (y < 0))
+    whole = jnp.round(jnp.where(across, whole - 1, whole))
+    quotient = x / y
+    whole = jnp.where(whole == 0, jnp.copysign(whole, quotient), whole)
+    return jnp.where(y == 0, quotient, whole)
+
+
+@jax.custom_jvp
+def _remainder(x: Any, y: Any) -> Any:
+    left = jnp.fmod(x, y)
+    across = (left != 0) & ((left < 0) != (y < 0))
+    return jnp.where(across, left + y, jnp.where(left == 0, jnp.copysign(left, y), left))
+
+
+@_remainder.defjvp
+def _remainder_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    x, y = primals
+    left = _remainder(x, y)
+    slope = -_floor_divide(x, y)
+    moved = tangents[0] + slope * tangents[1]
+    return left, moved.astype(left.dtype)

@@ -1,0 +1,134 @@
+"""The gamma function, its logarithm, derivatives and incomplete integrals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+from jax.scipy import special
+from pytensor.graph.basic import Apply
+from pytensor.scalar import math
+
+from pytensor_jaxlink.lowering.scalars.question import (
+    ScalarFunction,
+    scalar_function,
+    scalar_function_for,
+)
+
+
+@scalar_function.register(math.GammaLn)
+def _gammaln(op: Any, node: Apply) -> ScalarFunction:
+    return lambda x: jnp.where(x == -jnp.inf, -jnp.inf, special.gammaln(x))
+
+
+@scalar_function.register(math.Psi)
+def _psi(op: Any, node: Apply) -> ScalarFunction:
+    return lambda x: jnp.where(x == 0, -jnp.copysign(jnp.inf, x), special.digamma(x))
+
+
+@scalar_function.register(math.TriGamma)
+def _trigamma(op: math.TriGamma, node: Apply) -> ScalarFunction:
+    """Reflected at zero: ``jax.scipy.special.polygamma`` is right for positive numbers only."""
+
+    def trigamma(x: Any) -> Any:
+        negative, large = x < 0, x > 1e6
+        value = special.polygamma(1, jnp.where(negative, 1 - x, jnp.where(large, 1, x)))
+        # In float32 polygamma underflows; this is its asymptotic series.
+        inverse = 1 / jnp.where(large, x, 1)
+        value = jnp.where(large, inverse * (1 + inverse / 2), value)
+        sine = jnp.sin(jnp.pi * (x - jnp.round(x)))  # exactly 0 at the poles
+        reflected = jnp.where(negative & ~jnp.isinf(x), (jnp.pi / sine) ** 2 - value, value)
+        return jnp.where(x == -jnp.inf, jnp.inf, reflected)  # as PyTensor's own formula
+
+    return trigamma
+
+
+@scalar_function.register(math.GammaInc)
+def _gammainc(op: Any, node: Apply) -> ScalarFunction:
+    return gammainc
+
+
+@scalar_function.register(math.GammaIncC)
+def _gammaincc(op: Any, node: Apply) -> ScalarFunction:
+    return gammaincc
+
+
+@scalar_function_for("GammaL")
+def _gamma_lower(op: Any, node: Apply) -> ScalarFunction:
+    return lambda k, x: gammainc(k, x) * special.gamma(k)
+
+
+@scalar_function_for("GammaU")
+def _gamma_upper(op: Any, node: Apply) -> ScalarFunction:
+    return lambda k, x: gammaincc(k, x) * special.gamma(k)
+
+
+def gammainc(a: Any, x: Any) -> Any:
+    """The regularised lower incomplete gamma function."""
+    near = _is_uniform(a, x)
+    value = special.gammainc(jnp.where(near, 1, a), jnp.where(near, 1, x))
+    value = jnp.where(near, _uniform(a, x, near, -1), value)
+    return jnp.where((a == 0) & (x > 0), 1, value)
+
+
+def gammaincc(a: Any, x: Any) -> Any:
+    """The regularised upper incomplete gamma function."""
+    near = _is_uniform(a, x)
+    value = special.gammaincc(jnp.where(near, 1, a), jnp.where(near, 1, x))
+    value = jnp.where(near, _uniform(a, x, near, 1), value)
+    return jnp.where((a == 0) & (x > 0), 0, value)
+
+
+# Where both arguments are large and near each other, JAX's series needs as many terms as the root
+# of the argument, and its continued fraction stops after 2,000.  Temme's uniform expansion
+# (SIAM J. Math. Anal. 10, 1979; DLMF 8.12) converges there.
+_LARGE, _NEAR = 200, 0.3
+_ORDERS, _TERMS = 6, 18
+
+
+def _is_uniform(a: Any, x: Any) -> Any:
+    return (a > _LARGE) & (a < jnp.inf) & (jnp.abs(x - a) < _NEAR * a)
+
+
+def _uniform(a: Any, x: Any, near: Any, sign: int) -> Any:
+    """The upper (1) or lower (-1) function; other elements are computed at a harmless place."""
+    a, x = jnp.where(near, a, 2.0 * _LARGE), jnp.where(near, x, 2.0 * _LARGE)
+    distance = (x - a) / a
+    # eta**2 / 2 is distance - log1p(distance), without the cancellation.
+    shrink = 1 / (2 + distance)
+    ratio = distance * shrink
+    series = _polynomial([1 / (2 * n + 3) for n in range(13)], ratio * ratio)
+    eta = distance * jnp.sqrt(2 * (shrink - 2 * ratio * shrink * shrink * series))
+    correction = _polynomial([_polynomial(row, eta) for row in _coefficients()], 1 / a)
+    correction = correction * jnp.exp(-a * eta * eta / 2) / jnp.sqrt(2 * jnp.pi * a)
+    return special.erfc(sign * eta * jnp.sqrt(a / 2)) / 2 + sign * correction
+
+
+def _polynomial(coefficients: Any, x: Any) -> Any:
+    value = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        value = value * x + coefficient
+    return value
+
+
+@cache
+def _coefficients() -> tuple[tuple[float, ...], ...]:
+    """Those of eta**n / a**k, by the recurrence that the expansion satisfies."""
+    count = _TERMS + 2 * _ORDERS + 2
+    # distance = sum m[n] eta**n solves distance * distance' = eta * (1 + distance).
+    m = [Fraction(0), Fraction(1)]
+    for n in range(2, count + 1):
+        products = sum((m[i] * m[n + 1 - i] for i in range(2, n)), Fraction(0))
+        m.append(m[n - 1] / (n + 1) - products / 2)
+    # f = eta / distance
+    f = [Fraction(1)]
+    for n in range(1, count):
+        f.append(-sum((m[i + 1] * f[n - i] for i in range(1, n + 1)), Fraction(0)))
+    rows = [f[1:]]
+    for _ in range(_ORDERS - 1):
+        last = rows[-1]
+        stirling = -last[1]
+        rows.append([(n + 2) * last[n + 2] + stirling * f[n + 1] for n in range(len(last) - 2)])
+    return tuple(tuple(float(each) for each in row[:_TERMS]) for row in rows)

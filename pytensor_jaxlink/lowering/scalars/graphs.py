@@ -1,0 +1,110 @@
+"""Scalar Ops that hold a graph of scalar Ops, or have one as their gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy import special
+from pytensor.gradient import grad
+from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.fg import FunctionGraph
+from pytensor.link.jax.dispatch.basic import jax_funcify
+from pytensor.scalar import basic, math
+from pytensor.scalar.loop import ScalarLoop
+
+from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
+from pytensor_jaxlink.lowering.values import canonical_dtype
+
+
+@scalar_function.register(math.BetaInc)
+def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
+    """With PyTensor's gradient; JAX has none with respect to the first two arguments."""
+    inputs = [basic.get_scalar_type(v.type.dtype)() for v in node.inputs]
+
+    @cache  # made when it is asked for: the gradient holds this Op again
+    def slope(position: int) -> Callable[..., list[Any]]:
+        cost: Any = op(*inputs)
+        result: Any = grad(cost, inputs[position])
+        graph = FunctionGraph(inputs, [result], clone=True)
+        return _composed(graph.toposort(), graph.inputs, graph.outputs)
+
+    betainc = jax.custom_jvp(special.betainc)
+
+    def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        # Those of the first two arguments are loops, so only what is asked for is computed.
+        terms = [
+            slope(position)(*primals)[0] * tangent
+            for position, tangent in enumerate(tangents)
+            if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+        ]
+        return betainc(*primals), sum(terms)
+
+    betainc.defjvp(jvp, symbolic_zeros=True)
+    return lambda *values: betainc(*jnp.broadcast_arrays(*values))
+
+
+@scalar_function.register(ScalarLoop)
+def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
+    """One loop for all elements, which ends when it has ended for each."""
+    step = _composed(op.fgraph.toposort(), op.fgraph.inputs, op.fgraph.outputs)
+    carried = len(op.outputs) - int(op.is_while)
+    dtypes = [variable.type.dtype for variable in op.outputs]
+
+    def scalar_loop(steps: Any, *values: Any) -> Any:
+        limit, *inputs = jnp.broadcast_arrays(steps, *values)
+        start, constant = inputs[:carried], inputs[carried:]
+        state = tuple(
+            jnp.asarray(entry, canonical_dtype(dtype))
+            for entry, dtype in zip(start, dtypes[:carried], strict=True)
+        )
+
+        def goes_on(loop: Any) -> Any:
+            made, _, done = loop
+            return ((made < limit) & ~done).any()
+
+        def body(loop: Any) -> Any:
+            made, state, done = loop
+            active = (made < limit) & ~done
+            outputs = step(*state, *constant)
+            state = tuple(
+                jnp.where(active, jnp.asarray(new, old.dtype), old)
+                for new, old in zip(outputs[:carried], state, strict=True)
+            )
+            if op.is_while:
+                done = jnp.where(active, outputs[-1], done)
+            return made + 1, state, done
+
+        loop = (jnp.zeros((), limit.dtype), state, jnp.zeros(limit.shape, bool))
+        _, state, done = jax.lax.while_loop(goes_on, body, loop)
+        outputs = (*state, done) if op.is_while else state
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    return scalar_loop
+
+
+def _composed(
+    nodes: Sequence[Apply], inputs: Sequence[Any], outputs: Sequence[Any]
+) -> Callable[..., list[Any]]:
+    """A graph of scalar Ops as a function of arrays."""
+    functions = [scalar_function(n.op, n) or jax_funcify(n.op, node=n) for n in nodes]
+
+    def composed(*values: Any) -> list[Any]:
+        known = dict(zip(inputs, values, strict=True))
+
+        def value_of(variable: Any) -> Any:
+            return np.asarray(variable.data) if isinstance(variable, Constant) else known[variable]
+
+        for node, function in zip(nodes, functions, strict=True):
+            results = function(*map(value_of, node.inputs))
+            results = results if isinstance(results, tuple | list) else (results,)
+            for variable, result in zip(node.outputs, results, strict=True):
+                dtype = canonical_dtype(variable.type.dtype)
+                known[variable] = jnp.asarray(result, dtype=dtype)
+        return list(map(value_of, outputs))
+
+    return composed

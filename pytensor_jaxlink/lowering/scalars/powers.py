@@ -1,0 +1,60 @@
+"""Powers of integers by integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from pytensor.graph.basic import Apply
+from pytensor.scalar import basic
+
+from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.scalars.question import (
+    ScalarFunction,
+    common_dtype,
+    literal,
+    scalar_function,
+)
+
+
+@scalar_function.register(basic.Pow)
+def _pow(op: Any, node: Apply) -> ScalarFunction | None:
+    """Exact modulo the size of the type; JAX's looks at the last six bits of the exponent."""
+    if common_dtype(node).kind not in "biu":
+        return None
+    result = np.dtype(node.outputs[0].type.dtype)
+    exponent = literal(node.inputs[1])
+    if exponent is not None and bool(np.all(exponent >= 0)):
+        bits = int(exponent.max(initial=0)).bit_length()
+        return lambda x, y: _power_of_bits(jnp.asarray(x, result), jnp.asarray(y, result), bits)
+
+    def power(x: Any, y: Any) -> Any:
+        x, y = jnp.broadcast_arrays(jnp.asarray(x, result), jnp.asarray(y, result))
+        if result.kind == "i":
+            require(y >= 0)  # NumPy raises, as there is no integer to return
+        return _power(x, y)
+
+    return power
+
+
+def _power_of_bits(x: Any, y: Any, bits: int) -> Any:
+    power = jnp.ones((), x.dtype)
+    for bit in range(bits):
+        power = jnp.where((y >> bit) & 1 == 1, power * x, power)
+        x = x * x if bit < bits - 1 else x
+    return jnp.broadcast_to(power, jnp.broadcast_shapes(x.shape, y.shape))
+
+
+def _power(x: Any, y: Any) -> Any:
+    """As many squarings as the largest exponent has bits."""
+
+    def goes_on(state: Any) -> Any:
+        return (state[2] > 0).any()
+
+    def step(state: Any) -> Any:
+        power, x, y = state
+        return jnp.where(y & 1 == 1, power * x, power), x * x, y >> 1
+
+    return lax.while_loop(goes_on, step, (jnp.ones_like(x), x, y))[0]

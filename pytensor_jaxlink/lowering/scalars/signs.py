@@ -1,0 +1,63 @@
+"""Functions that differ from JAX's in the sign of a zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from pytensor.graph.basic import Apply
+from pytensor.scalar import basic, math
+
+from pytensor_jaxlink.lowering.scalars.question import (
+    ScalarFunction,
+    common_dtype,
+    literal,
+    scalar_function,
+)
+
+
+@scalar_function.register(basic.Sign)
+def _sign(op: Any, node: Apply) -> ScalarFunction | None:
+    if common_dtype(node).kind != "f":
+        return None
+    return lambda x: jnp.where(x == 0, 0.0, jnp.sign(x))
+
+
+@scalar_function.register(basic.RoundHalfAwayFromZero)
+def _round_half_away_from_zero(op: Any, node: Apply) -> ScalarFunction:
+    def rounded(x: Any) -> Any:
+        # PyTensor rounds both zeros to the negative one.
+        return jnp.where(x == 0, -0.0, jnp.trunc(x + jnp.copysign(0.5, x)))
+
+    return rounded
+
+
+@scalar_function.register(basic.Maximum)
+def _maximum(op: Any, node: Apply) -> ScalarFunction | None:
+    return None if _has_one_zero(node) else lambda x, y: jnp.where((x > y) | jnp.isnan(x), x, y)
+
+
+@scalar_function.register(basic.Minimum)
+def _minimum(op: Any, node: Apply) -> ScalarFunction | None:
+    return None if _has_one_zero(node) else lambda x, y: jnp.where((x < y) | jnp.isnan(x), x, y)
+
+
+def _has_one_zero(node: Apply) -> bool:
+    """Whether NumPy's choice between two zeros, the second one, cannot be told from JAX's."""
+    if common_dtype(node) not in (np.float32, np.float64):
+        return True
+    return any(
+        value is not None and bool(np.all(value != 0)) for value in map(literal, node.inputs)
+    )
+
+
+@scalar_function.register(math.Erfinv)
+def _erfinv(op: Any, node: Apply) -> ScalarFunction:
+    return lambda x: lax.erf_inv(positive_zero(x))
+
+
+def positive_zero(x: Any) -> Any:
+    """The argument with the positive zero for the negative one, and a derivative of 1."""
+    return jnp.where(x == 0, x - lax.stop_gradient(x), x)

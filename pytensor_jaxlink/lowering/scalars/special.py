@@ -1,0 +1,74 @@
+"""Special functions, as exact as SciPy's and equal to them at the ends of their domains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy import special
+from pytensor.graph.basic import Apply
+from pytensor.scalar import math
+
+from pytensor_jaxlink.lowering.scalars.question import (
+    ScalarFunction,
+    scalar_function,
+    scalar_function_for,
+)
+from pytensor_jaxlink.lowering.scalars.signs import positive_zero
+
+
+@scalar_function.register(math.I0)
+def _i0(op: Any, node: Apply) -> ScalarFunction:
+    return lambda x: _unscaled(special.i0e, x)
+
+
+@scalar_function.register(math.I1)
+def _i1(op: Any, node: Apply) -> ScalarFunction:
+    return lambda x: _unscaled(special.i1e, positive_zero(x))
+
+
+def _unscaled(scaled: ScalarFunction, x: Any) -> Any:
+    root = jnp.exp(jnp.abs(x) / 2)  # its square would overflow before the result does
+    return scaled(x) * root * root
+
+
+@scalar_function.register(math.Owens_t)
+def _owens_t(op: Any, node: Apply) -> ScalarFunction:
+    def owens_t(h: Any, a: Any) -> Any:
+        h, a = jnp.broadcast_arrays(h, positive_zero(a))
+        endless = jnp.isinf(a)
+        value = special.owens_t(jnp.where(endless, 1, h), jnp.where(endless, 1, a))
+        far = special.erfc(jnp.abs(h) / np.sqrt(2)) / 4  # the whole half plane
+        return jnp.where(endless, jnp.copysign(far, a), value)
+
+    return owens_t
+
+
+# Newton's steps for `ndtri_exp`: they converge quadratically from the asymptote, and from -2 on
+# nothing is gained after this many (checked against SciPy over the whole range).
+_NEWTON_STEPS = 8
+
+
+def ndtri_exp(y: Any) -> Any:
+    """The inverse of the logarithm of the normal distribution function.
+
+    ``ndtri(exp(y))`` underflows below -745; there the equation ``log_ndtr(x) = y`` is solved.
+    """
+    y = jnp.asarray(y)
+    low = jnp.where(y < -2, y, -2.0)
+    # The square is kept from overflowing; for such arguments the first guess is exact.
+    x = guess = -jnp.sqrt(2.0) * jnp.sqrt(-low)
+    for _ in range(_NEWTON_STEPS):
+        value = special.log_ndtr(x)
+        slope = jnp.exp(-0.5 * x**2 - 0.5 * jnp.log(2 * jnp.pi) - value)
+        x = x - (value - low) / slope
+    x = jnp.where(jnp.isfinite(x), x, guess)
+    near_zero = -special.ndtri(-jnp.expm1(y))
+    middle = special.ndtri(jnp.exp(y))
+    return jnp.where(y < -2, x, jnp.where(y > -0.1, near_zero, middle))
+
+
+@scalar_function_for("NdtriExp")
+def _ndtri_exp(op: Any, node: Apply) -> ScalarFunction:
+    return ndtri_exp
