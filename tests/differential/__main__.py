@@ -1,31 +1,88 @@
-"""``python -m tests.differential --count 5000 --seed 0``: compare any number of random graphs."""
+"""``python -m tests.differential --seed 0 --count 5000``: compare any number of random graphs.
+
+Prints each graph that differs from the Python linker, smaller if ``--shrink`` is given, and how
+many comparisons were made for each production and each option.
+"""
 
 from __future__ import annotations
 
 import argparse
-
-import jax
+import time
+from typing import Any
 
 import pytensor_jaxlink  # noqa: F401 -- registers the mode
-from tests.differential.compare import differences
+from tests.differential.grammar import PRODUCTIONS, random_graph
+from tests.differential.options import OPTIONS
+from tests.differential.report import Counts, in_words
+from tests.differential.search import Task, search
+from tests.differential.shrink import shrunk
+
+CHUNK = 200
+"""The graphs that one process compares: what JAX and PyTensor keep grows."""
 
 
 def main() -> None:
-    """Print every difference, and how many graphs had one."""
-    parser = argparse.ArgumentParser(prog="python -m tests.differential")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--loops", action="store_true")
-    options = parser.parse_args()
-    wrong = 0
-    for number, seed in enumerate(range(options.seed, options.seed + options.count)):
-        found = differences(seed, loops=options.loops)
-        wrong += bool(found)
-        for line in found:
-            print(line)
-        if number % 100 == 99:
-            jax.clear_caches()
-    print(f"{options.count} graphs, {wrong} with differences")
+    """Print every difference, and what was compared."""
+    asked = _parser().parse_args()
+    options = tuple(asked.options)
+    selection: dict[str, Any] = {"without": tuple(asked.without), "only": tuple(asked.only)}
+    seeds = range(asked.seed, asked.seed + asked.count)
+    tasks = [
+        Task(tuple(seeds[start : start + CHUNK]), options, **selection)
+        for start in range(0, asked.count, CHUNK)
+    ]
+    started, counts, shown = time.monotonic(), Counts(), 0
+    for found in search(tasks, asked.workers):
+        if isinstance(found, Counts):
+            counts.merge(found)
+            if counts.graphs - shown >= asked.progress:
+                shown = counts.graphs
+                _print_rate(counts, started)
+        else:
+            _print_difference(*found, options, selection, smaller=asked.shrink)
+    print(counts.table(sorted(PRODUCTIONS), list(options)))
+    _print_rate(counts, started)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="of the first graph")
+    parser.add_argument("--count", type=int, default=300, help="how many graphs")
+    parser.add_argument("--workers", type=int, default=1, help="how many processes")
+    parser.add_argument("--options", nargs="+", default=OPTIONS, choices=OPTIONS)
+    parser.add_argument("--only", nargs="+", default=(), help="prefixes of productions")
+    parser.add_argument("--without", nargs="+", default=(), help="prefixes of productions")
+    parser.add_argument("--shrink", action="store_true", help="make graphs that differ smaller")
+    parser.add_argument("--progress", type=int, default=1000, help="graphs between two reports")
+    return parser
+
+
+def _print_difference(
+    seed: int,
+    lines: list[str],
+    options: tuple[str, ...],
+    selection: dict[str, Any],
+    *,
+    smaller: bool,
+) -> None:
+    graph = None
+    if smaller and any(":" in line for line in lines):  # not a crash
+        graph, again = shrunk(seed, options, **selection)
+        lines = again or lines
+    graph = graph or random_graph(seed, **selection)
+    print(f"seed {seed}", *lines, sep="\n  ")
+    print(in_words(graph), end="\n\n", flush=True)
+
+
+def _print_rate(counts: Counts, started: float) -> None:
+    seconds = time.monotonic() - started
+    values, exceptions = sum(counts.of_all("values")), sum(counts.of_all("exceptions"))
+    print(
+        f"{counts.graphs} graphs, {counts.different} with differences; {values} calls with values "
+        f"and {exceptions} with exceptions compared; {counts.rounded} differences of rounding; "
+        f"PyTensor refuses {counts.refused}; {counts.graphs / seconds:.2f} graphs a second",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

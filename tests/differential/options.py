@@ -1,0 +1,154 @@
+"""The ways in which a graph is run: under each set of options, and after it was saved."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+from pytensor.compile.io import SymbolicOutput
+from pytensor.compile.mode import Mode
+
+from pytensor_jaxlink import JAXLinker, load, save
+from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.rewriting import default_query, enabled_of, notes_of
+from tests.differential.grammar import Graph
+from tests.differential.rounding import noisy_mode
+
+PYTHON = Mode("py", "fast_run").excluding("fusion", "inplace")
+"""The Python linker; without rewrites that fuse or work in place, which cost time here."""
+
+LINKERS: dict[str, Mapping[str, Any]] = {
+    "default": {},
+    "recompile_limit": {"recompile_limit": 1},
+    "numpy": {"outputs": "numpy"},
+    "donate": {"donate": "all"},
+    "callback": {"host_ops": "callback"},
+    "ignore": {"checks": "ignore"},
+    "level_0": {"compiler_options": {"xla_backend_optimization_level": 0}},
+}
+"""For each set of options what the linker is asked for."""
+
+OPTIONS = (*LINKERS, "graph", "compiled")
+"""All ways; the last two are the layers of a saved function."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A function in one of the ways, and how its shared variables are read."""
+
+    option: str
+    function: Callable[..., Any]
+    states: Callable[[], list[Any]]
+
+
+def reference(graph: Graph) -> Way:
+    """The graph under PyTensor's Python linker."""
+    return Way("python", _function(graph, PYTHON), _states_of(graph))
+
+
+def noisy_reference(graph: Graph) -> tuple[Way, Callable[[int, bool], None]]:
+    """The same with noise in the last digits, and the function that seeds the noise."""
+    mode, seed = noisy_mode(PYTHON)
+    return Way("python", _function(graph, mode), _states_of(graph)), seed
+
+
+def ways(graph: Graph, options: Sequence[str]) -> Iterator[Way | tuple[str, Exception]]:
+    """The graph in each of the ways; what was raised where it cannot be built.
+
+    It is rewritten once: options do not change what it is rewritten to.  A saved function is saved
+    after the calls of the default.
+    """
+    first = _function(graph, Mode(linker=JAXLinker(), optimizer=default_query()))
+    yield Way("default", first, _states_of(graph))
+    for option in options:
+        if option in LINKERS and option != "default":
+            function = _linked(first, JAXLinker(**LINKERS[option]))
+            given = on_device(function) if option == "donate" else function
+            yield Way(option, given, _states_of(graph))
+    if set(options) & {"graph", "compiled"}:
+        yield from _saved(graph, first, options)
+
+
+def _function(graph: Graph, mode: Mode) -> Any:
+    return pytensor.function(
+        graph.inputs, graph.outputs, updates=graph.updates, mode=mode, on_unused_input="ignore"
+    )
+
+
+def _states_of(graph: Graph) -> Callable[[], list[Any]]:
+    return lambda: [variable.get_value() for variable in graph.shared]
+
+
+def _linked(function: Any, linker: JAXLinker) -> Any:
+    """A function from the rewritten graph of another one."""
+    maker = function.maker
+    fgraph, _ = maker.fgraph.clone_get_equiv(attach_feature=False)
+    fgraph.update_mapping = maker.fgraph.update_mapping
+    fgraph.jaxlink_notes = notes_of(maker.fgraph)
+    fgraph.jaxlink_enabled = enabled_of(maker.fgraph)
+    updates = {place: output for output, place in fgraph.update_mapping.items()}
+    inputs = [copy(spec) for spec in maker.inputs]
+    for place, spec in enumerate(inputs):
+        spec.variable = fgraph.inputs[place]
+        spec.update = fgraph.outputs[updates[place]] if place in updates else None
+    made = type(maker)(
+        inputs,
+        [SymbolicOutput(output) for output in fgraph.outputs],
+        mode=Mode(linker=linker, optimizer=default_query()),
+        fgraph=fgraph,
+        accept_inplace=True,
+        no_fgraph_prep=True,
+        on_unused_input="ignore",
+    ).create([spec.value for spec in maker.inputs])
+    made.unpack_single, made.return_none = function.unpack_single, function.return_none
+    return made
+
+
+def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, given arrays of JAX that nobody else holds."""
+
+    def call(*values: Any) -> Any:
+        with jax.enable_x64(True):
+            return function(
+                *[jax.device_put(np.array(v)) if isinstance(v, np.ndarray) else v for v in values]
+            )
+
+    return call
+
+
+def _saved(graph: Graph, function: Any, options: Sequence[str]) -> Iterator[Any]:
+    graph.reset()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f.jaxlink"
+        try:
+            save(function, path, compilation_cache=False)
+        except ArtifactError as error:
+            yield "graph", error
+            return
+        for layer in ("graph", "compiled"):
+            if layer in options:
+                try:
+                    yield _loaded(graph, layer, path)
+                except ArtifactError as error:
+                    yield layer, error
+
+
+def _loaded(graph: Graph, layer: Any, path: Path) -> Way:
+    loaded = load(path, prefer=layer, allow=("tests",), compilation_cache=False)
+    states = loaded.graph.state if layer == "graph" else loaded.state
+    named = {state.name: state for state in states}
+
+    def values() -> list[Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [named[v.name].get_value() if v.name in named else None for v in graph.shared]
+
+    return Way(layer, loaded, values)

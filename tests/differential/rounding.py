@@ -1,0 +1,79 @@
+"""Whether a difference is one of rounding: the Python linker, with noise in the last digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pytensor.compile.mode import Mode
+from pytensor.link.basic import PerformLinker, WrapLinker
+
+RUNS = 4
+FACTOR = 64
+"""How much larger than the noise a difference may be."""
+LARGE = 1e-2
+"""The differences, relative to the largest entry, that noise in whole numbers may explain."""
+
+
+def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
+    """A mode that changes the last digits of each value of floating point.
+
+    Returns
+    -------
+    mode, seed
+        ``seed`` is called before a run, with a number and whether whole numbers change too: they
+        are mostly exact, and noise in them would let every rounding down differ.
+    """
+    state: dict[str, Any] = {}
+
+    def seed(number: int, whole: bool) -> None:
+        state.update(rng=np.random.default_rng(number), whole=whole)
+
+    def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
+        for thunk in thunks:
+            thunk()
+            for cell in thunk.outputs:
+                if isinstance(cell[0], np.ndarray | np.generic):
+                    cell[0] = nudged(np.asarray(cell[0]), state["rng"], whole=state["whole"])
+
+    seed(0, False)
+    linker = WrapLinker([PerformLinker()], step)
+    return Mode(linker=linker, optimizer=mode.provided_optimizer), seed
+
+
+def nudged(value: Any, rng: np.random.Generator, *, whole: bool) -> Any:
+    """An array with other last digits."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
+        return value
+    with np.errstate(all="ignore"):
+        step = rng.integers(-2, 3, size=value.shape) * np.finfo(value.dtype).eps
+        changed = value * (1 + step)
+        if not whole:
+            changed = np.where(value == np.rint(value), value, changed)
+        kept = np.where(np.isfinite(value), changed, value)
+        return np.asarray(kept, dtype=value.dtype)
+
+
+def largest(one: Any, other: Any) -> float:
+    """The largest difference of entries; infinite where NaN, infinities or types differ."""
+    if one.shape != other.shape:
+        return np.inf
+    if not one.size:
+        return 0.0
+    if one.dtype.kind == "b":
+        return float(np.any(one != other))
+    if one.dtype.kind in "iu":
+        return float(np.abs(one.astype("float64") - other.astype("float64")).max())
+    with np.errstate(all="ignore"):
+        both = np.isfinite(one) & np.isfinite(other)
+        if not np.array_equal(one[~both], other[~both], equal_nan=True):
+            return np.inf
+        return float(np.abs(one[both] - other[both]).max(initial=0))
+
+
+def scale(value: Any) -> float:
+    """The largest finite entry."""
+    with np.errstate(all="ignore"):
+        numbers = np.abs(value.astype("complex128" if value.dtype.kind == "c" else "float64"))
+        return float(numbers[np.isfinite(numbers)].max(initial=0))

@@ -1,0 +1,117 @@
+"""Many random graphs, in processes of their own: a crash or a hang is a difference, too."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.differential.report import Counts
+
+PATIENCE = 300.0
+"""The seconds after which a graph counts as hanging."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Graphs that one process compares."""
+
+    seeds: tuple[int, ...]
+    options: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+
+@dataclass
+class Part:
+    """What a process has reported: a seed when it begins, counts when it ends."""
+
+    process: Any
+    task: Task
+    last: int = -1
+    since: float = field(default_factory=time.monotonic)
+
+    def rest(self) -> Task:
+        """The graphs after the one at which the process ended."""
+        seeds = self.task.seeds
+        done = seeds.index(self.last) + 1 if self.last in seeds else len(seeds)
+        return replace(self.task, seeds=seeds[done:])
+
+
+def search(tasks: Sequence[Task], workers: int) -> Iterator[Counts | tuple[int, list[str]]]:
+    """Compare all graphs.  Gives counts, and each seed that differs with its differences."""
+    waiting, running = list(tasks), dict[Connection, Part]()
+    context = multiprocessing.get_context("spawn")
+    while waiting or running:
+        while waiting and len(running) < workers:
+            task = waiting.pop(0)
+            here, there = context.Pipe(duplex=False)
+            process = context.Process(target=compare_all, args=(task, there), daemon=True)
+            process.start()
+            there.close()
+            running[here] = Part(process, task)
+        for connection in wait(list(running), timeout=5):
+            yield from _read(connection, running, waiting)
+        for connection, part in list(running.items()):
+            if time.monotonic() - part.since > PATIENCE:
+                part.process.kill()
+                del running[connection]
+                yield part.last, [f"it takes more than {PATIENCE} s"]
+                waiting.append(part.rest())
+
+
+def _read(connection: Any, running: dict[Connection, Part], waiting: list[Task]) -> Iterator[Any]:
+    part = running[connection]
+    try:
+        message = connection.recv()
+    except EOFError:
+        part.process.join()
+        del running[connection]
+        if part.process.exitcode:
+            yield part.last, [f"the process ends with {part.process.exitcode}"]
+            waiting.append(part.rest())
+        return
+    if isinstance(message, int):
+        part.last, part.since = message, time.monotonic()
+    else:
+        yield message
+
+
+def compare_all(task: Task, connection: Any) -> None:
+    """Compare the graphs of a task; the body of a process."""
+    import jax
+
+    from tests.differential.compare import compare
+    from tests.differential.grammar import random_graph
+
+    logging.disable(logging.CRITICAL)  # rewrites of PyTensor that fail
+    counts = Counts()
+    with TemporaryDirectory() as folder:
+        keep_code_in(folder)
+        for number, seed in enumerate(task.seeds):
+            connection.send(seed)
+            graph = random_graph(seed, without=task.without, only=task.only)
+            found = compare(graph, task.options)
+            counts.add(graph, found)
+            if found.differences:
+                connection.send((seed, found.differences))
+            if number % 20 == 19:
+                jax.clear_caches()
+                connection.send(counts)
+                counts = Counts()
+        connection.send(counts)
+    connection.close()
+
+
+def keep_code_in(folder: str) -> None:
+    """Have JAX compile equal programs once: most options give the same code for a region."""
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
