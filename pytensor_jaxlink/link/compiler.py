@@ -15,6 +15,7 @@ from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.basic import PerformLinker
+from pytensor.link.utils import raise_with_op
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
@@ -33,7 +34,7 @@ from pytensor_jaxlink.errors import (
     NotTranspilableOrJittableError,
     UntranspilableOpError,
 )
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import GraphView, op_name, serves, user_location
 from pytensor_jaxlink.link.explanation import (
     Explanation,
     describe_callbacks,
@@ -300,7 +301,7 @@ class CompiledGraph:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""
         expected = len(self.view.inputs)
         if len(values) != expected:
-            names = ", ".join(self.view.name_of(number) for number in self.view.inputs)
+            names = ", ".join(self.view.expression_of(number) for number in self.view.inputs)
             raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
         with unread():
             return self._tracer.trace(values)
@@ -326,6 +327,7 @@ class CompiledGraph:
         try:
             outputs = self._evaluate_by_python(inputs)
         except Exception as raised:
+            self._note_line(raised)
             self._note_static_values(raised, inputs)
             raise raised from None
         broken = self._rules.take_broken_promise()
@@ -340,13 +342,21 @@ class CompiledGraph:
     def _evaluate_by_python(self, inputs: Sequence[Any]) -> Sequence[Any]:
         with self._python_lock:  # the thunk has one set of cells
             if self._python is None:
-                linker = PerformLinker(allow_gc=True).accept(self.source.clone())
-                self._python = linker.make_thunk()
+                copy = self.source.clone()
+                thunk, containers, _ = PerformLinker(allow_gc=True).accept(copy).make_thunk()
+                self._python = thunk, containers, copy
             thunk, containers, _ = self._python
             for container, value in zip(containers, inputs, strict=True):
                 dense = isinstance(container.type, DenseTensorType)
                 container.storage[0] = to_numpy(value, self.stats) if dense else value
             return thunk()
+
+    def _note_line(self, error: BaseException) -> None:
+        """Name the operation that failed, and its place in the user's code."""
+        node = _failed_node(error)
+        view = GraphView.of(self._python[2])
+        if node in view.nodes:
+            error.add_note(f"while computing {_placed(view, view.nodes.index(node))}")
 
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
         """Name the inputs whose values selected the specialisation that failed."""
@@ -354,18 +364,34 @@ class CompiledGraph:
         for number in self._partition.static_inputs:
             position = self.view.inputs.index(number)
             error.add_note(
-                f"argument {position}, {self.view.name_of(number)!r}, a size or bound of this "
+                f"argument {position}, {self.view.expression_of(number)!r}, a size or bound of this "
                 f"function, was {np.asarray(values[number]).tolist()}"
             )
 
     def _learn(self, node: Apply, error: BaseException) -> None:
         """Make the plan anew, with what the failure of a node has taught."""
         lesson = self._rules.learn(node, error)
-        where = "in an inner graph"
+        what = f"{op_name(node.op)} in an inner graph"
         if node in self.view.nodes:
-            where = f"at {user_location(self.view, self.view.nodes.index(node))}"
-        self._lessons.append(f"{node.op} {where} {lesson}")
+            what = _placed(self.view, self.view.nodes.index(node))
+        self._lessons.append(f"{what}: {lesson}")
         self._build()
+
+
+def _failed_node(error: BaseException) -> Any:
+    """The node whose thunk raised: PyTensor hands each one to `raise_with_op`."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is raise_with_op.__code__:
+            return trace.tb_frame.f_locals["node"]
+        trace = trace.tb_next
+    return None
+
+
+def _placed(view: GraphView, node: int) -> str:
+    name = serves(view, node)
+    part_of = "" if name is None else f", part of {name}"
+    return f"{view.operation_of(node)}, written at {user_location(view, node)}{part_of}"
 
 
 def _operations(count: int, one: str = "has", many: str = "have") -> str:

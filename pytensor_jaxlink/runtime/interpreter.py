@@ -11,6 +11,7 @@ import numpy as np
 from pytensor_jaxlink.errors import FAILED_NODE, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.keys import as_key
@@ -228,8 +229,7 @@ def _not_static(plan: Plan, number: int) -> str:
         position = plan.inputs.index(number)
         return (
             f"JAX traces argument {position}, {name!r}, and the function needs its value "
-            "while it is traced. Pass it as a static argument: "
-            "jax.jit(f.jax_fn, static_argnums=f.static_argnums)."
+            f"while it is traced. {Remedy.STATIC_ARGUMENT.text()}."
         )
     return (
         f"the value of {name} is computed by JAX and needed on the host, so the function "
