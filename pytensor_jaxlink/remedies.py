@@ -26,14 +26,15 @@ class Remedy(Enum):
         "give {op} an infer_shape that tells the shape of each output, and let JAX call it: "
         'JAXLinker(host_ops="callback")'
     )
-    WRAP_JAX = "write `{op}` with jax.numpy and wrap it: pytensor.wrap_jax"
+    WRAP_JAX = (
+        "write `{op}` with jax.numpy and wrap it, pytensor.wrap_jax, which needs inputs of known "
+        "shapes (pt.specify_shape)"
+    )
     OWN_OP = (
         "make `{op}` the perform of an Op class of its own, and register a JAX implementation of "
         "that class with pytensor.link.jax.dispatch.jax_funcify"
     )
-    REGISTER = (
-        "register a JAX implementation of {op} with pytensor.link.jax.dispatch.jax_funcify"
-    )
+    REGISTER = "register a JAX implementation of {op} with pytensor.link.jax.dispatch.jax_funcify"
     REGISTER_SAMPLER = (
         "register a JAX sampler of {op} with pytensor.link.jax.dispatch.random.jax_sample_fn"
     )
@@ -63,7 +64,6 @@ class Remedy(Enum):
         "input of the function, and write x[positions]"
     )
     EQUALLY_OFTEN = "repeat every entry equally often, by an integer"
-    RESULT_OUTSIDE = "compute the result before the call, and make it an input of the function"
 
     # -- a size that JAX has to know
     SIZE_INPUT = "make the size an integer input of the function"
@@ -109,8 +109,7 @@ class Remedy(Enum):
     # -- memory and devices
     PASS_COPY = "Pass a copy to the call that donates it"
     DO_NOT_DONATE = (
-        "compile that function without donating it: JAXLinker(donate='updates'), "
-        "In(mutable=False)"
+        "compile that function without donating it: JAXLinker(donate='updates'), In(mutable=False)"
     )
     SAME_DEVICES = "Put them on the same ones by jax.device_put(value, sharding)"
     NUMPY_ARRAYS = "give NumPy arrays, which go where the others are"

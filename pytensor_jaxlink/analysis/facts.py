@@ -236,8 +236,8 @@ def _not_traceable(
     ):
         for number in numbers:
             if times[number] is BindingTime.DEVICE:
-                what = "a size" if kind is ObstacleKind.STATIC_VALUE else "a mask"
-                reason = f"{view.expression_of(number)} is {what} that is computed while it runs"
+                verb = "needs the value of" if kind is ObstacleKind.STATIC_VALUE else "selects by"
+                reason = f"it {verb} {view.expression_of(number)}, which is computed while it runs"
                 return Obstacle(kind, reason, either(*question(apply.op, apply)))
     return None
 

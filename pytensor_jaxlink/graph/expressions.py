@@ -19,6 +19,7 @@ from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import ScalarOp
 from pytensor.scan.op import Scan
+from pytensor.tensor import subtensor
 from pytensor.tensor.basic import (
     Alloc,
     Join,
@@ -141,10 +142,20 @@ class _Writer:
             return _constant(variable)
         if variable.owner is None or variable in self._inputs:
             return f"input {self._inputs[variable]}" if variable in self._inputs else str(variable)
-        return self.operation(variable)
+        return self._computed(variable)
 
     def operation(self, variable: Variable) -> str:
-        """The text of the operation that computes a variable, whatever the name of its result."""
+        """The text of the operation that computes a variable, whatever the name of its result.
+
+        Checks are shown here, and nowhere else: they are what it is about.
+        """
+        node: Any = variable.owner
+        if node is not None and isinstance(node.op, CheckAndRaise | SpecifyShape):
+            self._depth -= 1
+            return _call(op_name(node.op), node.inputs, self.write)
+        return self._computed(variable)
+
+    def _computed(self, variable: Variable) -> str:
         node: Any = variable.owner
         if node is None:
             return self.write(variable)
@@ -154,6 +165,7 @@ class _Writer:
         if self._parts > _MOST_PARTS:
             raise _TooLongError
         self._depth -= 1
+        check = not self._parts > 1 and isinstance(node.op, CheckAndRaise | SpecifyShape)
         text = written(node.op, node, self.write)
         self._depth += 1
         several = len(node.outputs) > 1 and not isinstance(node.op, RandomVariable)
@@ -183,13 +195,16 @@ def op_name(op: Op) -> str:
         return op_name(op.scalar_op)
     if isinstance(op, Blockwise):
         return op_name(op.core_op)
-    if isinstance(op, RandomVariable | OpFromGraph | Scan) and getattr(op, "name", None):
+    named = isinstance(op, RandomVariable | OpFromGraph | Scan | ScalarOp)
+    if named and getattr(op, "name", None) and type(op).__name__ not in _RENAMED:
         return str(op.name)
     kind = type(op)
     if not kind.__module__.split(".")[0].startswith("pytensor"):
         return kind.__name__
     if kind.__name__ in _RENAMED:
         return _RENAMED[kind.__name__]
+    if isinstance(op, ScalarOp):
+        return kind.__name__.lower()
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -285,6 +300,12 @@ def _first(op: Op, node: Apply, text: Text) -> str:
     return text(node.inputs[0])
 
 
+@written.register(Scan)
+def _loop(op: Scan, node: Apply, text: Text) -> str:
+    arrays = [v for v in node.inputs[1:] if getattr(v.type, "ndim", 1)]  # not the lengths
+    return _call(op_name(op).replace("scan_fn", "scan"), arrays, text)
+
+
 @written.register(DimShuffle)
 def _axes(op: DimShuffle, node: Apply, text: Text) -> str:
     order = [axis for axis in op.new_order if axis != "x"]
@@ -373,8 +394,15 @@ def _written_to(op: Any, node: Apply, text: Text) -> str:
 
 
 def _indices(op: Any, node: Apply, first: int, text: Text) -> str:
+    if type(op).__name__.endswith("1"):
+        return _bare(text(node.inputs[first]))
     entries: Any = indices_from_subtensor(node.inputs[first:], op.idx_list)
     return ", ".join(_index(entry, text) for entry in entries[:_OPERANDS])
+
+
+for _name, _rule in (("AdvancedSubtensor1", _indexed), ("AdvancedIncSubtensor1", _written_to)):
+    if hasattr(subtensor, _name):  # until PyTensor 3.2
+        written.register(getattr(subtensor, _name), _rule)
 
 
 def _index(entry: Any, text: Text) -> str:

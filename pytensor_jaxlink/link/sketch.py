@@ -16,6 +16,7 @@ from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Region,
 
 Kind = Literal["region", "host step", "fetch", "loop", "branch", "sizes"]
 
+
 @dataclass(frozen=True)
 class Value:
     """A value that steps exchange.
@@ -214,6 +215,10 @@ def shown_bytes(count: int) -> str:
     amount = float(count)
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
-            return f"{count} byte{'' if count == 1 else 's'}" if unit == "B" else f"{amount:.1f} {unit}"
+            return (
+                f"{count} byte{'' if count == 1 else 's'}"
+                if unit == "B"
+                else f"{amount:.1f} {unit}"
+            )
         amount /= 1024
     return f"{amount:.1f} GiB"

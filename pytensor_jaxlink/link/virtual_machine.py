@@ -159,7 +159,9 @@ class VirtualMachine:
         values += others
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not is_one_region(self.compiled.plan):
-            raise TypeError(f"a function of several regions is compiled by running it: {Remedy.GIVE_ARRAYS.text()}")
+            raise TypeError(
+                f"a function of several regions is compiled by running it: {Remedy.GIVE_ARRAYS.text()}"
+            )
         policy = self.compiled.policy
         try:
             with jax.enable_x64(True), policy.here():

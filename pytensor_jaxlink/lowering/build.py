@@ -170,7 +170,8 @@ def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
     for step in steps:
         exchanged.update(step.reads, step.writes)
     return tuple(
-        view.expression_of(number) if number in exchanged else "" for number in range(len(view.variables))
+        view.expression_of(number) if number in exchanged else ""
+        for number in range(len(view.variables))
     )
 
 

@@ -152,7 +152,9 @@ class Derivatives:
         names = ", ".join(self._node.inputs[k].name or f"input {k}" for k in moving)
         op = self._node.op
         # The class of a wrapped function is that of all wrapped functions.
-        remedy = Remedy.PULLBACK_AROUND if isinstance(op, FromFunctionOp) else Remedy.PULLBACK_METHOD
+        remedy = (
+            Remedy.PULLBACK_AROUND if isinstance(op, FromFunctionOp) else Remedy.PULLBACK_METHOD
+        )
         return NotDifferentiableError(
             f"JAX differentiates {op_name(self._node.op)}, written at {self._where}, with respect to "
             f"{names}, and PyTensor has no such gradient: {error}. "

@@ -325,7 +325,9 @@ class Rules:
             case Elemwise():
                 return self._reason_of_scalar_op(node)
             case RandomVariable() as op:
-                return None if sampler_of(op) else _failure(op, lambda: jax_sample_fn(op, node=node))
+                return (
+                    None if sampler_of(op) else _failure(op, lambda: jax_sample_fn(op, node=node))
+                )
             case Blockwise():
                 return self._reason_of_core(core_node(node))
             case op if self.has_own(op) and not isinstance(op, _WRAPPED):
@@ -364,5 +366,3 @@ def _failure(op: Op, find_rule: Callable[[], Any]) -> str | None:
         missing = text.startswith(("No JAX conversion", "No JAX implementation")) and not known
         return f"{op_name(op)} has no JAX implementation" if missing else text
     return None
-
-
