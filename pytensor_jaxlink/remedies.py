@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+_OR = "; or "
+
 
 class Remedy(Enum):
     """One advice; names in braces are filled in by `text`."""
@@ -56,8 +58,8 @@ class Remedy(Enum):
         "function"
     )
     COUNT_ONLY = (
-        "return no more than their number or a reduction over them (.shape[0], .sum()), which "
-        "needs no selection"
+        "return only the number of distinct values (.shape[0]) or a reduction over them (.sum()), "
+        "which needs no selection"
     )
     POSITIONS = (
         "compute the positions before the call, np.repeat(np.arange(len(x)), counts), make them an "
@@ -128,4 +130,9 @@ class Remedy(Enum):
 
 def either(*remedies: str) -> str:
     """Several remedies, of which one is enough."""
-    return "; or ".join(dict.fromkeys(filter(None, remedies)))
+    return _OR.join(dict.fromkeys(filter(None, remedies)))
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The remedies of `either`."""
+    return tuple(filter(None, text.split(_OR)))

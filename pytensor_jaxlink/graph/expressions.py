@@ -165,7 +165,6 @@ class _Writer:
         if self._parts > _MOST_PARTS:
             raise _TooLongError
         self._depth -= 1
-        check = not self._parts > 1 and isinstance(node.op, CheckAndRaise | SpecifyShape)
         text = written(node.op, node, self.write)
         self._depth += 1
         several = len(node.outputs) > 1 and not isinstance(node.op, RandomVariable)

@@ -364,8 +364,8 @@ class CompiledGraph:
         for number in self._partition.static_inputs:
             position = self.view.inputs.index(number)
             error.add_note(
-                f"argument {position}, {self.view.expression_of(number)!r}, a size or bound of this "
-                f"function, was {np.asarray(values[number]).tolist()}"
+                f"argument {position}, {self.view.expression_of(number)!r}, a size or bound of "
+                f"this function, was {np.asarray(values[number]).tolist()}"
             )
 
     def _learn(self, node: Apply, error: BaseException) -> None:

@@ -17,6 +17,7 @@ from pytensor_jaxlink.link.sketch import Sketch, Value, sketch_of, value_of
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.partition import Break as Cut
 from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.remedies import split
 from pytensor_jaxlink.rewriting import Avoided
 
 TO_HOST, TO_DEVICE = "transfer to host", "transfer to device"
@@ -59,12 +60,17 @@ class Break:
     transfers: tuple[Value, ...] = ()
 
     @property
+    def remedies(self) -> tuple[str, ...]:
+        """The remedies, one by one."""
+        return split(self.remedy)
+
+    @property
     def lines(self) -> tuple[tuple[str, str], ...]:
         """What every form of the explanation says of the break, as labels and texts."""
         return (
             ("where", _place(self.where, self.part_of)),
             ("why", self.reason),
-            *([("remedy", self.remedy)] if self.remedy else []),
+            *zip(("remedy", *["or"] * len(self.remedies)), self.remedies, strict=False),
             *((TO_HOST, str(value)) for value in self.transfers),
         )
 

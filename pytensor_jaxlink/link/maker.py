@@ -13,8 +13,8 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor_jaxlink.link.function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
-from pytensor_jaxlink.rewriting import keeping_lines
 from pytensor_jaxlink.link.start_up import Entry, Postponed, open_cache
+from pytensor_jaxlink.rewriting import keeping_lines
 
 
 class JAXFunctionMaker(FunctionMaker):

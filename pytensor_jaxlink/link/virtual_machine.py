@@ -160,7 +160,8 @@ class VirtualMachine:
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not is_one_region(self.compiled.plan):
             raise TypeError(
-                f"a function of several regions is compiled by running it: {Remedy.GIVE_ARRAYS.text()}"
+                "a function of several regions is compiled by running it: "
+                f"{Remedy.GIVE_ARRAYS.text()}"
             )
         policy = self.compiled.policy
         try:

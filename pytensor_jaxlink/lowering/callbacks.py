@@ -22,12 +22,12 @@ from pytensor.tensor.blockwise import Blockwise
 
 from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import op_name
-from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.lowering.checks import are_read, require
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host import GraphOnHost, HostFunction
 from pytensor_jaxlink.lowering.values import canonical_dtype
 from pytensor_jaxlink.ops import OutputShapes, Shaped, shape_inputs, standing_alone
+from pytensor_jaxlink.remedies import Remedy
 
 Promise = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 

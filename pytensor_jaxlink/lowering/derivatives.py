@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
-from pytensor.gradient import NullTypeGradError, grad
 from pytensor.compile.ops import FromFunctionOp
+from pytensor.gradient import NullTypeGradError, grad
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
 
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.graph import op_name
-from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.lowering.linear_maps import LinearMap
 from pytensor_jaxlink.ops import standing_alone
+from pytensor_jaxlink.remedies import Remedy
 
 LowerGraph = Callable[
     [Sequence[Variable], Sequence[Variable], Sequence[Variable]], Callable[..., Sequence[Any]]
@@ -95,8 +95,8 @@ class Derivatives:
         concerned = [*(primals[k] for k in all_moving), *outputs]
         if any(map(np.iscomplexobj, concerned)):
             raise NotDifferentiableError(
-                f"JAX differentiates {op_name(self._node.op)}, written at {self._where}, which computes "
-                "with complex numbers. PyTensor and JAX do not mean the same by their gradients: "
+                f"JAX differentiates {op_name(self._node.op)}, written at {self._where}, which "
+                "computes with complex numbers. PyTensor and JAX do not mean the same by their gradients: "
                 f"{Remedy.REAL.text()}."
             )
         dtypes = [primals[k].dtype for k in moving]
@@ -156,7 +156,7 @@ class Derivatives:
             Remedy.PULLBACK_AROUND if isinstance(op, FromFunctionOp) else Remedy.PULLBACK_METHOD
         )
         return NotDifferentiableError(
-            f"JAX differentiates {op_name(self._node.op)}, written at {self._where}, with respect to "
+            f"JAX differentiates {op_name(op)}, written at {self._where}, with respect to "
             f"{names}, and PyTensor has no such gradient: {error}. "
             f"{remedy.text(op=op_name(op))}."
         )

@@ -16,8 +16,8 @@ from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import can_be_static, remedies_of_size
-from pytensor_jaxlink.remedies import either
 from pytensor_jaxlink.partition.schedule import Placement, Schedule, Source, is_size
+from pytensor_jaxlink.remedies import either
 
 # Ops that change the type of a value and nothing else: the value they are given selects the
 # specialisation, under the name that the user gave it.

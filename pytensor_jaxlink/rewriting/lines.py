@@ -28,7 +28,7 @@ class KeepLines(Feature):
         """Note a node that a replacement brings; the replacement itself follows."""
         self._inserted.append(node)
 
-    def on_change_input(  # noqa: PLR0913 -- PyTensor's signature
+    def on_change_input(
         self,
         fgraph: FunctionGraph,
         node: Any,

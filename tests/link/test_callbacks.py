@@ -326,8 +326,8 @@ class TestFailures:
         f = pytensor.function([x], elementwise(function)(x) * 2, mode=CALLBACK)
         message = (
             f"returned {found} as output 0, and float64[3] was promised by its infer_shape and the "
-            "types of its outputs, before JAX called it. Correct its infer_shape or the types of its "
-            'outputs, or give the function host_ops="split", which promises nothing.'
+            "types of its outputs, before JAX called it. Correct its infer_shape or the types of "
+            'its outputs, or give the function host_ops="split", which promises nothing.'
         )
         with pytest.raises(BrokenShapeError, match=re.escape(message)) as caught:
             f(X)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from pytensor.xtensor import as_xtensor, xtensor
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker, jaxify
-from pytensor_jaxlink.remedies import Remedy, either
+from pytensor_jaxlink.remedies import Remedy, either, split
 from tests.helpers import PYTHON, assert_same, outer, sort_down
 
 X = np.array([0.3, -0.9, 0.1, 0.7])
@@ -340,7 +341,11 @@ def known_size() -> Iterator[str]:
         ([x, n], n, [X, 2]),
         ([x], pt.as_tensor(3), [X]),
     ):
-        whole(inputs, pt.pad(x, pt.stack([before, 1])[None]) * 2, *values)
+        f = pytensor.function(
+            inputs, pt.pad(x, pt.stack([before, 1])[None]) * 2, mode="JAXSELECTIVE"
+        )
+        assert f.explain().graph_break_count == 0
+        assert_same(f(*values), np.pad(X, [(len(f(*values)) - len(X) - 1, 1)]) * 2)
 
 
 @case(Remedy.MOVE_OUT)
@@ -431,7 +436,7 @@ def keep_promise() -> Iterator[str]:
 
 
 @case(Remedy.SPLIT)
-def split() -> Iterator[str]:
+def split_host_ops() -> Iterator[str]:
     x = vector("x")
     output = promising(lambda v: v[:-1])(x)
     f = pytensor.function([x], output, mode=JAXLinker(**CALLBACK))
@@ -623,8 +628,15 @@ np.testing.assert_array_equal(f(here, np.ones(3)), 2 * np.ones(3))
 @case(Remedy.SAME_DEVICES)
 @case(Remedy.NUMPY_ARRAYS)
 def two_devices() -> Iterator[str]:
+    process = on_two_devices()
+    yield process.stdout
+    assert process.returncode == 0, process.stderr
+
+
+@cache
+def on_two_devices() -> subprocess.CompletedProcess[str]:
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PYTENSOR_FLAGS": "cxx="}
-    process = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", TWO_DEVICES],
         env={**os.environ, **flags, "JAX_PLATFORMS": "cpu"},
         cwd=Path(__file__).parents[2],
@@ -632,8 +644,6 @@ def two_devices() -> Iterator[str]:
         text=True,
         check=False,
     )
-    yield process.stdout
-    assert process.returncode == 0, process.stderr
 
 
 def on_mesh(kind: AxisType) -> Any:
@@ -743,6 +753,8 @@ def test_another_function_is_not_the_first_one() -> None:
 
 def test_either() -> None:
     assert either("one", "", "two", "one") == "one; or two"
+    assert split("one; or two") == ("one", "two")
+    assert split(either()) == ()
 
 
 def product() -> Any:
