@@ -123,6 +123,20 @@ class Remedy(Enum):
     )
     GIVE_ARRAYS = "give arrays"
 
+    # -- saved functions
+    INSTALL = "pip install 'pytensor_jaxlink[save]'"
+    SAVE_GRAPH_ONLY = "save(..., compiled=False)"
+    LOAD_GRAPH = "load(path, prefer='graph')"
+    CALL_FIRST = "Call the function with the sizes that you want before you save it"
+    NAME_SIZES = "name them: static={...}, dims={...}"
+    SAVE_SIZES = "Save the function with static={...} or after calls with these sizes"
+    SAVE_AGAIN = "Save the function again"
+    COPY_AGAIN = "copy the file again from where it is whole"
+    NEWER_VERSION = "Load it with a newer version"
+    TOP_LEVEL = "Define it at the top level of a module"
+    PROPERTIES = "Say what it is made of: pytensor_jaxlink.artifact.graph.properties_of.register"
+    ALLOW = "If you trust it: load(path, allow=({module!r},))"
+
     def text(self, **names: str) -> str:
         """The advice for these names."""
         return self.value.format(**names) if names else self.value

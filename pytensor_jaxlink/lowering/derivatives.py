@@ -96,8 +96,8 @@ class Derivatives:
         if any(map(np.iscomplexobj, concerned)):
             raise NotDifferentiableError(
                 f"JAX differentiates {op_name(self._node.op)}, written at {self._where}, which "
-                "computes with complex numbers. PyTensor and JAX do not mean the same by their gradients: "
-                f"{Remedy.REAL.text()}."
+                "computes with complex numbers. PyTensor and JAX do not mean the same by their "
+                f"gradients: {Remedy.REAL.text()}."
             )
         dtypes = [primals[k].dtype for k in moving]
         lowered = self._pullback(tuple(self._traced[k] for k in moving))

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,20 +38,13 @@ import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker, jaxify
 from pytensor_jaxlink.remedies import Remedy, either, split
 from tests.helpers import PYTHON, assert_same, outer, sort_down
+from tests.link import remedies_of_files as files
+from tests.link.remedy_table import CASES, Case, case, error_of
+
+assert files.__name__  # its cases are in the table
 
 X = np.array([0.3, -0.9, 0.1, 0.7])
 CALLBACK = {"host_ops": "callback"}
-
-Case = Callable[[], Iterator[str]]
-CASES: dict[Remedy, list[tuple[Case, dict[str, str]]]] = {}
-
-
-def case(remedy: Remedy, **names: str) -> Callable[[Case], Case]:
-    def register(function: Case) -> Case:
-        CASES.setdefault(remedy, []).append((function, names))
-        return function
-
-    return register
 
 
 def broken(inputs: Any, output: Any, *calls: Any, **options: Any) -> str:
@@ -71,12 +64,6 @@ def whole(inputs: Any, output: Any, *values: Any, **options: Any) -> Any:
     assert f.stats.rescues == 0
     assert_same(found, pytensor.function(inputs, output, mode=PYTHON)(*values))
     return found
-
-
-def error_of(run: Callable[[], Any], kind: Any = Exception) -> str:
-    with pytest.raises(kind) as caught:
-        run()
-    return "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
 
 
 # -- an operation without a JAX implementation -----------------------------------------------------
@@ -712,7 +699,7 @@ def test_every_remedy_has_a_case() -> None:
 # What an advice looks like where it stands in a string of its own.
 _ADVICE = re.compile(
     r"(^|[.;:,] |, or )(use|give|pass|register|install|make|keep|raise|report|compute|move|declare|"
-    r"correct|wrap|call|put|pad|write|save|load|define|say|copy) ",
+    r"correct|wrap|call|put|pad|write|define|say|copy|(save|load) (the|it)) ",
     re.IGNORECASE,
 )
 _PRINTED = ("Obstacle", "UnknownShapes", "warn", "warn_explicit", "add_note")
@@ -736,7 +723,6 @@ def test_remedies_stand_in_one_table() -> None:
     found = [
         f"{path.relative_to(package)}:{line}: {text}"
         for path in sorted(package.rglob("*.py"))
-        if "artifact" not in path.relative_to(package).parts
         for line, text in _texts(ast.parse(path.read_text()))
         if _ADVICE.search(text)
     ]
