@@ -100,3 +100,8 @@ def assert_same_outcomes(function: Any, reference: Any, calls: Sequence[Sequence
             assert one.dtype == other.dtype
             np.testing.assert_allclose(one, other, rtol=1e-6, err_msg=str(arguments))
     assert not all(isinstance(other, type) for other in expected)
+
+
+def outer(selected: Any) -> Any:
+    """What no rewrite makes whole."""
+    return pt.outer(selected, selected).sum()

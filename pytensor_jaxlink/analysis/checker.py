@@ -29,10 +29,10 @@ def check_binding_times(view: GraphView, times: Sequence[BindingTime]) -> None:
         for number in outputs:
             for cause in causes:
                 assert times[number] >= cause, (
-                    f"{view.name_of(number)} is said to be known at {times[number].name}, "
+                    f"{view.expression_of(number)} is said to be known at {times[number].name}, "
                     f"before an input of {apply.op}, known at {cause.name}"
                 )
             assert times[number] is BindingTime.CONSTANT or times[number] in causes, (
-                f"{view.name_of(number)} is said to be known as late as {times[number].name} "
+                f"{view.expression_of(number)} is said to be known as late as {times[number].name} "
                 f"without a cause among the inputs of {apply.op}"
             )

@@ -10,7 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis.binding import BindingTime, binding_times
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
 from pytensor_jaxlink.ops import (
     InnerGraph,
     OutputShapes,
@@ -18,9 +18,12 @@ from pytensor_jaxlink.ops import (
     can_be_static,
     data_inputs,
     output_shapes,
+    remedies,
+    remedies_of_size,
     shape_inputs,
     static_inputs,
 )
+from pytensor_jaxlink.remedies import Remedy, either
 
 
 class ObstacleKind(Enum):
@@ -109,7 +112,7 @@ class InnerAnalysis:
     facts: tuple[NodeFacts, ...]
     times: tuple[BindingTime, ...]
     demanded: tuple[int, ...]
-    obstacles: tuple[str, ...]
+    obstacles: tuple[Obstacle, ...]
 
 
 def _nothing(node: Apply) -> tuple[int, ...]:
@@ -166,7 +169,8 @@ def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFact
     sizes = {inputs[position] for position in static_inputs(apply.op, apply)}
     sizes.update(inputs[position] for position in questions.learned_sizes(apply))
     inner_graphs = questions.inner_graphs(apply)
-    inner = tuple(_analyse_inner(graph, questions) for graph in inner_graphs)
+    within = user_location(view, node) if inner_graphs else None
+    inner = tuple(_analyse_inner(graph, questions, within) for graph in inner_graphs)
     if inner:
         obstacle = obstacle or _inner_obstacle(inner)
         sizes.update(
@@ -187,16 +191,15 @@ def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFact
 
 def _not_called(obstacle: Obstacle, shapes: UnknownShapes) -> Obstacle:
     """The obstacle of a node that may be called, and cannot."""
-    remedies = [text for text in (shapes.remedy, obstacle.remedy) if text]
     return replace(
-        obstacle,
-        reason=f"{obstacle.reason}; and it cannot be a callback: {shapes.reason}",
-        remedy="; or ".join(remedies),
+        obstacle, reason=f"{obstacle.reason}; and it cannot be a callback: {shapes.reason}"
     )
 
 
-def _analyse_inner(inner_graph: InnerGraph, questions: Questions) -> InnerAnalysis:
-    view = GraphView.of(inner_graph.fgraph)
+def _analyse_inner(
+    inner_graph: InnerGraph, questions: Questions, within: str | None
+) -> InnerAnalysis:
+    view = GraphView.of(inner_graph.fgraph, within)
     facts = describe(view, questions)
     input_times = [
         BindingTime.HOST
@@ -206,9 +209,9 @@ def _analyse_inner(inner_graph: InnerGraph, questions: Questions) -> InnerAnalys
     ]
     times = binding_times(view, input_times, called(facts))
     obstacles = [
-        f"{view.nodes[node].op}{_place(view, node)}: {reason}"
+        replace(found, reason=f"{view.operation_of(node)}{_place(view, node)}: {found.reason}")
         for node in range(len(view.nodes))
-        if (reason := _reason_not_traceable(view, facts[node], times)) is not None
+        if (found := _not_traceable(view, node, facts[node], times)) is not None
     ]
     needed = early_variables(view, facts, times)
     demanded = tuple(position for position, number in enumerate(view.inputs) if number in needed)
@@ -216,30 +219,38 @@ def _analyse_inner(inner_graph: InnerGraph, questions: Questions) -> InnerAnalys
 
 
 def _place(view: GraphView, node: int) -> str:
-    """The user's line of an inner node, where PyTensor kept it (frozen inner graphs lose it)."""
+    """The user's line of an inner node, where it is another one than that of the outer node."""
     location = user_location(view, node)
-    return "" if location == "<unknown>" else f" at {location}"
+    return "" if location in (UNKNOWN, view.within) else f" at {location}"
 
 
-def _reason_not_traceable(
-    view: GraphView, facts: NodeFacts, times: Sequence[BindingTime]
-) -> str | None:
+def _not_traceable(
+    view: GraphView, node: int, facts: NodeFacts, times: Sequence[BindingTime]
+) -> Obstacle | None:
     if facts.obstacle is not None:
-        return facts.obstacle.reason
-    for number in (*facts.sizes, *facts.data):
-        if times[number] is BindingTime.DEVICE:
-            return f"{view.name_of(number)} is a size or a mask that is computed while it runs"
+        return facts.obstacle
+    apply = view.nodes[node]
+    for numbers, kind, question in (
+        (facts.sizes, ObstacleKind.STATIC_VALUE, remedies_of_size),
+        (facts.data, ObstacleKind.DATA_DEPENDENT_SHAPE, remedies),
+    ):
+        for number in numbers:
+            if times[number] is BindingTime.DEVICE:
+                verb = "needs the value of" if kind is ObstacleKind.STATIC_VALUE else "selects by"
+                reason = f"it {verb} {view.expression_of(number)}, which is computed while it runs"
+                return Obstacle(kind, reason, either(*question(apply.op, apply)))
     return None
 
 
 def _inner_obstacle(inner: Sequence[InnerAnalysis]) -> Obstacle | None:
-    obstacles = list(dict.fromkeys(text for analysis in inner for text in analysis.obstacles))
-    if not obstacles:
+    found = list(dict.fromkeys(each for analysis in inner for each in analysis.obstacles))
+    if not found:
         return None
+    reasons = "; ".join(dict.fromkeys(obstacle.reason for obstacle in found))
     return Obstacle(
         ObstacleKind.INNER_BREAK,
-        f"its inner graph cannot be traced as a whole ({'; '.join(obstacles)})",
-        "move the named operations out of the inner graph, or give them a JAX implementation",
+        f"its inner graph cannot be traced as a whole ({reasons})",
+        either(*(obstacle.remedy for obstacle in found), Remedy.MOVE_OUT.text()),
     )
 
 

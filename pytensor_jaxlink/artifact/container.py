@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from pytensor_jaxlink.artifact.abandoned import temporary_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.remedies import Remedy
 
 FORMAT, VERSION = "pytensor_jaxlink", 1
 MANIFEST = "manifest.json"
@@ -160,8 +161,8 @@ class Container:
         if _digest_of_file(self._file, 0, size - _TRAILER_BYTES) != digest:
             raise self.error(
                 "its content does not have the checksum that was saved with it: the file was "
-                f"damaged or changed{self._where()}. Save the function again, or copy the file "
-                "again from where it is whole."
+                f"damaged or changed{self._where()}. {Remedy.SAVE_AGAIN.text()}, or "
+                f"{Remedy.COPY_AGAIN.text()}."
             )
         self._members = self._list_members(size)
         self.manifest = self._read_manifest()
@@ -186,7 +187,7 @@ class Container:
         if type(version) is not int or version != VERSION:
             raise self.error(
                 f"it has format version {version!r}, and this version of pytensor_jaxlink reads "
-                f"version {VERSION}. Load it with a newer version."
+                f"version {VERSION}. {Remedy.NEWER_VERSION.text()}."
             )
 
     def _check_end(self, size: int) -> None:

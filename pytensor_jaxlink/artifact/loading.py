@@ -6,7 +6,6 @@ What makes functions from graphs is imported where a graph is asked for.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -14,7 +13,8 @@ from typing import Any, Literal
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
-from pytensor_jaxlink.errors import ArtifactError, JAXLinkError, JAXLinkWarning
+from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
+from pytensor_jaxlink.frames import warn_at_user_line
 
 
 def load(
@@ -259,9 +259,7 @@ class _File:
                 except ArtifactError as other:
                     # Without PyTensor there is no code and no way to make it.
                     raise error if isinstance(other.__cause__, ImportError) else other from None
-                warnings.warn(
-                    f"{error} For now it is compiled from its graph.", JAXLinkWarning, stacklevel=3
-                )
+                warn_at_user_line(f"{error} For now it is compiled from its graph.")
                 made.append(self._from_layer(layer, name, function.own_storages))
             return made[0]
 

@@ -1,72 +1,97 @@
-"""Where in the user's code a node was written."""
+"""The user's line, and the user's variable, of a node."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-import pytensor
 from pytensor.graph.basic import Apply, Variable
 
+from pytensor_jaxlink.frames import distance
+from pytensor_jaxlink.graph.expressions import given_name
 from pytensor_jaxlink.graph.view import GraphView
 
-_LIBRARY_FOLDERS = tuple(
-    os.path.join(folder, "")
-    for folder in (
-        os.path.dirname(os.path.abspath(pytensor.__file__)),
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-    )
-)
-_INSTALLED = f"{os.sep}site-packages{os.sep}"
+Found = TypeVar("Found")
+
+UNKNOWN = "<unknown>"
+"""The line of a node of which PyTensor kept no trace (``config.traceback__limit=0``)."""
+
 # How far from a node the search for a line goes: rewriting leaves new nodes without a trace, but
 # their neighbours usually have one.
 _SEARCH_LIMIT = 200
 
 
-def _frames(variable: Variable) -> Iterator[tuple[str, int]]:
-    """The (file, line) pairs recorded for a variable, innermost first."""
-    for stack in getattr(variable.tag, "trace", None) or ():
-        for filename, line, *_ in reversed(stack):
-            yield filename, line
+def _frames(node: Apply) -> Iterator[tuple[str, int]]:
+    """The (file, line) pairs that PyTensor recorded for a node, innermost first."""
+    for output in node.outputs:
+        for stack in getattr(output.tag, "trace", None) or ():
+            for filename, line, *_ in reversed(stack):
+                yield filename, line
 
 
-def _own_location(node: Apply) -> str | None:
-    """The innermost line outside of PyTensor and of us, outside of installed packages if it can be.
+def _line(node: Apply, rank: int) -> str | None:
+    for filename, line in _frames(node):
+        if distance(filename) == rank:
+            return f"{filename}:{line}"
+    return None
 
-    A model written with PyMC was not written in PyMC's files.
-    """
-    frames = [
-        (filename, line)
-        for output in node.outputs
-        for filename, line in _frames(output)
-        if not os.path.abspath(filename).startswith(_LIBRARY_FOLDERS)
-    ]
-    frames.sort(key=lambda frame: _INSTALLED in frame[0])  # stable: innermost first in each part
-    return f"{frames[0][0]}:{frames[0][1]}" if frames else None
+
+def has_user_line(variable: Variable) -> bool:
+    """Whether PyTensor recorded a line of the user's for a variable."""
+    return any(
+        distance(filename) == 0
+        for stack in getattr(variable.tag, "trace", None) or ()
+        for filename, *_ in stack
+    )
 
 
 def user_location(view: GraphView, node: int) -> str:
     """The ``file:line`` of the user's code that made a node, or of the nearest node with one.
 
-    Returns ``"<unknown>"`` where PyTensor recorded no trace (``config.traceback__limit=0``).
-    Neighbours are searched breadth first, what consumes a node before what it consumes: a node
-    that a rewrite inserted belongs to the expression it serves.
+    Returns `UNKNOWN` where PyTensor recorded no trace.  Neighbours are searched breadth first, the
+    readers of a node before what it reads: a node that a rewrite inserted belongs to the
+    expression it serves.  Then come the line of an installed package, and that of the node that
+    has this graph inside it.
     """
+    own = _line(view.nodes[node], 0)
+    if own is not None:
+        return own
+    for rank in (0, 1):
+        found = _nearest(view, node, lambda near, rank=rank: _line(view.nodes[near], rank))
+        if found is not None:
+            return found
+    return view.within or UNKNOWN
+
+
+def serves(view: GraphView, node: int) -> str | None:
+    """The name of the nearest variable that a node is computed for, or None.
+
+    In a model of PyMC this is a random variable, a deterministic one, or the density of one.
+    """
+
+    def name(near: int) -> str | None:
+        return next(filter(None, map(given_name, view.nodes[near].outputs)), None)
+
+    return _nearest(view, node, name, backward=False)
+
+
+def _nearest(
+    view: GraphView, node: int, find: Callable[[int], Found | None], *, backward: bool = True
+) -> Found | None:
+    """What is found at a node or at the nearest one: its readers, then what it reads."""
     seen, queue = {node}, [node]
     for current in queue:
-        location = _own_location(view.nodes[current])
-        if location is not None:
-            return location
+        found = find(current)
+        if found is not None:
+            return found
         neighbours = [
             consumer for output in view.node_outputs[current] for consumer in view.consumers[output]
         ]
-        neighbours += [
-            view.producer[variable]
-            for variable in view.node_inputs[current]
-            if view.producer[variable] >= 0
-        ]
+        if backward:
+            read = (view.producer[variable] for variable in view.node_inputs[current])
+            neighbours += [producer for producer in read if producer >= 0]
         for neighbour in neighbours:
             if neighbour not in seen and len(seen) < _SEARCH_LIMIT:
                 seen.add(neighbour)
                 queue.append(neighbour)
-    return "<unknown>"
+    return None

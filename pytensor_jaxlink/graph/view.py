@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import AbstractFunctionGraph
-from pytensor.graph.replace import clone_replace
-from pytensor.printing import pp
-from pytensor.tensor.elemwise import Elemwise
 
-_LARGEST_EXPRESSION, _LONGEST_EXPRESSION = 12, 40  # in variables, in characters
+from pytensor_jaxlink.graph.expressions import expression
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +28,9 @@ class GraphView:
         The numbers of the graph's inputs and outputs.
     producer
         For each variable the number of the node that computes it, or -1.
+    within
+        The user's line of the node that has this graph inside it: nodes of inner graphs have often
+        no line of their own.
 
     Notes
     -----
@@ -46,9 +45,10 @@ class GraphView:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     producer: tuple[int, ...]
+    within: str | None = None
 
     @classmethod
-    def of(cls, fgraph: AbstractFunctionGraph) -> GraphView:
+    def of(cls, fgraph: AbstractFunctionGraph, within: str | None = None) -> GraphView:
         """Number the variables of ``fgraph``."""
         nodes = tuple(fgraph.toposort())
         variables: list[Variable] = []
@@ -77,6 +77,7 @@ class GraphView:
             inputs,
             outputs,
             tuple(producer),
+            within,
         )
 
     @cached_property
@@ -98,47 +99,15 @@ class GraphView:
                     readers[variable].append(node)
         return tuple(map(tuple, readers))
 
+    @cached_property
+    def positions(self) -> dict[Variable, int]:
+        """The position of each input."""
+        return {self.variables[number]: place for place, number in enumerate(self.inputs)}
+
     def expression_of(self, variable: int) -> str:
-        """A short expression for a size, such as ``(n // 2)`` or ``(1 + argmax)``.
+        """How messages call a variable: by its name, or a short expression (``(n // 2)``)."""
+        return expression(self.variables[variable], self.positions)
 
-        Where the whole expression is long, arithmetic on scalars is shown and the rest is named;
-        where that is long too, the variable is.
-        """
-        for cut in (self._nowhere, self._at_arrays):
-            text = self._printed(variable, cut)
-            if text is not None and len(text) <= _LONGEST_EXPRESSION:
-                return text
-        return self.name_of(variable)
-
-    @staticmethod
-    def _nowhere(node: Apply) -> bool:
-        return False
-
-    @staticmethod
-    def _at_arrays(node: Apply) -> bool:
-        return not isinstance(node.op, Elemwise) or node.outputs[0].type.ndim > 0
-
-    def _printed(self, variable: int, cut: Callable[[Apply], bool]) -> str | None:
-        """PyTensor's text for a variable, with names where ``cut`` says so."""
-        queue, named = [variable], {}  # printing repeats what is shared: its cost is bounded here
-        for current in queue:
-            node = self.producer[current]
-            if node >= 0 and cut(self.nodes[node]):
-                found = self.variables[current]
-                named[found] = found.type(name=found.name or f"{self.nodes[node].op}(...)")
-            elif node >= 0:
-                queue += self.node_inputs[node]
-            if len(queue) > _LARGEST_EXPRESSION:
-                return None
-        found = self.variables[variable]
-        return pp(clone_replace(found, named) if named else found)
-
-    def name_of(self, variable: int) -> str:
-        """How messages call a variable: its name, or the node it comes from."""
-        found = self.variables[variable]
-        if found.name:
-            return str(found.name)
-        if self.producer[variable] < 0:
-            return str(found)
-        op = self.nodes[self.producer[variable]].op
-        return f"the output of {op}"
+    def operation_of(self, node: int) -> str:
+        """How messages call a node: by a short expression, whatever the name of its result."""
+        return expression(self.nodes[node].outputs[0], self.positions, named=False)

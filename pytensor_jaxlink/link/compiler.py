@@ -16,6 +16,7 @@ from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.basic import PerformLinker
+from pytensor.link.utils import raise_with_op
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
@@ -34,7 +35,7 @@ from pytensor_jaxlink.errors import (
     NotTranspilableOrJittableError,
     UntranspilableOpError,
 )
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import GraphView, op_name, serves, user_location
 from pytensor_jaxlink.link.explanation import (
     Explanation,
     describe_callbacks,
@@ -300,7 +301,7 @@ class CompiledGraph:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""
         expected = len(self.view.inputs)
         if len(values) != expected:
-            names = ", ".join(self.view.name_of(number) for number in self.view.inputs)
+            names = ", ".join(self.view.expression_of(number) for number in self.view.inputs)
             raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
         with unread():
             return self._tracer.trace(values)
@@ -326,6 +327,7 @@ class CompiledGraph:
         try:
             outputs = self._on_host(inputs)
         except Exception as raised:
+            self._note_line(raised)
             self._note_static_values(raised, inputs)
             raise raised from None
         broken = self._rules.take_broken_promise()
@@ -337,28 +339,43 @@ class CompiledGraph:
                 raise self._not_jittable() from error
         return outputs
 
+    def _note_line(self, error: BaseException) -> None:
+        """Name the operation that failed, and its place in the user's code."""
+        node = _failed_node(error)
+        view = GraphView.of(self._on_host.graph)
+        if node in view.nodes:
+            error.add_note(f"while computing {_placed(view, view.nodes.index(node))}")
+
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
         """Name the inputs whose values selected the specialisation that failed."""
         values = dict(zip(self.view.inputs, inputs, strict=True))
         for number in self._partition.static_inputs:
             position = self.view.inputs.index(number)
             error.add_note(
-                f"argument {position}, {self.view.name_of(number)!r}, a size or bound of this "
-                f"function, was {np.asarray(values[number]).tolist()}"
+                f"argument {position}, {self.view.expression_of(number)!r}, a size or bound of "
+                f"this function, was {np.asarray(values[number]).tolist()}"
             )
 
     def _learn(self, node: Apply, error: BaseException) -> None:
         """Make the plan anew, with what the failure of a node has taught."""
         lesson = self._rules.learn(node, error)
-        where = "in an inner graph"
+        what = f"{op_name(node.op)} in an inner graph"
         if node in self.view.nodes:
-            where = f"at {user_location(self.view, self.view.nodes.index(node))}"
-        self._lessons.append(f"{node.op} {where} {lesson}")
+            what = _placed(self.view, self.view.nodes.index(node))
+        self._lessons.append(f"{what}: {lesson}")
         self._build()
 
 
 class ByPython:
-    """A graph, run by PyTensor's own implementation of each node; made when it is needed."""
+    """A graph, run by PyTensor's own implementation of each node; made when it is needed.
+
+    Attributes
+    ----------
+    graph
+        The copy of the graph that runs, when it has been made.
+    """
+
+    graph: FunctionGraph
 
     def __init__(self, source: FunctionGraph, stats: Stats) -> None:
         self._source, self._stats = source, stats
@@ -374,13 +391,29 @@ class ByPython:
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells
             if self._made is None:
-                linker = PerformLinker(allow_gc=True).accept(self._source.clone())
-                self._made = linker.make_thunk()
+                self.graph = self._source.clone()
+                self._made = PerformLinker(allow_gc=True).accept(self.graph).make_thunk()
             thunk, containers, _ = self._made
             for container, value in zip(containers, inputs, strict=True):
                 dense = isinstance(container.type, DenseTensorType)
                 container.storage[0] = to_numpy(value, self._stats) if dense else value
             return thunk()
+
+
+def _failed_node(error: BaseException) -> Any:
+    """The node whose thunk raised: PyTensor hands each one to `raise_with_op`."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is raise_with_op.__code__:
+            return trace.tb_frame.f_locals["node"]
+        trace = trace.tb_next
+    return None
+
+
+def _placed(view: GraphView, node: int) -> str:
+    name = serves(view, node)
+    part_of = "" if name is None else f", part of {name}"
+    return f"{view.operation_of(node)}, written at {user_location(view, node)}{part_of}"
 
 
 def _operations(count: int, one: str = "has", many: str = "have") -> str:

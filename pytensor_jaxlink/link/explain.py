@@ -13,7 +13,12 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.function import JAXFunction
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES, default_query
+from pytensor_jaxlink.rewriting import (
+    INCOMPATIBLE_REWRITES,
+    REQUIRED_REWRITES,
+    default_query,
+    keeping_lines,
+)
 
 
 def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
@@ -49,5 +54,6 @@ def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
         # The clone keeps the user's graph as it is.
         fgraph = FunctionGraph(list(explicit_graph_inputs(outputs)), outputs, clone=True)
     query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
-    optdb.query(query).rewrite(fgraph)
+    with keeping_lines(fgraph):
+        optdb.query(query).rewrite(fgraph)
     return CompiledGraph(fgraph, Options()).explanation

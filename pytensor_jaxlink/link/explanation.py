@@ -1,4 +1,4 @@
-"""What was cut, where and why: `f.explain()`."""
+"""Regions, graph breaks and their remedies: `f.explain()`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from pytensor.graph.basic import Constant
-
 from pytensor_jaxlink.analysis import NodeFacts, ObstacleKind
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import GraphView, serves, user_location
 from pytensor_jaxlink.link.pictures.dot import as_dot
 from pytensor_jaxlink.link.pictures.page import as_html
 from pytensor_jaxlink.link.pictures.terminal import as_rich
-from pytensor_jaxlink.link.sketch import GATHERED, Sketch, Value, sketch_of
+from pytensor_jaxlink.link.sketch import Sketch, Value, sketch_of, value_of
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.partition import Break as Cut
 from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.remedies import split
+from pytensor_jaxlink.rewriting import Avoided
+
+TO_HOST, TO_DEVICE = "transfer to host", "transfer to device"
 
 
 @dataclass(frozen=True)
@@ -29,25 +31,48 @@ class Break:
     ----------
     op
         The Op that cannot be part of a region, or that demands the value.
+    operation
+        The same as a short expression.
     kind
         One of the values of `ObstacleKind`.
-    reason, remedy
-        Why, and what would remove the break.
+    reason
+        Why.
+    remedy
+        Changes of which each would remove the break; empty where none is known.
     where
         ``file:line`` of the user's code, or ``"<unknown>"``.
+    part_of
+        The name of the nearest variable that the operation is computed for, or None.
     value
-        The variable that is copied to the host for JAX to know it, or None for a host step.
-    copies
-        What the break copies to the host: gathers, where it is spread over several devices.
+        The variable that is transferred to the host for JAX to know it, or None for a host step.
+    transfers
+        What the break transfers to the host: gathers, where it is spread over several devices.
     """
 
     op: str
+    operation: str
     kind: str
     reason: str
     where: str
     remedy: str
+    part_of: str | None = None
     value: str | None = None
-    copies: tuple[Value, ...] = ()
+    transfers: tuple[Value, ...] = ()
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """The remedies, one by one."""
+        return split(self.remedy)
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """What every form of the explanation says of the break, as labels and texts."""
+        return (
+            ("where", _place(self.where, self.part_of)),
+            ("why", self.reason),
+            *zip(("remedy", *["or"] * len(self.remedies)), self.remedies, strict=False),
+            *((TO_HOST, str(value)) for value in self.transfers),
+        )
 
 
 @dataclass(frozen=True)
@@ -58,19 +83,35 @@ class CallbackSummary:
     ----------
     op
         The Op.
+    operation
+        The same as a short expression.
     reason
         Why JAX cannot run it.
     where
         ``file:line`` of the user's code, or ``"<unknown>"``.
+    part_of
+        The name of the nearest variable that the operation is computed for, or None.
     takes, gives
-        What is copied to the host, and back to the device, each time it runs.
+        What is transferred to the host, and back to the device, each time it runs.
     """
 
     op: str
+    operation: str
     reason: str
     where: str
-    takes: tuple[str, ...]
-    gives: tuple[str, ...]
+    part_of: str | None
+    takes: tuple[Value, ...]
+    gives: tuple[Value, ...]
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """What every form of the explanation says of the callback, as labels and texts."""
+        return (
+            ("where", _place(self.where, self.part_of)),
+            ("why", self.reason),
+            *((TO_HOST, f"{value}, each time it runs") for value in self.takes),
+            *((TO_DEVICE, f"{value}, each time it runs") for value in self.gives),
+        )
 
 
 @dataclass(frozen=True)
@@ -104,7 +145,7 @@ class Explanation:
     plan: Plan
     sketch: Sketch
     learned: tuple[str, ...] = ()
-    rewritten: tuple[str, ...] = ()
+    rewritten: tuple[Avoided, ...] = ()
     callbacks: tuple[CallbackSummary, ...] = ()
 
     @property
@@ -139,24 +180,22 @@ class Explanation:
                 + (static if region.static else "")
             )
         for number, cut in enumerate(self.breaks, start=1):
-            lines += [
-                f"break {number}: {cut.op} ({cut.kind})",
-                f"  where:  {cut.where}",
-                f"  why:    {cut.reason}",
-                f"  remedy: {cut.remedy}",
-                *[f"  copied: {value} {GATHERED}" for value in cut.copies],
-            ]
+            lines.append(f"break {number}: {cut.operation} ({cut.kind})")
+            lines += [f"  {label}: {text}" for label, text in cut.lines]
         for number, called in enumerate(self.callbacks, start=1):
-            lines += [
-                f"callback {number}: {called.op}",
-                f"  where:  {called.where}",
-                f"  why:    {called.reason}",
-                f"  cost:   each time it runs, {', '.join(called.takes) or 'nothing'} is copied to "
-                f"the host and {', '.join(called.gives)} to the device",
-            ]
-        lines += [f"no break: {note}" for note in self.rewritten]
-        lines += [f"learned: {lesson}" for lesson in self.learned]
-        return "\n".join(lines)
+            lines.append(f"callback {number}: {called.operation}")
+            lines += [f"  {label}: {text}" for label, text in called.lines]
+        return "\n".join([*lines, *self.notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The breaks that rewrites have avoided, and the failures that changed the plan."""
+        names = ", ".join(dict.fromkeys(f'"{avoided.rewrite}"' for avoided in self.rewritten))
+        return (
+            *(f"avoided: {avoided}" for avoided in self.rewritten),
+            *([f"  to keep the break: mode.excluding({names})"] if names else []),
+            *(f"recorded failure: {lesson}" for lesson in self.learned),
+        )
 
     def __repr__(self) -> str:
         return str(self)
@@ -192,7 +231,7 @@ def explain_plan(
     cuts: Sequence[Cut],
     static_inputs: Sequence[int],
     learned: Sequence[str],
-    rewritten: Sequence[str] = (),
+    rewritten: Sequence[Avoided] = (),
     callbacks: Sequence[CallbackSummary] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
@@ -201,10 +240,7 @@ def explain_plan(
         tuple(
             RegionSummary(
                 region.operations,
-                # The values of an inner plan are numbered in a graph of its own.
-                tuple(map(view.expression_of, region.static))
-                if inner is plan
-                else tuple(inner.names[number] for number in region.static),
+                tuple(inner.names[number] for number in region.static),
             )
             for inner, region in plan.located_regions()
         ),
@@ -229,17 +265,27 @@ def describe_callbacks(view: GraphView, facts: Sequence[NodeFacts]) -> list[Call
             found.append(
                 CallbackSummary(
                     str(apply.op),
+                    view.operation_of(node),
                     fact.callback.obstacle.reason,
                     user_location(view, node),
-                    tuple(_typed(v) for v in apply.inputs if not isinstance(v, Constant)),
-                    tuple(map(_typed, apply.outputs)),
+                    serves(view, node),
+                    _values(view, view.node_inputs[node]),
+                    _values(view, view.node_outputs[node]),
                 )
             )
     return found
 
 
-def _typed(variable: Any) -> str:
-    return f"{variable.name or 'a value'} ({variable.type})"
+def _values(view: GraphView, numbers: Sequence[int]) -> tuple[Value, ...]:
+    return tuple(
+        value_of(view.expression_of(number), view.variables[number].type)
+        for number in numbers
+        if number not in view.constants
+    )
+
+
+def _place(where: str, part_of: str | None) -> str:
+    return where if part_of is None else f"{where}, part of {part_of}"
 
 
 def describe_break(view: GraphView, cut: Cut, sketch: Sketch) -> Break:
@@ -253,10 +299,12 @@ def describe_break(view: GraphView, cut: Cut, sketch: Sketch) -> Break:
     )
     return Break(
         str(view.nodes[cut.node].op),
+        view.operation_of(cut.node),
         cut.obstacle.kind.value,
         cut.obstacle.reason,
         user_location(view, cut.node),
         cut.obstacle.remedy,
+        serves(view, cut.node),
         None if cut.fetched is None else view.expression_of(cut.fetched),
         sketch.named(copied),
     )
@@ -267,9 +315,9 @@ def list_blockers(breaks: Sequence[Break], headline: str) -> str:
     lines = [headline]
     for number, cut in enumerate(breaks, start=1):
         lines += [
-            f"  {number}. {cut.op} at {cut.where}",
+            f"  {number}. {cut.operation} at {_place(cut.where, cut.part_of)}",
             f"     {cut.kind}: {cut.reason}",
-            f"     remedy: {cut.remedy}",
+            *([f"     remedy: {cut.remedy}"] if cut.remedy else []),
         ]
     return "\n".join(lines)
 

@@ -21,6 +21,7 @@ from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import MODE_NAME, mode_of
+from pytensor_jaxlink.remedies import Remedy, either
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # JAX hashes functions: by identity
@@ -144,8 +145,8 @@ class PureFunction:
             if not (sizes.issuperset(leaves) and self._is_hashable(argument)):
                 raise NotJittableError(
                     f"argument {argument} of {self.name} holds {', '.join(names)}, which must "
-                    "be static, and cannot be static itself: give sizes as arguments of their own, "
-                    "or in tuples of sizes"
+                    "be static, and cannot be static itself: "
+                    f"{either(Remedy.SIZES_APART.text(), Remedy.SIZES_IN_TUPLES.text())}"
                 )
             found.append(argument)
         return tuple(found)
@@ -207,7 +208,7 @@ class PureFunction:
             return error  # of a gradient, say: the function itself is in order
         return NotJittableError(
             f"JAX traces {', '.join(traced)}, and {self.name} needs the value while it is "
-            "traced. Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)."
+            f"traced. {Remedy.STATIC_ARGUMENT_OF_PURE.text()}."
         )
 
 

@@ -14,6 +14,7 @@ from pytensor_jaxlink.link.function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
 from pytensor_jaxlink.link.start_up import Entry, Postponed, open_cache
+from pytensor_jaxlink.rewriting import keeping_lines
 
 
 class JAXFunctionMaker(FunctionMaker):
@@ -66,7 +67,12 @@ class JAXFunctionMaker(FunctionMaker):
     ) -> Any:
         """Rewrite the graph; a copy of it as the user gave it is kept, for `save`."""
         self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
-        rewrite = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
+        prepare = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
+
+        def rewrite(*rest: Any) -> Any:
+            with keeping_lines(fgraph):
+                return prepare(*rest)
+
         mode: Any = rest[0]
         places = mode.linker.options
         if places.cache_dir is not None:

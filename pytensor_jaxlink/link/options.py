@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import problem_of_options
 
 _DEVICE = re.compile(r"[a-z_]+(:\d+)?")
@@ -76,8 +77,7 @@ class Options:
         if self.device is not None and not _DEVICE.fullmatch(str(self.device)):
             problems.append(
                 f"device={self.device!r} is no jax.Device, platform ('cpu') or device of one "
-                "('gpu:1'); arrays on several devices are given as arguments, "
-                "jax.device_put(x, sharding)"
+                f"('gpu:1'); {Remedy.SHARDED_ARGUMENTS.text()}"
             )
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))

@@ -10,14 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from pytensor.graph.type import Type
 
-from pytensor_jaxlink.graph import user_location
+from pytensor_jaxlink.graph import UNKNOWN, user_location
 from pytensor_jaxlink.lowering import Lowered
-from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Region, Step
 
 Kind = Literal["region", "host step", "fetch", "loop", "branch", "sizes"]
-
-GATHERED = "to the host, from all its devices"
-"""What becomes of a value that a host step reads."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +24,11 @@ class Value:
     Attributes
     ----------
     name
-        What messages call it.
+        Its name, or a short expression.
     kind
-        Its type, as ``float64[?, 3]``.
+        Its type, as ``float64[?, 3]``; the dtype alone where no length is known.
     size
-        How many bytes it has, as ``24 B x ?`` where the graph leaves a length open.
+        Its bytes; those of an element where the graph leaves a length open.
     """
 
     name: str
@@ -39,7 +36,12 @@ class Value:
     size: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({', '.join(filter(None, (self.kind, self.size)))})"
+        return ", ".join(filter(None, (self.name, self.kind, self.size)))
+
+    @property
+    def brief(self) -> str:
+        """The value as an entry of a list."""
+        return f"{self.name} ({self.size or self.kind})"
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def sketch_of(lowered: Lowered) -> Sketch:
         boxes.append(
             Box(
                 _kind(step),
-                _title(step, plan),
+                _title(step, lowered),
                 step.reads,
                 step.writes,
                 step.operations if isinstance(step, Region) else (),
@@ -126,7 +128,7 @@ def sketch_of(lowered: Lowered) -> Sketch:
         plan.inputs,
         plan.outputs,
         tuple(boxes),
-        {n: _value(plan.names[n], view.variables[n].type) for n in sorted(used)},
+        {n: value_of(plan.names[n], view.variables[n].type) for n in sorted(used)},
     )
 
 
@@ -157,20 +159,22 @@ def _kind(step: Step) -> Kind:
     return "host step"
 
 
-def _title(step: Step, plan: Plan) -> str:
+def _title(step: Step, lowered: Lowered) -> str:
     match step:
         case Region():
             count = len(step.operations)
             return f"{step.index}: {count} operation{'' if count == 1 else 's'}"
         case Fetch(value):
-            return plan.names[value]
+            return lowered.plan.names[value]
+    if isinstance(step, HostStep) and step.writes:
+        return lowered.view.operation_of(lowered.view.producer[step.writes[0]])
     return step.operation
 
 
 def _where(lowered: Lowered, step: Step) -> str:
     made_by = lowered.view.producer[step.writes[0]] if step.writes else -1
     where = user_location(lowered.view, made_by) if made_by >= 0 else ""
-    return "" if where == "<unknown>" else where
+    return "" if where == UNKNOWN else where
 
 
 def _needed_on_host(step: Step) -> tuple[int, ...]:
@@ -187,19 +191,23 @@ def _needed_on_host(step: Step) -> tuple[int, ...]:
     return tuple(dict.fromkeys(step.reads))
 
 
-def _value(name: str, kind: Type) -> Value:
+def value_of(name: str, kind: Type) -> Value:
+    """A value of a type."""
     shape, dtype = getattr(kind, "shape", None), getattr(kind, "dtype", None)
     if not isinstance(dtype, str):  # a list has the type of its entries there
         return Value(name, type(kind).__name__.removesuffix("Type").lower(), "")
-    lengths = ", ".join("?" if length is None else str(length) for length in shape or ())
-    text = f"{getattr(kind, 'format', '')} {dtype}[{lengths}]".strip()
+    lengths = ["?" if length is None else str(length) for length in shape or ()]
+    known = f"[{', '.join(lengths)}]" if {*lengths} - {"?"} else ""
+    text = f"{getattr(kind, 'format', '')} {dtype}{known}".strip()
     return Value(name, text, "" if hasattr(kind, "format") else _size(shape or (), dtype))
 
 
 def _size(shape: tuple[int | None, ...], dtype: Any) -> str:
-    """The bytes of an array; an open length is a question mark."""
-    known = prod(length for length in shape if length is not None) * np.dtype(dtype).itemsize
-    return " x ".join([shown_bytes(known), *["?" for length in shape if length is None]])
+    """The bytes of an array, or of an element where a length is open."""
+    each = np.dtype(dtype).itemsize
+    if None in shape:
+        return f"{shown_bytes(each)} an element"
+    return shown_bytes(prod(length for length in shape if length is not None) * each)
 
 
 def shown_bytes(count: int) -> str:
@@ -207,6 +215,10 @@ def shown_bytes(count: int) -> str:
     amount = float(count)
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
-            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+            return (
+                f"{count} byte{'' if count == 1 else 's'}"
+                if unit == "B"
+                else f"{amount:.1f} {unit}"
+            )
         amount /= 1024
     return f"{amount:.1f} GiB"

@@ -10,6 +10,7 @@ from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
     Donatable,
@@ -109,7 +110,10 @@ class VirtualMachine:
         values += others
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not is_one_region(self.compiled.plan):
-            raise TypeError("a function of several regions is compiled by running it: give arrays")
+            raise TypeError(
+                "a function of several regions is compiled by running it: "
+                f"{Remedy.GIVE_ARRAYS.text()}"
+            )
         policy = self.compiled.policy
         try:
             with jax.enable_x64(True), policy.here():

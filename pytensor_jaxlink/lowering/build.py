@@ -18,7 +18,7 @@ from pytensor_jaxlink.analysis import (
     called,
     input_binding_times,
 )
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
 from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.loops import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
@@ -113,6 +113,7 @@ class _Lowering:
                 for number, variable in enumerate(view.variables)
                 if isinstance(variable.type, SparseTensorType)
             ),
+            _lines(view, steps),
         )
         return Lowered(view, plan, tuple(functions), constants)
 
@@ -169,8 +170,17 @@ def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
     for step in steps:
         exchanged.update(step.reads, step.writes)
     return tuple(
-        view.name_of(number) if number in exchanged else "" for number in range(len(view.variables))
+        view.expression_of(number) if number in exchanged else ""
+        for number in range(len(view.variables))
     )
+
+
+def _lines(view: GraphView, steps: Sequence[Step]) -> dict[int, str]:
+    """The user's lines of the values that select a specialisation and are computed."""
+    regions = [step for step in steps if isinstance(step, Region)]
+    computed = {n for region in regions for n in region.reads if view.producer[n] >= 0}
+    found = {number: user_location(view, view.producer[number]) for number in sorted(computed)}
+    return {number: line for number, line in found.items() if line != UNKNOWN}
 
 
 def _region(

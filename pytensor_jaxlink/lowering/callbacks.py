@@ -21,11 +21,13 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.blockwise import Blockwise
 
 from pytensor_jaxlink.errors import BrokenShapeError
+from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.checks import are_read, require
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host import GraphOnHost, HostFunction
 from pytensor_jaxlink.lowering.values import canonical_dtype
 from pytensor_jaxlink.ops import OutputShapes, Shaped, shape_inputs, standing_alone
+from pytensor_jaxlink.remedies import Remedy
 
 Promise = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
@@ -174,11 +176,10 @@ class HostCall:
             fits = array.dtype == declared or isinstance(value, bool | int | float)
             if array.shape != shape or not fits:
                 raise BrokenShapeError(
-                    f"{self.node.op}, written at {self.where}, returned {array.dtype}"
+                    f"{op_name(self.node.op)}, written at {self.where}, returned {array.dtype}"
                     f"{list(array.shape)} as output {position}, and {declared}{list(shape)} was "
                     "promised by its infer_shape and the types of its outputs, before JAX called "
-                    'it. Correct these, or give the function host_ops="split", which promises '
-                    "nothing."
+                    f"it. {Remedy.KEEP_PROMISE.text()}, or {Remedy.SPLIT.text()}."
                 )
             checked.append(array.astype(dtype, copy=False))
         return tuple(checked)

@@ -9,13 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
+from pytensor.compile.ops import FromFunctionOp
 from pytensor.gradient import NullTypeGradError, grad
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
 
 from pytensor_jaxlink.errors import NotDifferentiableError
+from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.linear_maps import LinearMap
 from pytensor_jaxlink.ops import standing_alone
+from pytensor_jaxlink.remedies import Remedy
 
 LowerGraph = Callable[
     [Sequence[Variable], Sequence[Variable], Sequence[Variable]], Callable[..., Sequence[Any]]
@@ -92,9 +95,9 @@ class Derivatives:
         concerned = [*(primals[k] for k in all_moving), *outputs]
         if any(map(np.iscomplexobj, concerned)):
             raise NotDifferentiableError(
-                f"JAX differentiates {self._node.op}, written at {self._where}, which computes "
-                "with complex numbers. PyTensor and JAX do not mean the same by their gradients: "
-                "give the Op real inputs and outputs."
+                f"JAX differentiates {op_name(self._node.op)}, written at {self._where}, which "
+                "computes with complex numbers. PyTensor and JAX do not mean the same by their "
+                f"gradients: {Remedy.REAL.text()}."
             )
         dtypes = [primals[k].dtype for k in moving]
         lowered = self._pullback(tuple(self._traced[k] for k in moving))
@@ -147,11 +150,15 @@ class Derivatives:
 
     def _no_gradient(self, moving: Sequence[int], error: Exception) -> NotDifferentiableError:
         names = ", ".join(self._node.inputs[k].name or f"input {k}" for k in moving)
-        kind = type(self._node.op).__name__
+        op = self._node.op
+        # The class of a wrapped function is that of all wrapped functions.
+        remedy = (
+            Remedy.PULLBACK_AROUND if isinstance(op, FromFunctionOp) else Remedy.PULLBACK_METHOD
+        )
         return NotDifferentiableError(
-            f"JAX differentiates {self._node.op}, written at {self._where}, with respect to "
-            f"{names}, and PyTensor has no such gradient: {error}. Give {kind} a method "
-            "`pullback(inputs, outputs, cotangents)`."
+            f"JAX differentiates {op_name(op)}, written at {self._where}, with respect to "
+            f"{names}, and PyTensor has no such gradient: {error}. "
+            f"{remedy.text(op=op_name(op))}."
         )
 
 

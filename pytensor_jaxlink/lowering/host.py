@@ -20,6 +20,7 @@ from pytensor.tensor.type import DenseTensorType
 from scipy.special import expit
 
 from pytensor_jaxlink.errors import FAILED_ON_HOST
+from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.values import as_known
 from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 
@@ -57,7 +58,7 @@ def host_function(node: Apply, where: str | None = None) -> HostFunction:
 
 def _locate(error: Exception, node: Apply, where: str | None) -> None:
     if where is not None:
-        error.add_note(f"while running {node.op} on the host, written at {where}")
+        error.add_note(f"while running {op_name(node.op)} on the host, written at {where}")
         setattr(error, FAILED_ON_HOST, True)
 
 

@@ -242,7 +242,7 @@ class Program:
         """Tell the innermost node that failed."""
         if not hasattr(error, FAILED_NODE):
             error.add_note(
-                f"while evaluating {self.view.nodes[node]}, written at "
+                f"while evaluating {self.view.operation_of(node)}, written at "
                 f"{user_location(self.view, node)}"
             )
             setattr(error, FAILED_NODE, self.view.nodes[node])

@@ -8,6 +8,7 @@ from functools import singledispatch
 from types import ModuleType
 from typing import Any
 
+from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
@@ -38,6 +39,7 @@ from pytensor.tensor.type import DenseTensorType
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import BrokenShapeError
+from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 from pytensor_jaxlink.lowering.samplers import sampler_of
@@ -46,11 +48,14 @@ from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
 from pytensor_jaxlink.ops import (
     Branch,
     InnerGraph,
+    callback,
     can_be_static,
     data_inputs,
     inner_graphs,
+    remedies,
     static_inputs,
 )
+from pytensor_jaxlink.remedies import Remedy, either
 
 JaxFunction = Callable[..., Any]
 
@@ -253,7 +258,7 @@ class Rules:
             return failed
         if node not in self._obstacles:
             reason = self._reason(node)
-            self._obstacles[node] = None if reason is None else _untranspilable(node, reason)
+            self._obstacles[node] = None if reason is None else self._untranspilable(node, reason)
         return self._obstacles[node]
 
     def may_be_called(self, node: Apply) -> bool:
@@ -300,12 +305,16 @@ class Rules:
         self._failed[kind] = Obstacle(
             ObstacleKind.TRACE_FAILURE,
             f"its JAX implementation failed: {reason}",
-            "give both sides the same shapes"
+            Remedy.SAME_SHAPES.text()
             if isinstance(node.op, Branch)
-            else "report it to the author of that implementation; if it needs a concrete input, "
-            "register that with pytensor_jaxlink.static_inputs",
+            else either(Remedy.CORRECT_RULE.text(op=op_name(node.op)), Remedy.STATIC_INPUTS.text()),
         )
         return f"runs on the host ({reason})"
+
+    def _untranspilable(self, node: Apply, reason: str) -> Obstacle:
+        # Where PyTensor's rule would give other values, nobody's rule of that name is asked.
+        known = remedies if not_right(node.op, node) is None else lambda _, node: callback(node)
+        return Obstacle(ObstacleKind.UNTRANSPILABLE, reason, either(*known(node.op, node)))
 
     def _reason(self, node: Apply) -> str | None:
         for variable in (*node.inputs, *node.outputs):
@@ -321,7 +330,7 @@ class Rules:
             return None
         sparse = [v for v in node.inputs if isinstance(v.type, SparseTensorType)]
         if not type(node.op).__module__.startswith("pytensor.sparse") or not self.has_own(node.op):
-            return f"{node.op} has no JAX implementation for sparse matrices"
+            return f"{op_name(node.op)} has no JAX implementation for sparse matrices"
         if len(sparse) > 1 and not isinstance(node.outputs[0].type, DenseTensorType):
             same_pattern = type(node.op).__name__ in _OF_ONE_PATTERN
             return None if same_pattern else "the pattern of its result depends on the data"
@@ -336,16 +345,18 @@ class Rules:
             case ChoiceWithoutReplacement():
                 return None
             case RandomVariable() as op:
-                return None if sampler_of(op) else _failure(lambda: jax_sample_fn(op, node=node))
+                return (
+                    None if sampler_of(op) else _failure(op, lambda: jax_sample_fn(op, node=node))
+                )
             case Blockwise():
                 return self._reason_of_core(core_node(node))
             case op if self.has_own(op) and not isinstance(op, _WRAPPED):
                 return None
-        return _failure(lambda: jax_funcify(node.op, node=node))
+        return _failure(node.op, lambda: jax_funcify(node.op, node=node))
 
     def _reason_of_core(self, core: Apply) -> str | None:
         if static_inputs(core.op, core) or data_inputs(core.op, core):
-            return f"{core.op} needs sizes for each batch element"
+            return f"{op_name(core.op)} needs sizes for each batch element"
         return self._reason_of_op(core)
 
     def _reason_of_scalar_op(self, node: Apply) -> str | None:
@@ -353,7 +364,7 @@ class Rules:
         key = node.op, len(node.inputs)
         if key not in self._scalar_reasons:
             own = scalar_function(node.op.scalar_op, node) is not None
-            reason = None if own else _failure(lambda: jax_funcify(node.op, node=node))
+            reason = None if own else _failure(node.op, lambda: jax_funcify(node.op, node=node))
             self._scalar_reasons[key] = reason
         return self._scalar_reasons[key]
 
@@ -363,19 +374,15 @@ def _kind(node: Apply) -> tuple[Op, tuple[Any, ...]]:
     return node.op, tuple(variable.type for variable in node.inputs)
 
 
-def _failure(find_rule: Callable[[], Any]) -> str | None:
-    """What a rule says where it does not apply.  Rules say it in many ways."""
+def _failure(op: Op, find_rule: Callable[[], Any]) -> str | None:
+    """Why a rule does not apply.  Rules say it in many ways."""
     try:
         find_rule()
     except Exception as error:
-        return (str(error).strip() or type(error).__name__).splitlines()[0]
+        if isinstance(op, FromFunctionOp):
+            return f"`{op_name(op)}` is a Python function that JAX cannot trace"
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        known = "Implementation is available" in text  # with another package
+        missing = text.startswith(("No JAX conversion", "No JAX implementation")) and not known
+        return f"{op_name(op)} has no JAX implementation" if missing else text
     return None
-
-
-def _untranspilable(node: Apply, reason: str) -> Obstacle:
-    return Obstacle(
-        ObstacleKind.UNTRANSPILABLE,
-        reason,
-        f"register a JAX implementation of {type(node.op).__name__} with "
-        "pytensor.link.jax.dispatch.jax_funcify",
-    )

@@ -16,6 +16,9 @@ from pytensor_jaxlink.ops.output_shapes import OutputShapes as OutputShapes
 from pytensor_jaxlink.ops.output_shapes import UnknownShapes as UnknownShapes
 from pytensor_jaxlink.ops.output_shapes import output_shapes as output_shapes
 from pytensor_jaxlink.ops.output_shapes import standing_alone as standing_alone
+from pytensor_jaxlink.ops.remedies import callback as callback
+from pytensor_jaxlink.ops.remedies import remedies as remedies
+from pytensor_jaxlink.ops.remedies import remedies_of_size as remedies_of_size
 from pytensor_jaxlink.ops.shape_inputs import shape_inputs as shape_inputs
 from pytensor_jaxlink.ops.shaped import Shaped as Shaped
 from pytensor_jaxlink.ops.static_inputs import can_be_static as can_be_static

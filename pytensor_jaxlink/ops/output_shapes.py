@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
@@ -18,6 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.rewriting.shape import ShapeFeature
 from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.ops.control_flow import Branch, WhileLoop
 from pytensor_jaxlink.ops.shape_inputs import shape_inputs
 from pytensor_jaxlink.ops.static_inputs import can_be_static
@@ -41,10 +41,18 @@ class OutputShapes:
 
 @dataclass(frozen=True)
 class UnknownShapes:
-    """Why they do not follow, and what would change that, in words."""
+    """Why they do not follow.
+
+    Attributes
+    ----------
+    reason
+        Why, in words.
+    mendable
+        Whether a (better) ``infer_shape`` would tell them.
+    """
 
     reason: str
-    remedy: str
+    mendable: bool = False
 
 
 @singledispatch
@@ -58,7 +66,7 @@ def output_shapes(op: Op, node: Apply) -> OutputShapes | UnknownShapes:
         return _unknown_of_functions(op, node)
     for variable in (*node.inputs, *node.outputs):
         if not isinstance(variable, Constant) and not _is_dense(variable):
-            return UnknownShapes(f"it takes or gives values of {variable.type}", "")
+            return UnknownShapes(f"it takes or gives values of {variable.type}")
     alone = standing_alone(node)
     copies = alone.inputs
     lengths = _lengths(alone)
@@ -69,7 +77,7 @@ def output_shapes(op: Op, node: Apply) -> OutputShapes | UnknownShapes:
     data = [position for position in by_value if not can_be_static(node.inputs[position])]
     if data:
         names = ", ".join(node.inputs[k].name or f"input {k}" for k in data)
-        return UnknownShapes(f"its output shape depends on the values of {names}", "")
+        return UnknownShapes(f"its output shape depends on the values of {names}")
     by_value = tuple(k for k in by_value if not isinstance(node.inputs[k], Constant))
     # Constants are kept as they are, and so are no inputs.
     return OutputShapes(FunctionGraph(_variables(copies), lengths, clone=True), by_value)
@@ -84,12 +92,12 @@ def standing_alone(node: Apply) -> Apply:
 @output_shapes.register(Branch)
 @output_shapes.register(WhileLoop)
 def _unknown_of_functions(op: Op, node: Apply) -> UnknownShapes:
-    return UnknownShapes("it runs functions of its own, which may call JAX", "")
+    return UnknownShapes("it runs functions of its own, which may call JAX")
 
 
 @output_shapes.register(RandomVariable)
 def _unknown_of_draws(op: RandomVariable, node: Apply) -> UnknownShapes:
-    return UnknownShapes("it draws from the generator of NumPy", "")
+    return UnknownShapes("it draws from the generator of NumPy")
 
 
 def _is_dense(variable: Any) -> bool:
@@ -126,11 +134,9 @@ def _read_by_value(lengths: Sequence[Any]) -> set[Any]:
 
 
 def _unknown_without_running(op: Op) -> UnknownShapes:
-    name = type(op).__name__
+    name = op_name(op)
     if not hasattr(op, "infer_shape"):
-        remedy = "as_op(itypes, otypes, infer_shape=...)" if isinstance(op, FromFunctionOp) else ""
-        how = f"give {name} an infer_shape" + (f": {remedy}" if remedy else "")
-        return UnknownShapes(f"{name} has no infer_shape", f"{how}, or declare static shapes")
+        return UnknownShapes(f"{name} has no infer_shape", mendable=True)
     return UnknownShapes(
-        f"the infer_shape of {name} does not tell the shape of its output", f"extend that of {name}"
+        f"the infer_shape of {name} does not tell the shape of its output", mendable=True
     )

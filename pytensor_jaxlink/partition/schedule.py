@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from pytensor.graph.basic import Apply
 from pytensor.tensor.type import discrete_dtypes
 
 from pytensor_jaxlink.analysis import (
@@ -26,7 +27,8 @@ from pytensor_jaxlink.analysis import (
     ObstacleKind,
 )
 from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.ops import can_be_static
+from pytensor_jaxlink.ops import can_be_static, remedies
+from pytensor_jaxlink.remedies import Remedy, either
 
 NEVER = 1 << 30
 _NONE: frozenset[int] = frozenset()
@@ -151,7 +153,7 @@ class _Scheduler:
 
     def _place(self, node: int) -> None:
         facts = self.facts[node]
-        obstacle = facts.obstacle or self._unmet_demand(facts)
+        obstacle = facts.obstacle or self._unmet_demand(self.view.nodes[node], facts)
         fold_stage, fold_fetches = self._fold(node, on_host=False)
         if obstacle is None and not self._all_data(node):
             placement, stage = Placement.REGION, self._region_stage(node)
@@ -170,24 +172,23 @@ class _Scheduler:
                     node, number, stage, fold_stage, fold_fetches
                 )
 
-    def _unmet_demand(self, facts: NodeFacts) -> Obstacle | None:
+    def _unmet_demand(self, apply: Apply, facts: NodeFacts) -> Obstacle | None:
         """The obstacle of a node that demands a value nobody will know."""
         for number in facts.sizes:
             if self.knowledge[number].while_tracing == NEVER:
                 return Obstacle(
                     ObstacleKind.STATIC_VALUE,
-                    f"{self.view.name_of(number)} must be known before JAX can compile this "
+                    f"{self.view.expression_of(number)} must be known before JAX can compile this "
                     "operation, and it is an array computed while the function runs",
-                    "compute it from shapes, integer inputs or constants",
+                    Remedy.KNOWN_SIZE.text(),
                 )
         for number in facts.data:
             if self.knowledge[number].as_data == NEVER:
                 return Obstacle(
                     ObstacleKind.DATA_DEPENDENT_SHAPE,
                     "the shape of its result depends on the values of "
-                    f"{self.view.name_of(number)}, and JAX compiles for fixed shapes",
-                    "keep the full array and mask it (pt.where) instead of selecting from it, or "
-                    "make the selection outside of the function",
+                    f"{self.view.expression_of(number)}, and JAX compiles for fixed shapes",
+                    either(*remedies(apply.op, apply)),
                 )
         return None
 

@@ -15,8 +15,9 @@ from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
 from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.ops import can_be_static
+from pytensor_jaxlink.ops import can_be_static, remedies_of_size
 from pytensor_jaxlink.partition.schedule import Placement, Schedule, Source, is_size
+from pytensor_jaxlink.remedies import either
 
 # Ops that change the type of a value and nothing else: the value they are given selects the
 # specialisation, under the name that the user gave it.
@@ -229,12 +230,12 @@ class _Selector:
         return tuple(sorted(found, key=lambda cut: (cut.node, cut.fetched or -1)))
 
     def _fetch_obstacle(self, number: int, node: int) -> Obstacle:
+        apply = self.view.nodes[node]
         return Obstacle(
             ObstacleKind.STATIC_VALUE,
-            f"JAX must know a size of {self.view.nodes[node].op} before it compiles, and that "
+            f"JAX must know a size of {self.view.operation_of(node)} before it compiles, and that "
             f"size depends on {self.view.expression_of(number)}, which a region computes from data",
-            "make the size an integer input of the function, or use a mask (pt.where) over the "
-            "full array",
+            either(*remedies_of_size(apply.op, apply)),
         )
 
     def _demanding(self, fetched: int) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pytensor_jaxlink.plan.loop import LoopLayout
 
@@ -138,6 +138,8 @@ class Plan:
         The values that are random generators (inside regions: keys).
     sparse
         The values that are sparse matrices (inside regions: their arrays).
+    lines
+        The user's line of each value that selects a specialisation, where one is known.
     """
 
     inputs: tuple[int, ...]
@@ -147,6 +149,7 @@ class Plan:
     names: tuple[str, ...]
     generators: frozenset[int] = frozenset()
     sparse: frozenset[int] = frozenset()
+    lines: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def regions(self) -> tuple[Region, ...]:

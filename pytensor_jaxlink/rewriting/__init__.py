@@ -6,6 +6,8 @@ from pytensor_jaxlink.rewriting.control_flow import inline_broken as inline_brok
 from pytensor_jaxlink.rewriting.database import register as register
 from pytensor_jaxlink.rewriting.inner import offsets as offsets
 from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
+from pytensor_jaxlink.rewriting.lines import keeping_lines as keeping_lines
+from pytensor_jaxlink.rewriting.notes import Avoided as Avoided
 from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare

@@ -17,7 +17,7 @@ from pytensor.tensor.type import integer_dtypes
 
 from pytensor_jaxlink.compat import mutable
 from pytensor_jaxlink.rewriting import lengths, masks, windows
-from pytensor_jaxlink.rewriting.notes import notes_of
+from pytensor_jaxlink.rewriting.notes import Avoided, notes_of
 from pytensor_jaxlink.rewriting.polynomials import (
     Polynomial,
     Polynomials,
@@ -69,7 +69,7 @@ def rewrite_inner(
     changing: Collection[int],
     enabled: Collection[str],
     related: Collection[Offset] = (),
-) -> tuple[AbstractFunctionGraph, tuple[str, ...]]:
+) -> tuple[AbstractFunctionGraph, tuple[Avoided, ...]]:
     """An inner graph with fewer breaks, and what has been removed.
 
     PyTensor rewrites inner graphs as it does outer ones, and an integer is a size there.

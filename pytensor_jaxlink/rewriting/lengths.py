@@ -37,7 +37,7 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.compat import IfElse
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, length_of, range_of
 from pytensor_jaxlink.rewriting.gathers import axis_and_parts
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
@@ -63,7 +63,7 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
             continue
         value = _checked(node, lengths)
         copy_stack_trace(node.outputs[0], value)
-        note(fgraph, view, node, NAME)
+        note(fgraph, view, node, NAME, f"the computed size of {op_name(node.op)} is a known length")
         fgraph.replace_all([(node.outputs[0], value)], import_missing=True, reason=NAME)
 
 

@@ -45,7 +45,7 @@ from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.compat import inlined
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.rewriting.bounds import one_slice, tensor_behind
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.selections import Masked, Selection, follow, is_literal
@@ -72,10 +72,21 @@ def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None
     if escaped or not attempt.values:
         return
     for node in attempt.sources:
-        note(fgraph, view, node, NAME)
+        note(fgraph, view, node, NAME, _words(node))
     for old, new in attempt.values.items():
         copy_stack_trace(old, new)
     fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
+
+
+def _words(node: Apply) -> str:
+    match node.op:
+        case AdvancedSubtensor():
+            return "boolean indexing became a mask"
+        case AdvancedIncSubtensor():
+            return "an update by a mask became pt.where"
+        case Subtensor():
+            return "a slice to a computed bound became a mask"
+    return f"{op_name(node.op)} became a mask"
 
 
 def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[Variable]:

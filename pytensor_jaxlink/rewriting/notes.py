@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from pytensor.graph.basic import Apply
@@ -12,14 +13,36 @@ from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.graph import GraphView, user_location
 
 
-def note(fgraph: FunctionGraph, view: GraphView, node: Apply, rewrite: str) -> None:
+@dataclass(frozen=True)
+class Avoided:
+    """One graph break that a rewrite has removed.
+
+    Attributes
+    ----------
+    what
+        The change, in words: "boolean indexing became a mask".
+    where
+        ``file:line`` of the user's code.
+    rewrite
+        The name by which the rewrite is turned off.
+    """
+
+    what: str
+    where: str
+    rewrite: str
+
+    def __str__(self) -> str:
+        return f"{self.what}, {self.where}"
+
+
+def note(fgraph: FunctionGraph, view: GraphView, node: Apply, rewrite: str, what: str) -> None:
     """Record that a rewrite has removed the break at a node of a view of the graph."""
     graph: Any = fgraph
     where = user_location(view, view.nodes.index(node))
-    graph.jaxlink_notes = [*notes_of(fgraph), f"{rewrite}: {node.op} at {where}"]
+    graph.jaxlink_notes = [*notes_of(fgraph), Avoided(what, where, rewrite)]
 
 
-def notes_of(fgraph: Any) -> tuple[str, ...]:
+def notes_of(fgraph: Any) -> tuple[Avoided, ...]:
     """What has been recorded on a graph."""
     return tuple(getattr(fgraph, "jaxlink_notes", ()))
 

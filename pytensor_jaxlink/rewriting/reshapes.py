@@ -66,7 +66,7 @@ def rewrite_reshapes(fgraph: FunctionGraph) -> None:
     found = _found(view, late, known)
     gone = {source for end in found.values() for source in end.sources}
     for source in sorted(gone, key=view.nodes.index):
-        note(fgraph, view, source, NAME)
+        note(fgraph, view, source, NAME, "a reshape to a computed shape was moved")
     for old, end in found.items():
         copy_stack_trace(old, end.value)
     pairs = [(old, end.value) for old, end in found.items()]

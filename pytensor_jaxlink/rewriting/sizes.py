@@ -58,7 +58,7 @@ def rewrite_sizes(fgraph: FunctionGraph) -> None:
             continue
         copy_stack_trace(node.outputs[0], found.value)
         if found.source is not None:
-            note(fgraph, view, found.source, NAME)
+            note(fgraph, view, found.source, NAME, "a computed size became arithmetic on its value")
         fgraph.replace_all([(node.outputs[0], found.value)], import_missing=True, reason=NAME)
 
 

@@ -40,6 +40,7 @@ from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.polynomials import Polynomials, constant_value, difference
 
 NAME = "jaxlink_windows"
+_WORDS = "a slice of constant length at a computed place became a dynamic slice"
 
 
 def rewrite_windows(
@@ -73,7 +74,7 @@ def rewrite_windows(
         else:
             continue
         if not exact:
-            note(fgraph, view, node, NAME)
+            note(fgraph, view, node, NAME, _WORDS)
         _replace(fgraph, node, new, found)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.codegen import Source
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.devices import ARRAY, place_for, to_numpy
@@ -326,8 +327,7 @@ def _not_static(plan: Plan, number: int) -> str:
         position = plan.inputs.index(number)
         return (
             f"JAX traces argument {position}, {name!r}, and the function needs its value "
-            "while it is traced. Pass it as a static argument: "
-            "jax.jit(f.jax_fn, static_argnums=f.static_argnums)."
+            f"while it is traced. {Remedy.STATIC_ARGUMENT.text()}."
         )
     return (
         f"the value of {name} is computed by JAX and needed on the host, so the function "

@@ -23,6 +23,7 @@ from jax.sharding import (
 )
 from jaxlib import xla_client
 
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import waited_for
 
@@ -127,9 +128,8 @@ def note_different_devices(error: Exception, names: Sequence[str], values: Itera
     if len(places) > 1:
         found = "; ".join(f"{', '.join(who)} on {_shown(where)}" for where, who in places.items())
         error.add_note(
-            f"the arguments are committed to different devices: {found}. Put them on the same ones "
-            "by jax.device_put(value, sharding), or give NumPy arrays, which go where the others "
-            "are"
+            f"the arguments are committed to different devices: {found}. "
+            f"{Remedy.SAME_DEVICES.text()}, or {Remedy.NUMPY_ARRAYS.text()}"
         )
 
 
@@ -175,9 +175,8 @@ def note_explicit_axes(error: Exception, values: Iterable[Any]) -> None:
     if any(isinstance(value, jax.core.Tracer) and traced_explicitly(value) for value in values):
         error.add_note(
             "the arguments lie on a mesh with explicit axes, on which JAX asks for the sharding of "
-            "results, and a PyTensor graph cannot say it. Make the mesh with "
-            "jax.make_mesh(..., axis_types=(AxisType.Auto, ...)), or call the function itself, "
-            "which does so"
+            "results, and a PyTensor graph cannot say it. "
+            f"{Remedy.AUTO_MESH.text()}, or {Remedy.CALL_ITSELF.text()}"
         )
 
 
@@ -246,5 +245,5 @@ def named_device(name: str) -> Any:
         there = dict.fromkeys(str(device) for device in jax.local_devices())
         raise ValueError(
             f"JAXLinker(device={name!r}): this process has no such device. JAX found "
-            f"{', '.join(there)}; write a platform ('cpu'), or one of its devices ('cpu:0')"
+            f"{', '.join(there)}; {Remedy.WRITE_PLATFORM.text()}"
         ) from None

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from pytensor_jaxlink.errors import DonatedArgumentError
+from pytensor_jaxlink.remedies import Remedy
 
 _donated: dict[int, tuple[Any, str]] = {}
 
@@ -27,6 +28,5 @@ def refuse_donated(names: Sequence[str], values: Sequence[Any]) -> None:
             _, where = _donated.get(id(value), (None, "elsewhere"))
             raise DonatedArgumentError(
                 f"the array given for input {name!r} no longer exists: it was donated {where}. "
-                "Pass a copy to the call that donates it, or compile that function without "
-                "donating it: JAXLinker(donate='updates'), In(mutable=False)."
+                f"{Remedy.PASS_COPY.text()}, or {Remedy.DO_NOT_DONATE.text()}."
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,8 +12,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import DoesNotFitError, JAXLinkWarning, RecompileLimitError
+from pytensor_jaxlink.errors import DoesNotFitError, RecompileLimitError
+from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.compilation import Windows
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
@@ -195,12 +196,13 @@ class CompiledRegion:
         if self._policy.beyond == "error":
             raise RecompileLimitError(message)
         self._said = True
-        warnings.warn(message, JAXLinkWarning, stacklevel=2)
+        warn_at_user_line(message)
 
     def _message(self, signature: tuple[Any, ...]) -> str:
         region, names = self._region, self._plan.names
-        what = [f"the value of {names[number]}" for number in region.static]
-        what += [f"the shape of {names[number]}" for number in region.arguments]
+        lines = self._plan.lines
+        what = [f"the value of {names[n]}{_written(lines.get(n))}" for n in region.static]
+        what += [f"the shape of {names[n]}{_written(lines.get(n))}" for n in region.arguments]
         history = zip(*self._seen, strict=True), signature
         seen = [list(dict.fromkeys([*old, new])) for old, new in zip(*history, strict=True)]
         changing = [
@@ -215,9 +217,13 @@ class CompiledRegion:
         }[self._policy.beyond]
         return (
             f"region {region.index} was compiled {self._policy.limit} times, which is its "
-            f"recompile_limit: {'; '.join(changing)}. {then} Pad arrays to a few lengths and mask "
-            "the rest, pass fewer different sizes, or raise JAXLinker(recompile_limit=...)."
+            f"recompile_limit: {'; '.join(changing)}. {then} {Remedy.PAD.text()}, "
+            f"{Remedy.FEWER_SIZES.text()}, or {Remedy.RAISE_LIMIT.text()}."
         ).replace("  ", " ")
+
+
+def _written(line: str | None) -> str:
+    return "" if line is None else f" ({line})"
 
 
 def hashable(value: Any) -> Any:

@@ -21,7 +21,7 @@ def test_variables_are_numbered_in_topological_order() -> None:
     assert view.inputs == (0,)
     for node, inputs in enumerate(view.node_inputs):
         assert all(view.producer[number] < node for number in inputs)
-    assert [view.name_of(number) for number in view.outputs] == ["the output of Add"]
+    assert [view.expression_of(number) for number in view.outputs] == ["(exp(x) + 2)"]
 
 
 def test_consumers_are_listed_once() -> None:
@@ -36,13 +36,13 @@ def test_sizes_are_shown_as_expressions() -> None:
     assert view.expression_of(view.outputs[0]) == "(n // 2)"
 
 
-def test_large_expressions_are_named_not_printed() -> None:
+def test_large_expressions_are_cut() -> None:
     x = pt.dvector("x")
     value = x
     for _ in range(3_000):
         value = value + value  # as text, longer than the universe
     view = view_of(x, value.argmax())
-    assert view.expression_of(view.outputs[0]) == "argmax"
+    assert view.expression_of(view.outputs[0]) == "argmax((... + ...) + (... + ...))"
 
 
 def here() -> int:
@@ -73,8 +73,8 @@ def test_no_trace_at_all() -> None:
     assert user_location(view_of(x, y), 0) == "<unknown>"
 
 
-def test_of_a_long_expression_the_arithmetic_on_scalars_is_shown() -> None:
+def test_of_a_deep_expression_the_outside_is_shown() -> None:
     x = pt.dvector("x")
     far = pt.exp(pt.sin(pt.cos(pt.tanh(pt.exp(pt.sin(pt.cos(x + 1) + 2) + 3)))))
     view = view_of(x, far.argmax() + 1)
-    assert view.expression_of(view.outputs[0]) == "(argmax + 1)"
+    assert view.expression_of(view.outputs[0]) == "(argmax(exp(sin(cos(tanh(exp(...)))))) + 1)"

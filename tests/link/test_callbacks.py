@@ -33,6 +33,7 @@ from pytensor_jaxlink import (
     save,
 )
 from pytensor_jaxlink.compat import ifelse
+from pytensor_jaxlink.remedies import Remedy
 from tests.helpers import (
     PYTHON,
     assert_same,
@@ -236,7 +237,7 @@ class TestValues:
 
 
 class TestUnknownShapes:
-    REASON = "FromFunctionOp has no infer_shape"
+    REASON = "sort_down has no infer_shape"
 
     def test_a_break_or_an_error(self) -> None:
         x = pt.dvector("x")
@@ -244,10 +245,7 @@ class TestUnknownShapes:
         f = pytensor.function([x], y, mode=CALLBACK)
         [cut] = f.explain().breaks
         assert cut.reason.endswith(f"; and it cannot be a callback: {self.REASON}")
-        assert cut.remedy.startswith(
-            "give FromFunctionOp an infer_shape: as_op(itypes, otypes, infer_shape=...), or "
-            "declare static shapes; or register a JAX implementation"
-        )
+        assert cut.remedy.startswith(Remedy.INFER_SHAPE_OF_FUNCTION.text())
         assert_same(f(X), sort_down(X) + 1)
         with pytest.raises(NotJittableError, match=self.REASON) as caught:
             pytensor.function([x], y, mode=JAXLinker(True, host_ops="callback"))
@@ -328,12 +326,12 @@ class TestFailures:
         f = pytensor.function([x], elementwise(function)(x) * 2, mode=CALLBACK)
         message = (
             f"returned {found} as output 0, and float64[3] was promised by its infer_shape and the "
-            "types of its outputs, before JAX called it. Correct these, or give the function "
-            'host_ops="split", which promises nothing.'
+            "types of its outputs, before JAX called it. Correct its infer_shape or the types of "
+            'its outputs, or give the function host_ops="split", which promises nothing.'
         )
         with pytest.raises(BrokenShapeError, match=re.escape(message)) as caught:
             f(X)
-        assert str(caught.value).startswith("FromFunctionOp{<lambda>}, written at ")
+        assert str(caught.value).startswith("<lambda>, written at ")
         fn = jaxify([x], elementwise(function)(x), host_ops="callback")
         with pytest.raises(jax.errors.JaxRuntimeError, match=re.escape(message)):
             jax.block_until_ready(jax.jit(fn)(X))
@@ -455,9 +453,10 @@ class TestDerivatives:
         with pytest.raises(NotDifferentiableError) as caught:
             jax.grad(fn)(X)
         assert re.fullmatch(
-            r"JAX differentiates FromFunctionOp\{sin\}, written at .*test_callbacks.py:\d+, with "
-            r"respect to x, and PyTensor has no such gradient: .* Give FromFunctionOp a method "
-            r"`pullback\(inputs, outputs, cotangents\)`\.",
+            r"JAX differentiates sin, written at .*test_callbacks.py:\d+, with "
+            r"respect to x, and PyTensor has no such gradient: .* Wrap it: "
+            r"OpFromGraph\(\[x\], \[sin\(x\)\], pullback=lambda inputs, outputs, cotangents: "
+            r"\[\.\.\.\]\)\.",
             str(caught.value),
         )
         _, inputs, logp = likelihood()
@@ -544,15 +543,13 @@ class TestWhatFunctionsShow:
         assert lines[:3] == [
             "1 region, 0 graph breaks",
             "region 0: 2 operations",
-            "callback 1: FromFunctionOp{sort_down}",
+            "callback 1: sort_down(x)",
         ]
-        assert lines[3].startswith(f"  where:  {__file__}:")
-        assert lines[4].startswith("  why:    No JAX conversion for the given `Op`")
-        kind = "Vector(float64, shape=(?,))"
-        assert lines[5] == (
-            f"  cost:   each time it runs, x ({kind}) is copied to the host and a value ({kind}) "
-            "to the device"
-        )
+        assert lines[3].startswith(f"  where: {__file__}:")
+        assert lines[4] == "  why: `sort_down` is a Python function that JAX cannot trace"
+        size = "float64, 8 bytes an element, each time it runs"
+        assert lines[5] == f"  transfer to host: x, {size}"
+        assert lines[6] == f"  transfer to device: sort_down(x), {size}"
         assert f.explain().to_dict()["callbacks"][0]["op"] == "FromFunctionOp{sort_down}"
 
     def test_options(self) -> None:

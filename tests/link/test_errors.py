@@ -12,7 +12,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker, JAXLinkError, NotJittableError, UntranspilableOpError
-from tests.helpers import black_box, sort_down
+from tests.helpers import black_box, outer, sort_down
 
 X = np.array([0.3, 0.9, 0.1, 0.7])
 sort = black_box(sort_down)
@@ -23,11 +23,6 @@ def here() -> str:
     return f"{__file__}:{caller.f_lineno}"
 
 
-def outer(selected: Any) -> Any:
-    """What no rewrite makes whole."""
-    return pt.outer(selected, selected).sum()
-
-
 def test_all_blockers_of_jit_true_in_one_message() -> None:
     x = pt.dvector("x")
     sorted_x, first = sort(x), here()
@@ -36,22 +31,25 @@ def test_all_blockers_of_jit_true_in_one_message() -> None:
     with pytest.raises(NotJittableError) as caught:
         pytensor.function([x], sorted_x.sum() + selected + prefix, mode=JAXLinker(jit=True))
     blocks = {
-        f"FromFunctionOp{{sort_down}} at {first}\n"
-        "     no JAX implementation: No JAX conversion for the given `Op`: "
-        "FromFunctionOp{sort_down}\n"
-        "     remedy: register a JAX implementation of FromFunctionOp with "
-        "pytensor.link.jax.dispatch.jax_funcify",
-        f"AdvancedSubtensor{{idx_list=(0,)}} at {second}\n"
-        "     data-dependent shape: the shape of its result depends on the values of the output "
-        "of Gt, and JAX compiles for fixed shapes\n"
-        "     remedy: keep the full array and mask it (pt.where) instead of selecting from it, or "
-        "make the selection outside of the function",
-        f"Subtensor{{:stop}} at {third}\n"
-        "     size computed from data: JAX must know a size of Subtensor{:stop} before it "
-        "compiles, and that size depends on Argmax{axis=None}(x), which a region computes from "
-        "data\n"
-        "     remedy: make the size an integer input of the function, or use a mask (pt.where) "
-        "over the full array",
+        f"sort_down(x) at {first}\n"
+        "     no JAX implementation: `sort_down` is a Python function that JAX cannot trace\n"
+        "     remedy: tell the shape of its result, wrap_py(itypes, otypes, infer_shape=...), and "
+        'let JAX call it: JAXLinker(host_ops="callback"); or declare static shapes in otypes, and '
+        'let JAX call it: JAXLinker(host_ops="callback"); or write `sort_down` with jax.numpy and '
+        "wrap it, pytensor.wrap_jax, which needs inputs of known shapes (pt.specify_shape); or "
+        "make `sort_down` the perform of an Op class of its own, and register a JAX "
+        "implementation of that class with pytensor.link.jax.dispatch.jax_funcify",
+        f"x[x > 0.5] at {second}\n"
+        "     data-dependent shape: the shape of its result depends on the values of (x > 0.5), "
+        "and JAX compiles for fixed shapes\n"
+        "     remedy: keep the full array and mask it: pt.where(mask, x, 0) in the place of "
+        "x[mask]; or compute the indices before the call, np.nonzero, and make them an input of "
+        "the function",
+        f"x[:argmax(x)] at {third}\n"
+        "     size computed from data: JAX must know a size of x[:argmax(x)] before it compiles, "
+        "and that size depends on argmax(x), which a region computes from data\n"
+        "     remedy: make the size an integer input of the function; or keep the full array and "
+        "mask the rest: pt.where(pt.arange(x.shape[0]) < size, x, 0)",
     }
     headline, *rest = str(caught.value).split("\n  ")
     assert headline == ("this graph cannot run inside one jax.jit. 3 operations stand in the way:")
@@ -83,7 +81,7 @@ def test_jit_false_needs_a_rule_for_every_op() -> None:
         pytensor.function([x], value, mode=JAXLinker(jit=False))
     assert str(caught.value).splitlines()[:2] == [
         "1 operation has no JAX implementation, and jit=False runs every operation in JAX:",
-        f"  1. FromFunctionOp{{sort_down}} at {where}",
+        f"  1. sort_down(x) at {where}",
     ]
 
 

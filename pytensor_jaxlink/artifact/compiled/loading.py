@@ -21,6 +21,7 @@ from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
@@ -191,6 +192,6 @@ def _check_failed(inputs: Sequence[Any], error: BaseException | None) -> Sequenc
         raise error
     raise CheckFailedError(
         "a check of the saved function is false for these arguments: an assertion, a specified "
-        "shape, or an index out of range. load(path, prefer='graph') runs it with PyTensor, which "
-        "says which."
+        f"shape, or an index out of range. {Remedy.LOAD_GRAPH.text()} runs it with PyTensor, "
+        "which says which."
     )

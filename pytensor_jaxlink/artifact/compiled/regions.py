@@ -12,6 +12,7 @@ from jax import export
 
 from pytensor_jaxlink.artifact.compiled.dimensions import shown, why_not
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
 
 Leaf = tuple[tuple[int | str, ...], str]
@@ -105,7 +106,7 @@ class Specialisation:
             raise ArtifactError(
                 f"{self.where}: XLA cannot compile the code for shapes {shapes}, because it is "
                 f"damaged or not what JAX has exported ({type(error).__name__}: {error!s:.200}). "
-                "load(path, prefer='graph') compiles it anew."
+                f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
             ) from error
         self._traced = None
 
@@ -117,13 +118,13 @@ class Specialisation:
         except ImportError as error:
             raise ArtifactError(
                 "running saved code needs the package flatbuffers, which is not installed: "
-                "pip install 'pytensor_jaxlink[save]', or load(path, prefer='graph')."
+                f"{Remedy.INSTALL.text()}, or {Remedy.LOAD_GRAPH.text()}."
             ) from error
         except Exception as error:  # whatever JAX, or what it reads with, finds wrong
             raise ArtifactError(
                 f"{self.where}: JAX {jax.__version__} cannot read the code, because it is damaged "
-                f"or too old ({type(error).__name__}: {error!s:.200}). load(path, prefer='graph') "
-                "compiles it anew."
+                f"or too old ({type(error).__name__}: {error!s:.200}). "
+                f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
             ) from error
         if taken != list(self.leaves):
             raise self._mismatch("takes", _kinds(taken), _kinds(self.leaves))
@@ -184,8 +185,8 @@ class SavedRegion:
         )
         there = "; ".join(dict.fromkeys(reasons)) or f"nothing ({self._reason})"
         raise NotSavedError(
-            f"no code was saved for {found}. There is code for {there}. Save the function with "
-            "static={...} or after calls with these sizes, or load it with prefer='graph'."
+            f"no code was saved for {found}. There is code for {there}. "
+            f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -26,10 +25,12 @@ from pytensor_jaxlink.artifact.exporting.regions import (
 from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, SymbolicBuilder
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
-from pytensor_jaxlink.errors import ArtifactError, JAXLinkWarning
+from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
+from pytensor_jaxlink.remedies import Remedy
 
 Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""
@@ -73,12 +74,10 @@ class LayerWriter:
         }
         self.summary[name] = {"regions": writer.regions, "host_ops": sorted(set(writer.host_ops))}
         if writer.without_code:
-            warnings.warn(
+            warn_at_user_line(
                 f"{name or 'the function'}: no code is saved for "
-                f"{'; '.join(writer.without_code)}. Call the function with the sizes that you "
-                "want before you save it, or name them: static={...}, dims={...}.",
-                JAXLinkWarning,
-                stacklevel=4,
+                f"{'; '.join(writer.without_code)}. {Remedy.CALL_FIRST.text()}, or "
+                f"{Remedy.NAME_SIZES.text()}."
             )
         return document
 

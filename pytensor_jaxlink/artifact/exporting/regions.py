@@ -16,6 +16,7 @@ from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation, for
 from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, RuleOf, evaluate
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
+from pytensor_jaxlink.remedies import Remedy
 
 _MOST_CONSTRAINTS = 24
 _LINEAR = re.compile(r"(?:([0-9]+)\*)?([A-Za-z_][A-Za-z0-9_]*)(?: ([+-]) ([0-9]+))?")
@@ -170,7 +171,7 @@ def _export(
         except ImportError as error:
             raise ArtifactError(
                 "saving compiled code needs the package flatbuffers, which is not installed: "
-                "pip install 'pytensor_jaxlink[save]', or save(..., compiled=False)."
+                f"{Remedy.INSTALL.text()}, or {Remedy.SAVE_GRAPH_ONLY.text()}."
             ) from error
         except ValueError as error:
             if _NO_BACKWARD in str(error):

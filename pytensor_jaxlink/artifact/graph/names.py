@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.remedies import Remedy
 
 # Modules of PyTensor that define nothing a graph holds, and do something when they are imported.
 _CLOSED = ("pytensor.bin", "pytensor.d3viz", "pytensor.ipython", "pytensor.link")
@@ -42,7 +43,7 @@ def name_of(kind: Any, what: str) -> str:
     if found is not kind and getattr(found, "fn", found) is not kind and not _wraps(found, kind):
         raise ArtifactError(
             f"{what}: {kind!r} cannot be imported as {module}.{name}, so it cannot be found again "
-            "when the file is loaded. Define it at the top level of a module."
+            f"when the file is loaded. {Remedy.TOP_LEVEL.text()}."
         )
     return f"{module}:{name}"
 
@@ -119,7 +120,7 @@ class Names:
     def _refused(name: str, module: str) -> ArtifactError:
         return ArtifactError(
             f"the file refers to {name!r}, and only modules of PyTensor and those that you allow "
-            f"are imported. If you trust it: load(path, allow=({module.partition('.')[0]!r},))."
+            f"are imported. {Remedy.ALLOW.text(module=module.partition('.')[0])}."
         )
 
     def _find(self, module: str, path: str) -> Any:

@@ -13,6 +13,7 @@ from functools import cache, singledispatch
 from typing import Any
 
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.remedies import Remedy
 
 POSITIONAL = "*"
 """The key of the arguments of a constructor that takes any number of them."""
@@ -74,8 +75,8 @@ def constructor_arguments(part: Any) -> dict[str, Any]:
             kind = type(part)
             raise ArtifactError(
                 f"{part} ({kind.__module__}.{kind.__qualname__}) has no attribute {name!r}, which "
-                "its constructor needs, so it cannot be saved as it is. Say what it is made of: "
-                "pytensor_jaxlink.artifact.graph.properties_of.register."
+                "its constructor needs, so it cannot be saved as it is. "
+                f"{Remedy.PROPERTIES.text()}."
             )
         if not _is_default(value, default):
             found[POSITIONAL if name.startswith(POSITIONAL) else name] = value

@@ -19,6 +19,7 @@ from pytensor_jaxlink.artifact.graph.names import EveryName
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.remedies import Remedy
 
 
 def check_same(found: InnerGraph, expected: InnerGraph) -> None:
@@ -51,8 +52,7 @@ def _check_op(found: Apply, expected: Apply) -> None:
     kind = type(other)
     raise ArtifactError(
         f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from "
-        "what its constructor names. Say what it is made of: "
-        "pytensor_jaxlink.artifact.graph.properties_of.register."
+        f"what its constructor names. {Remedy.PROPERTIES.text()}."
     )
 
 

@@ -24,6 +24,7 @@ from pytensor_jaxlink.artifact.start_up.regions import KeptRegion, Original
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.start_up import Compiled
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import use_compilation_cache
 
 _KIND = "plan"
@@ -145,9 +146,7 @@ def _check(options: Options) -> None:
     if options.jit is False:
         raise ArtifactError("jit=False compiles nothing")
     if importlib.util.find_spec("flatbuffers") is None:
-        raise ArtifactError(
-            "jax.export needs the package flatbuffers: pip install 'pytensor_jaxlink[save]'"
-        )
+        raise ArtifactError(f"jax.export needs the package flatbuffers: {Remedy.INSTALL.text()}")
 
 
 def _reason(error: Exception) -> str:

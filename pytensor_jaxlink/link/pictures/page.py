@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short, split
-from pytensor_jaxlink.link.sketch import GATHERED, Box, Sketch, Value
+from pytensor_jaxlink.link.sketch import Box, Sketch, Value
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.explanation import Break, CallbackSummary, Explanation
@@ -31,7 +31,7 @@ _PARTS = {"loop": ("each step",), "branch": ("if it holds", "else")}
 def as_html(explanation: Explanation) -> str:
     """One `<div>`: the plan as a picture, then its breaks and callbacks."""
     headline, *rest = str(explanation).splitlines()
-    notes = [line for line in rest if line.startswith(("static inputs", "no break", "learned"))]
+    notes = [line for line in rest if line.startswith("static inputs")] + [*explanation.notes]
     breaks, hidden = split(explanation.breaks)
     if hidden:
         notes.insert(0, counted(hidden, "break"))
@@ -115,20 +115,15 @@ def _crossing(row: int, to_host: Sequence[Value], to_device: Sequence[Value]) ->
 
 
 def _brief(values: Sequence[Value]) -> str:
-    return listed(f"{value.name} ({value.size or value.kind})" for value in values)
+    return listed(value.brief for value in values)
 
 
 def _break(number: int, cut: Break) -> str:
-    rows = [("where", cut.where), ("why", cut.reason), ("remedy", cut.remedy)]
-    if cut.copies:
-        rows.append(("copied", f"{listed(cut.copies)} {GATHERED}"))
-    return _noted(f"break {number}", f"{short(cut.op)} ({cut.kind})", rows)
+    return _noted(f"break {number}", f"{short(cut.operation)} ({cut.kind})", cut.lines)
 
 
 def _callback(number: int, called: CallbackSummary) -> str:
-    copied = f"{listed(called.takes) or 'nothing'} to the host, {listed(called.gives)} back"
-    rows = [("where", called.where), ("why", called.reason), ("copies", copied)]
-    return _noted(f"callback {number}", short(called.op), rows)
+    return _noted(f"callback {number}", short(called.operation), called.lines)
 
 
 def _noted(label: str, title: str, rows: Sequence[tuple[str, str]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short, split
@@ -54,7 +54,11 @@ def _line(box: Box, sketch: Sketch) -> Any:
     if box.where:
         line.append(f"\n  {box.where}")
     if box.to_host:
-        line.append(f"\n  to the host: {listed(sketch.named(box.to_host))}", style=_ON_HOST)
+        line.append(f"\n  transfer to host: {_brief(box.to_host, sketch)}", style=_ON_HOST)
     if box.to_device:
-        line.append(f"\n  to the device: {listed(sketch.named(box.to_device))}", style="blue")
+        line.append(f"\n  transfer to device: {_brief(box.to_device, sketch)}", style="blue")
     return line
+
+
+def _brief(numbers: Iterable[int], sketch: Sketch) -> str:
+    return listed(value.brief for value in sketch.named(numbers))

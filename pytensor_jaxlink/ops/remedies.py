@@ -1,0 +1,120 @@
+"""What removes the break at this Op?"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from pytensor.compile.ops import FromFunctionOp
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.basic import Nonzero
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.extra_ops import Repeat, Unique
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
+from pytensor.xtensor.basic import TensorFromXTensor, XTensorFromTensor
+
+from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.ops.data_inputs import data_inputs
+from pytensor_jaxlink.ops.output_shapes import OutputShapes, UnknownShapes, output_shapes
+from pytensor_jaxlink.ops.static_inputs import static_inputs
+from pytensor_jaxlink.remedies import Remedy
+
+
+@singledispatch
+def remedies(op: Op, node: Apply) -> tuple[str, ...]:
+    """What removes the break at a node without a JAX implementation; each is enough.
+
+    This table is open.  The default is right for every class of Ops of which all do the same.
+    """
+    if any(isinstance(v.type, SparseTensorType) for v in (*node.inputs, *node.outputs)):
+        return (*callback(node), Remedy.DENSE.text())
+    return (*callback(node), Remedy.REGISTER.text(op=type(op).__name__))
+
+
+def callback(node: Apply) -> tuple[str, ...]:
+    """How JAX could call a node, and what is missing for that."""
+    op = node.op
+    match output_shapes(op, node):
+        case OutputShapes():
+            return (Remedy.CALLBACK.text(),)
+        case UnknownShapes(mendable=True) if isinstance(op, FromFunctionOp):
+            return (Remedy.INFER_SHAPE_OF_FUNCTION.text(), Remedy.SHAPES_IN_OTYPES.text())
+        case UnknownShapes(mendable=True):
+            return (Remedy.INFER_SHAPE_OF_OP.text(op=op_name(op)),)
+    return ()
+
+
+@remedies.register(FromFunctionOp)
+def _of_function(op: FromFunctionOp, node: Apply) -> tuple[str, ...]:
+    # A JAX implementation of this class would be one of every function that was ever wrapped.
+    name = op_name(op)
+    return (*callback(node), Remedy.WRAP_JAX.text(op=name), Remedy.OWN_OP.text(op=name))
+
+
+@remedies.register(Elemwise)
+def _of_elementwise(op: Elemwise, node: Apply) -> tuple[str, ...]:
+    return (*callback(node), Remedy.REGISTER.text(op=type(op.scalar_op).__name__))
+
+
+@remedies.register(Blockwise)
+def _of_batch(op: Blockwise, node: Apply) -> tuple[str, ...]:
+    core = op.core_op
+    if static_inputs(core, node) or data_inputs(core, node):
+        return callback(node)  # sizes for each entry of the batch: no implementation would do
+    if isinstance(core, FromFunctionOp):
+        return _of_function(core, node)
+    return (*callback(node), Remedy.REGISTER.text(op=type(core).__name__))
+
+
+@remedies.register(RandomVariable)
+def _of_draws(op: RandomVariable, node: Apply) -> tuple[str, ...]:
+    return (Remedy.REGISTER_SAMPLER.text(op=type(op).__name__),)
+
+
+@remedies.register(TensorFromXTensor)
+def _of_named_input(op: TensorFromXTensor, node: Apply) -> tuple[str, ...]:
+    return (Remedy.TENSOR_INPUT.text(),)
+
+
+@remedies.register(XTensorFromTensor)
+def _of_named_output(op: XTensorFromTensor, node: Apply) -> tuple[str, ...]:
+    return (Remedy.TENSOR_OUTPUT.text(),)
+
+
+@remedies.register(Unique)
+def _of_unique(op: Unique, node: Apply) -> tuple[str, ...]:
+    return (Remedy.COUNT_ONLY.text(), Remedy.UNIQUE_OUTSIDE.text())
+
+
+@remedies.register(Nonzero)
+def _of_nonzero(op: Nonzero, node: Apply) -> tuple[str, ...]:
+    return (Remedy.MASK.text(), Remedy.INDICES_OUTSIDE.text())
+
+
+@remedies.register(AdvancedSubtensor)
+def _of_selection(op: AdvancedSubtensor, node: Apply) -> tuple[str, ...]:
+    return (Remedy.MASK.text(), Remedy.INDICES_OUTSIDE.text())
+
+
+@remedies.register(AdvancedIncSubtensor)
+def _of_update(op: AdvancedIncSubtensor, node: Apply) -> tuple[str, ...]:
+    return (Remedy.MASKED_UPDATE.text(), Remedy.INDICES_OUTSIDE.text())
+
+
+@remedies.register(Repeat)
+def _of_repeat(op: Repeat, node: Apply) -> tuple[str, ...]:
+    return (Remedy.POSITIONS.text(), Remedy.EQUALLY_OFTEN.text())
+
+
+@singledispatch
+def remedies_of_size(op: Op, node: Apply) -> tuple[str, ...]:
+    """What removes the break at a node of which a size is computed from data."""
+    return (Remedy.SIZE_INPUT.text(),)
+
+
+@remedies_of_size.register(Subtensor)
+def _of_slice(op: Subtensor, node: Apply) -> tuple[str, ...]:
+    return (Remedy.SIZE_INPUT.text(), Remedy.MASK_THE_REST.text())

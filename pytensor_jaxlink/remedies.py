@@ -1,0 +1,152 @@
+"""Every advice that this library prints.
+
+A remedy is a member here and nowhere else a string, so that a test can apply each of them
+(`tests/link/test_remedies.py`): it shows a program that prints the remedy, and the same program
+after the remedy, which no longer does.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+_OR = "; or "
+
+
+class Remedy(Enum):
+    """One advice; names in braces are filled in by `text`."""
+
+    # -- an operation without a JAX implementation
+    CALLBACK = 'let JAX call it inside its region: JAXLinker(host_ops="callback")'
+    INFER_SHAPE_OF_FUNCTION = (
+        "tell the shape of its result, wrap_py(itypes, otypes, infer_shape=...), and let JAX call "
+        'it: JAXLinker(host_ops="callback")'
+    )
+    SHAPES_IN_OTYPES = (
+        'declare static shapes in otypes, and let JAX call it: JAXLinker(host_ops="callback")'
+    )
+    INFER_SHAPE_OF_OP = (
+        "give {op} an infer_shape that tells the shape of each output, and let JAX call it: "
+        'JAXLinker(host_ops="callback")'
+    )
+    WRAP_JAX = (
+        "write `{op}` with jax.numpy and wrap it, pytensor.wrap_jax, which needs inputs of known "
+        "shapes (pt.specify_shape)"
+    )
+    OWN_OP = (
+        "make `{op}` the perform of an Op class of its own, and register a JAX implementation of "
+        "that class with pytensor.link.jax.dispatch.jax_funcify"
+    )
+    REGISTER = "register a JAX implementation of {op} with pytensor.link.jax.dispatch.jax_funcify"
+    REGISTER_SAMPLER = (
+        "register a JAX sampler of {op} with pytensor.link.jax.dispatch.random.jax_sample_fn"
+    )
+    DENSE = "make the matrix dense first: pytensor.sparse.dense_from_sparse"
+    TENSOR_INPUT = (
+        "make the input a tensor, and name its dimensions inside: "
+        "pytensor.xtensor.as_xtensor(tensor, dims=...)"
+    )
+    TENSOR_OUTPUT = "return the values without the names of dimensions: .values"
+
+    # -- a shape that depends on data
+    MASK = "keep the full array and mask it: pt.where(mask, x, 0) in the place of x[mask]"
+    MASKED_UPDATE = "give a value for every entry, and write pt.where(mask, value, x)"
+    INDICES_OUTSIDE = (
+        "compute the indices before the call, np.nonzero, and make them an input of the function"
+    )
+    UNIQUE_OUTSIDE = (
+        "compute the distinct values before the call, np.unique, and make them an input of the "
+        "function"
+    )
+    COUNT_ONLY = (
+        "return only the number of distinct values (.shape[0]) or a reduction over them (.sum()), "
+        "which needs no selection"
+    )
+    POSITIONS = (
+        "compute the positions before the call, np.repeat(np.arange(len(x)), counts), make them an "
+        "input of the function, and write x[positions]"
+    )
+    EQUALLY_OFTEN = "repeat every entry equally often, by an integer"
+
+    # -- a size that JAX has to know
+    SIZE_INPUT = "make the size an integer input of the function"
+    MASK_THE_REST = (
+        "keep the full array and mask the rest: pt.where(pt.arange(x.shape[0]) < size, x, 0)"
+    )
+    KNOWN_SIZE = "compute it from shapes, integer inputs or constants"
+
+    # -- inner graphs
+    MOVE_OUT = "move it out of the inner graph"
+    SAME_SHAPES = "give both sides the same shapes"
+
+    # -- a JAX implementation that fails
+    CORRECT_RULE = "correct the JAX implementation of {op}"
+    STATIC_INPUTS = (
+        "if it needs the value of an input, register that with pytensor_jaxlink.static_inputs"
+    )
+
+    # -- callbacks
+    KEEP_PROMISE = "Correct its infer_shape or the types of its outputs"
+    SPLIT = 'give the function host_ops="split", which promises nothing'
+    PULLBACK_METHOD = "Give {op} a method pullback(inputs, outputs, cotangents)"
+    PULLBACK_AROUND = (
+        "Wrap it: OpFromGraph([x], [{op}(x)], pullback=lambda inputs, outputs, cotangents: [...])"
+    )
+    REAL = "give the Op real inputs and outputs"
+
+    # -- recompilation
+    PAD = "Pad arrays to a few lengths and mask the rest"
+    FEWER_SIZES = "pass fewer different sizes"
+    RAISE_LIMIT = "raise JAXLinker(recompile_limit=...)"
+
+    # -- under the user's own transformations
+    STATIC_ARGUMENT = (
+        "Pass it as a static argument: jax.jit(f.jax_fn, static_argnums=f.static_argnums)"
+    )
+    STATIC_ARGUMENT_OF_PURE = (
+        "Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)"
+    )
+    SIZES_APART = "give sizes as arguments of their own"
+    SIZES_IN_TUPLES = "put sizes into tuples of sizes"
+
+    # -- memory and devices
+    PASS_COPY = "Pass a copy to the call that donates it"
+    DO_NOT_DONATE = (
+        "compile that function without donating it: JAXLinker(donate='updates'), In(mutable=False)"
+    )
+    SAME_DEVICES = "Put them on the same ones by jax.device_put(value, sharding)"
+    NUMPY_ARRAYS = "give NumPy arrays, which go where the others are"
+    AUTO_MESH = "Make the mesh with jax.make_mesh(..., axis_types=(AxisType.Auto, ...))"
+    CALL_ITSELF = "call the function itself, which does so"
+    WRITE_PLATFORM = "write a platform ('cpu'), or one of its devices ('cpu:0')"
+    SHARDED_ARGUMENTS = (
+        "arrays on several devices are given as arguments, jax.device_put(x, sharding)"
+    )
+    GIVE_ARRAYS = "give arrays"
+
+    # -- saved functions
+    INSTALL = "pip install 'pytensor_jaxlink[save]'"
+    SAVE_GRAPH_ONLY = "save(..., compiled=False)"
+    LOAD_GRAPH = "load(path, prefer='graph')"
+    CALL_FIRST = "Call the function with the sizes that you want before you save it"
+    NAME_SIZES = "name them: static={...}, dims={...}"
+    SAVE_SIZES = "Save the function with static={...} or after calls with these sizes"
+    SAVE_AGAIN = "Save the function again"
+    COPY_AGAIN = "copy the file again from where it is whole"
+    NEWER_VERSION = "Load it with a newer version"
+    TOP_LEVEL = "Define it at the top level of a module"
+    PROPERTIES = "Say what it is made of: pytensor_jaxlink.artifact.graph.properties_of.register"
+    ALLOW = "If you trust it: load(path, allow=({module!r},))"
+
+    def text(self, **names: str) -> str:
+        """The advice for these names."""
+        return self.value.format(**names) if names else self.value
+
+
+def either(*remedies: str) -> str:
+    """Several remedies, of which one is enough."""
+    return _OR.join(dict.fromkeys(filter(None, remedies)))
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The remedies of `either`."""
+    return tuple(filter(None, text.split(_OR)))
