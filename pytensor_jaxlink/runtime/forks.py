@@ -27,13 +27,19 @@ _REMEDY = (
 _FLAG = "jax_num_cpu_devices"
 
 _switches: list[Callable[[], None]] = []
+_switched: list[str] = []
 _holders: WeakSet[Any] = WeakSet()
 _said: list[str] = []
 
 
 def in_forked_child(switch: Callable[[], None]) -> None:
-    """Have something done in each child that is forked after JAX has started."""
+    """Have something done in each child that is forked after JAX has started.
+
+    In such a child, which may import a module later, it is done at once.
+    """
     _switches.append(switch)
+    if _switched:
+        switch()
 
 
 def replace_in_forked_child(kind: type, **members: Any) -> None:
@@ -122,6 +128,7 @@ def _has_started() -> bool:
 def _switch() -> None:
     if not _has_started():
         return
+    _switched.append("this process")
     for switch in _switches:
         switch()
     for holder in list(_holders):
