@@ -91,6 +91,11 @@ def _replaced() -> list[tuple[Any, str, Callable[[Any], Any]]]:
     places: list[tuple[Any, str, Callable[[Any], Any]]] = [
         (sampling, "get_jaxified_graph", lambda _: jax_function),
         (sampling, "_blackjax_inference_loop", lambda _: _sample_by_blackjax),
+        (
+            import_module("pymc.sampling.mcmc"),
+            "JAXLinker",
+            lambda of_pytensor: of_pytensor | JAXLinker,
+        ),
     ]
     if find_spec("nutpie") is not None:
         places.append((import_module("nutpie.compile_pymc"), "_make_functions", _with_our_mode))
