@@ -50,14 +50,14 @@ class _Watch:
         own: str,
         explain: Callable[[Exception], None],
     ) -> None:
-        self._name, self._action, self._own, self._explain = name, action, f"{own}.", explain
+        self.name, self._action, self._own, self._explain = name, action, f"{own}.", explain
         self._running = 0
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of a module that is watched; None for all others."""
-        if name != self._name and not name.startswith(self._own):
+        if name != self.name and not name.startswith(self._own):
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
@@ -85,7 +85,7 @@ class _Watch:
         return spec
 
     def _act(self) -> None:
-        complete = not self._running and self._name in sys.modules
+        complete = not self._running and self.name in sys.modules
         if complete and self in sys.meta_path:  # once, whoever asked for how many specs
             sys.meta_path.remove(self)
             self._action()

@@ -21,7 +21,7 @@ from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.runtime import ARRAY
+from pytensor_jaxlink.runtime import ARRAY, value_of_state
 
 
 class _HoldsArrays(TensorType):
@@ -62,22 +62,16 @@ def bytes_held(variable: Variable) -> int:
 
 
 def _value_for_all(get_value: Callable[..., Any]) -> Callable[..., Any]:
-    """`SharedVariable.get_value`, which gives a NumPy array where the variable holds one of JAX.
-
-    With ``borrow=True`` the array is read-only and, on a CPU, no copy.  The array of JAX itself is
-    what ``return_internal_type=True`` asks for.
-    """
+    """`SharedVariable.get_value`, where the variable holds an array of JAX: see `value_of_state`."""
 
     @wraps(get_value)
     def value_for_all(
         variable: SharedVariable, borrow: bool = False, return_internal_type: bool = False
     ) -> Any:
         value = variable.container.storage[0]
-        if type(value) is not ARRAY:
-            return get_value(variable, borrow, return_internal_type)
-        if return_internal_type:
-            return value
-        return np.asarray(value) if borrow else np.array(value)
+        if type(value) is ARRAY:
+            return value_of_state(value, borrow, return_internal_type)
+        return get_value(variable, borrow, return_internal_type)
 
     return value_for_all
 
