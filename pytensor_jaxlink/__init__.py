@@ -62,6 +62,14 @@ def _register() -> None:
     from pytensor_jaxlink.link import register
 
     register(_open_cache)
+    _when_imported("pymc.sampling.parallel", _start_processes, own=__name__)
+
+
+def _start_processes() -> None:
+    from pytensor_jaxlink.compat import start_processes_as_for_jax
+    from pytensor_jaxlink.link import JAXLinker
+
+    start_processes_as_for_jax(JAXLinker)
 
 
 def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:
@@ -70,4 +78,12 @@ def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:
     return Cache.at(folder, limit)
 
 
-_when_imported("pytensor", _register, own=__name__)
+def _explain(error: Exception) -> None:
+    if "JAXSELECTIVE" in str(error):
+        error.add_note(
+            "PyTensor reads PYTENSOR_FLAGS and .pytensorrc before pytensor_jaxlink can register "
+            'the mode.  Set it in the program: pytensor.config.mode = "JAXSELECTIVE"'
+        )
+
+
+_when_imported("pytensor", _register, own=__name__, explain=_explain)

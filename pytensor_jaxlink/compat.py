@@ -5,16 +5,28 @@ Each entry says why it is here and what would end it.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from operator import is_
 from typing import Any
 
 import pytensor
+import pytensor.tensor
 from pytensor.compile.mode import Mode
+from pytensor.configdefaults import config
+from pytensor.configparser import ConfigParam
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import GraphRewriter
+from pytensor.link.basic import Linker
+from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
+
+as_tensor_dispatcher: Any = pytensor.tensor._as_tensor_variable
+"""How PyTensor makes a tensor of a value, by its class.  PyTensor has no public name for it."""
 
 EMPTY_SOFTMAX_RAISES = not pytensor.__version__.startswith("3.0.")
 """In PyTensor 3.0 the softmax of an empty array is empty; from 3.1 it has no largest entry."""
@@ -93,3 +105,79 @@ def ask_linker_for_function_maker() -> None:
         return original.__get__(mode) if maker is None else maker
 
     Mode.function_maker = AskLinker(function_maker)
+
+
+_INNER_GRAPH_REWRITES = (
+    ("pytensor.scan.rewriting.inner_graph", "rewrite_scan_inner_graph"),
+    ("pytensor.compile.rewriting", "rewrite_ofg_inner_graph"),
+    ("pytensor.tensor.optimize", "rewrite_optimize_inner_graph"),
+)
+
+
+def rewrite_inner_graphs_as_for_jax(linker: type[Linker]) -> None:
+    """Have inner graphs rewritten under ``linker`` as for PyTensor's mode "JAX": nothing in place.
+
+    From PyTensor 3.1 the class of the linker selects the rewrites of inner graphs, and those of
+    `PerformLinker` work in place.  Before, each backend rewrote its own copy when it linked.
+    """
+    for module, name in _INNER_GRAPH_REWRITES:
+        if find_spec(module) is not None:
+            dispatcher = getattr(import_module(module), name, None)
+            if dispatcher is not None:
+                dispatcher.register(linker, dispatcher.dispatch(PyTensorJAXLinker))
+
+
+def start_processes_as_for_jax(linker: type[Linker]) -> None:
+    """Let PyMC start its processes by forkserver for ``linker``, as for PyTensor's mode "JAX".
+
+    PyMC asks for the class of PyTensor's linker in `pymc.sampling.parallel`, which must have been
+    imported.  JAX has threads, and a forked process that uses it can wait for ever.  A hook in
+    PyMC would end this.
+    """
+    parallel: Any = sys.modules["pymc.sampling.parallel"]
+    if hasattr(parallel, "JAXLinker"):
+        parallel.JAXLinker |= linker
+
+
+def accept_in_configuration(mode: str, linker: str) -> None:
+    """Let ``config.mode`` and ``config.linker`` take names that are registered.
+
+    PyTensor has the names of its own in both, and no way to add one.
+    """
+    configuration = type(config)
+    configuration.linker.all.add(linker)
+    own = configuration.mode
+    if mode in getattr(own, "added", ()):
+        return
+
+    def checked(value: Any) -> Any:
+        return value if isinstance(value, str) and value == mode else own.apply(value)
+
+    extended: Any = ConfigParam(config.mode, apply=checked)
+    extended.added = (mode,)
+    config.add("mode", own.doc, extended, in_c_key=own.in_c_key)
+
+
+def retry_with(convert: Callable[[list[Any]], list[Any]], owner: type, name: str) -> None:
+    """Call a method of PyTensor again with converted arguments, where it raises and they change.
+
+    PyTensor compares the classes of keys, lengths and axes with NumPy's, and has no way to add one.
+    A call that succeeds costs nothing more.
+    """
+    original = getattr(owner, name)
+
+    @wraps(original)
+    def method(*args: Any, **options: Any) -> Any:
+        try:
+            return original(*args, **options)
+        except (TypeError, ValueError):
+            new_args = convert(list(args))
+            new_options = dict(zip(options, convert(list(options.values())), strict=True))
+            old, new = [*args, *options.values()], [*new_args, *new_options.values()]
+            if len(old) == len(new) and all(map(is_, old, new)):
+                raise
+        return original(*new_args, **new_options)
+
+    # PyTensor skips its own files when it looks for the line of the user that made a node.
+    method.__code__ = method.__code__.replace(co_filename=original.__code__.co_filename)
+    setattr(owner, name, method)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+from pytensor import config
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
@@ -34,7 +35,11 @@ def jax_samplers() -> Iterator[None]:
         How PyMC makes functions of JAX, for numpyro and blackjax.
     ``pymc.sampling.jax._blackjax_inference_loop``
         The loop of blackjax.  PyMC 6.4 gives blackjax arguments that blackjax 1.6 has no longer.
-        There is no progress bar.
+    ``pymc.sampling.jax._sample_blackjax_nuts``, ``_sample_numpyro_nuts``
+        They run with JAX's default types as ``floatX`` says.  Where there are fewer devices than
+        chains, blackjax draws them vectorized.
+    ``pymc.sampling.mcmc.JAXLinker``
+        How PyMC chooses nutpie's backend: "jax" for our mode as well.
     ``nutpie.compile_pymc._make_functions``
         How nutpie makes functions.  Only ``backend="jax"`` is another.
 
@@ -91,6 +96,9 @@ def _replaced() -> list[tuple[Any, str, Callable[[Any], Any]]]:
     places: list[tuple[Any, str, Callable[[Any], Any]]] = [
         (sampling, "get_jaxified_graph", lambda _: jax_function),
         (sampling, "_blackjax_inference_loop", lambda _: _sample_by_blackjax),
+        (sampling, "_sample_blackjax_nuts", _with_blackjax),
+        (sampling, "_sample_numpyro_nuts", _with_types),
+        (import_module("pymc.sampling.mcmc"), "JAXLinker", lambda theirs: theirs | JAXLinker),
     ]
     if find_spec("nutpie") is not None:
         places.append((import_module("nutpie.compile_pymc"), "_make_functions", _with_our_mode))
@@ -136,6 +144,40 @@ def jax_function(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[...,
     return function
 
 
+def _with_types(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """The same sampler, run with 64-bit types of JAX if and only if ``floatX`` is float64.
+
+    Samplers take JAX's default type for their own numbers, and branches of one ``cond`` must agree.
+    """
+
+    def with_types(**options: Any) -> Any:
+        with jax.enable_x64(config.floatX == "float64"):
+            return sample(**options)
+
+    return with_types
+
+
+def _with_blackjax(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """The same sampler, with a progress bar, and vectorized where chains have no device each."""
+    sample = _with_types(sample)
+
+    def with_blackjax(**options: Any) -> Any:
+        chains = options["chains"]
+        if options["chain_method"] == "parallel" and chains > jax.local_device_count():
+            options["chain_method"] = "vectorized"
+        if not options["progressbar"]:
+            return sample(**options)
+        with import_module("rich.progress").Progress() as bar:  # PyMC needs rich
+            # Vectorized chains make their transitions together.
+            together = 1 if options["chain_method"] == "vectorized" else chains
+            task = bar.add_task("blackjax", total=together * (options["tune"] + options["draws"]))
+            result = sample(**options | {"progressbar": lambda: bar.advance(task)})
+            jax.effects_barrier()
+        return result
+
+    return with_blackjax
+
+
 def _sample_by_blackjax(
     seed: Any,
     init_position: Any,
@@ -147,10 +189,20 @@ def _sample_by_blackjax(
 ) -> tuple[Any, dict[str, Any]]:
     """One chain: window adaptation, then ``draws`` transitions; positions and statistics."""
     blackjax = import_module("blackjax")
-    options.pop("progress_bar", None)  # blackjax 1.6 has another
+    advance = options.pop("progress_bar", None)
     algorithm = getattr(blackjax, options.pop("algorithm", "nuts"))
+
+    def note(*_: Any) -> None:
+        """Advance the bar by one transition."""
+        if advance:
+            jax.debug.callback(advance)
+
     warmup = blackjax.window_adaptation(
-        algorithm, logp_fn, target_acceptance_rate=target_accept, **options
+        algorithm,
+        logp_fn,
+        target_acceptance_rate=target_accept,
+        adaptation_info_fn=note,
+        **options,
     )
     warmup_key, key = jax.random.split(seed)
     (state, parameters), _ = warmup.run(warmup_key, init_position, num_steps=tune)
@@ -158,6 +210,7 @@ def _sample_by_blackjax(
 
     def step(state: Any, key: Any) -> tuple[Any, Any]:
         state, info = transition(key, state)
+        note()
         statistics = {
             name: getattr(info, attribute)
             for name, attribute in _STATISTICS.items()

@@ -13,7 +13,13 @@ from types import ModuleType
 from typing import Any
 
 
-def when_imported(name: str, action: Callable[[], None], *, own: str) -> None:
+def when_imported(
+    name: str,
+    action: Callable[[], None],
+    *,
+    own: str,
+    explain: Callable[[Exception], None] = lambda error: None,
+) -> None:
     """Call ``action`` when a module has been imported: now, if it has been.
 
     Parameters
@@ -25,25 +31,33 @@ def when_imported(name: str, action: Callable[[], None], *, own: str) -> None:
     own
         The package that ``action`` imports from.  Where a module of its own is what imports
         ``name``, the action waits until that module is complete.
+    explain
+        Called with the exception where the module cannot be imported.
     """
     if name in sys.modules:
         action()
     else:
-        sys.meta_path.insert(0, _Watch(name, action, own))
+        sys.meta_path.insert(0, _Watch(name, action, own, explain))
 
 
 class _Watch:
     """A finder that finds what the others find, and notes when modules have been executed."""
 
-    def __init__(self, name: str, action: Callable[[], None], own: str) -> None:
-        self._name, self._action, self._own = name, action, f"{own}."
+    def __init__(
+        self,
+        name: str,
+        action: Callable[[], None],
+        own: str,
+        explain: Callable[[Exception], None],
+    ) -> None:
+        self.name, self._action, self._own, self._explain = name, action, f"{own}.", explain
         self._running = 0
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of a module that is watched; None for all others."""
-        if name != self._name and not name.startswith(self._own):
+        if name != self.name and not name.startswith(self._own):
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
@@ -60,6 +74,9 @@ class _Watch:
                 self._running += 1
                 try:
                     execute(module)
+                except Exception as error:
+                    self._explain(error)
+                    raise
                 finally:
                     self._running -= 1
                 self._act()
@@ -68,7 +85,7 @@ class _Watch:
         return spec
 
     def _act(self) -> None:
-        complete = not self._running and self._name in sys.modules
+        complete = not self._running and self.name in sys.modules
         if complete and self in sys.meta_path:  # once, whoever asked for how many specs
             sys.meta_path.remove(self)
             self._action()

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from copy import deepcopy
 from typing import Any
 
-import jax
 from pytensor.compile.maker import FunctionMaker
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.link.basic import Container
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.link.explanation import Explanation
@@ -171,15 +167,6 @@ class JAXFunction(FastFunction):
         containers = list(self.input_storage)
         return _rebuild, (self.maker, containers, self.trust_input)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> JAXFunction:
-        owned = [spec.value for spec in self.maker.inputs if isinstance(spec.value, Container)]
-        variables = [spec.variable for spec in self.maker.inputs]
-        owned += [v.container for v in variables if isinstance(v, SharedVariable)]
-        for container in (*self.input_storage, *owned):
-            _memoize(container, memo)
-        rebuild, parts = self.__reduce__()
-        return rebuild(*deepcopy(parts, memo))
-
 
 def _shown(total: int) -> Callable[[int], None]:
     """Shows progress in one line of a terminal."""
@@ -191,24 +178,6 @@ def _shown(total: int) -> Callable[[int], None]:
             sys.stderr.flush()
 
     return show
-
-
-def _memoize(container: Container, memo: dict[int, Any]) -> None:
-    """Copy a container that holds a `jax.Array`, which `Container.__deepcopy__` refuses.
-
-    JAX arrays are immutable, so the copy may hold the same one; what is copied is the cell.
-    """
-    if not isinstance(container.storage[0], jax.Array) or id(container) in memo:
-        return
-    cell = memo.setdefault(id(container.storage), [container.storage[0]])
-    memo[id(container)] = Container(
-        deepcopy(container.type, memo),
-        cell,
-        readonly=container.readonly,
-        strict=container.strict,
-        allow_downcast=container.allow_downcast,
-        name=container.name,
-    )
 
 
 def _rebuild(maker: FunctionMaker, containers: list[Any], trust_input: bool) -> Any:

@@ -107,7 +107,7 @@ class PureFunction:
         with suppress(NotJittableError):  # where nothing is traced arrays will do
             sizes = self._function.static_argnums
         return tuple(
-            _value_for_jax(variable.get_value(), is_size=position in sizes)
+            _value_for_jax(variable.get_value(return_internal_type=True), is_size=position in sizes)
             for position, variable in enumerate(self.shared, start=self._leaf_count)
         )
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.link.basic import Container
-from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
+from pytensor.link.basic import Container, PerformLinker
 from pytensor.link.utils import map_storage
 
 from pytensor_jaxlink.link.options import Options
@@ -20,7 +19,7 @@ from pytensor_jaxlink.link.start_up import Compiled, Entry, Postponed
 from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES
 
 
-class JAXLinker(PyTensorJAXLinker):
+class JAXLinker(PerformLinker):
     """A linker that runs every PyTensor graph on JAX.
 
     Parameters

@@ -13,8 +13,13 @@ from pytensor.compile.mode import (
     register_mode,
 )
 
-from pytensor_jaxlink.compat import ask_linker_for_function_maker
+from pytensor_jaxlink.compat import (
+    accept_in_configuration,
+    ask_linker_for_function_maker,
+    rewrite_inner_graphs_as_for_jax,
+)
 from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.link.results import accept_results
 from pytensor_jaxlink.link.start_up import OpenCache, provide
 from pytensor_jaxlink.rewriting import default_query
 from pytensor_jaxlink.rewriting import register as register_rewrites
@@ -52,7 +57,10 @@ def register(open_cache: OpenCache) -> None:
     provide(open_cache)
     ask_linker_for_function_maker()
     register_rewrites()
+    rewrite_inner_graphs_as_for_jax(JAXLinker)
     if LINKER_NAME not in predefined_linkers:
         register_linker(LINKER_NAME, JAXLinker())
     if MODE_NAME not in predefined_modes:
         register_mode(MODE_NAME, mode_of(JAXLinker()))
+        accept_results()
+    accept_in_configuration(MODE_NAME, LINKER_NAME)

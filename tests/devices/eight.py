@@ -80,7 +80,7 @@ def case_states_keep_their_sharding() -> None:
             given = spread(np.ones(size), everywhere)
             for _ in range(10):
                 f(given)
-                assert state.get_value(borrow=True).sharding == rows
+                assert state.get_value(return_internal_type=True).sharding == rows
             assert f(given) == size
             assert (f.stats.donated_bytes > 0) == donated
             assert_not_on_host(f)
@@ -92,7 +92,7 @@ def case_values_of_shared_variables_stay_where_they_are() -> None:
     f = pytensor.function([], state * 2, mode=MODE)
     for borrow in (False, True):
         state.set_value(spread(Y, rows), borrow=borrow)
-        assert state.get_value().sharding == state.get_value(borrow=True).sharding == rows
+        assert state.get_value(return_internal_type=True).sharding == rows
         np.testing.assert_array_equal(f(), 2 * Y)
     state.set_value(Y)
     assert type(state.get_value()) is np.ndarray
@@ -120,7 +120,7 @@ def case_state_of_a_pure_function() -> None:
     state.set_value(spread(Y, rows))
     _, new = jax.jit(fn)(*fn.initial_state())
     fn.store(new)
-    assert state.get_value(borrow=True).sharding == rows
+    assert state.get_value(return_internal_type=True).sharding == rows
     np.testing.assert_array_equal(state.get_value(), Y + 1)
 
 
@@ -164,7 +164,7 @@ def case_host_steps_gather() -> None:
         before = f.stats.arrays_gathered
         for _ in range(10):
             found = f(spread(Y, rows))
-            assert state.get_value(borrow=True).sharding == rows
+            assert state.get_value(return_internal_type=True).sharding == rows
         np.testing.assert_array_equal(found, expected[:3])
         np.testing.assert_allclose(state.get_value(), 10 * expected * BIG, rtol=1e-12)
         assert f.stats.arrays_gathered - before == 10
@@ -232,7 +232,7 @@ def case_saved_functions() -> None:
             held.set_value(spread(np.zeros(ROWS), rows))
             for _ in range(10):
                 found = g(spread(X, rows), spread(Y, over(rows.mesh)), W)
-                assert held.get_value(borrow=True).sharding == rows
+                assert held.get_value(return_internal_type=True).sharding == rows
             for one, other in zip(found, alone, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-12)
             assert_not_on_host(g)
@@ -286,7 +286,7 @@ def case_the_device_of_a_function() -> None:
         functions += [copy.deepcopy(functions[0]), pickle.loads(pickle.dumps(functions[1]))]
         for f in functions:
             assert f(Y).devices() == f(Y).devices() == {third}
-        assert state.get_value(borrow=True).devices() == {third}
+        assert state.get_value(return_internal_type=True).devices() == {third}
         # What is committed runs where it is.
         assert len(functions[0](spread(Y, over(mesh_of(AxisType.Auto), "data"))).devices()) == 8
 

@@ -46,7 +46,7 @@ def case_states() -> None:
             state.set_value(spread(np.zeros(size), rows))
             for _ in range(10):
                 total = f(spread(BIG, rows))
-                assert state.get_value(borrow=True).sharding == rows
+                assert state.get_value(return_internal_type=True).sharding == rows
             assert total == 9 * size * BIG.sum()
 
 

@@ -51,7 +51,7 @@ def test_what_somebody_holds_stays(donate: str) -> None:
     shared = state()
     f = decay(shared, donate=donate)
     f(0.5)
-    held = shared.get_value(borrow=True)
+    held = shared.get_value(borrow=True, return_internal_type=True)
     before = np.array(held)
     f(0.5)
     np.testing.assert_array_equal(held, before)

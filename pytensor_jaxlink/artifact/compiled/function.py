@@ -33,6 +33,7 @@ from pytensor_jaxlink.runtime import (
     refused,
     replace_in_forked_child,
     store,
+    value_of_state,
 )
 
 
@@ -44,9 +45,9 @@ class SavedState:
         brought_along(self)
         self._fit = fitter(Input(cell.name, cell.type), float_type)
 
-    def get_value(self, borrow: bool = False) -> Any:
-        """The value; a copy unless ``borrow``."""
-        return self.storage[0] if borrow else deepcopy(self.storage[0])
+    def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
+        """The value, as NumPy array or with ``return_internal_type`` as it is; see PyTensor's."""
+        return value_of_state(self.storage[0], borrow, return_internal_type)
 
     def set_value(self, value: Any, borrow: bool = False) -> None:
         """Put another value in; it is copied unless ``borrow``."""

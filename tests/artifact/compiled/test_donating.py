@@ -52,7 +52,10 @@ def test_what_somebody_holds_stays(tmp_path: Path, donate: str) -> None:
     shared = state()
     f = loaded(tmp_path, [FACTOR], shared.sum(), {shared: shared * FACTOR}, donate=donate)
     f(0.5)
-    held, donated = f.state[0].get_value(borrow=True), f.stats.donated_bytes
+    held, donated = (
+        f.state[0].get_value(borrow=True, return_internal_type=True),
+        f.stats.donated_bytes,
+    )
     before = np.array(held)
     f(0.5)
     np.testing.assert_array_equal(held, before)

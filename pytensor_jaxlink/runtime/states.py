@@ -1,0 +1,27 @@
+"""What a shared variable gives to those who ask for its value."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from pytensor_jaxlink.runtime.devices import ARRAY
+
+
+def value_of_state(value: Any, borrow: bool, return_internal_type: bool) -> Any:
+    """The value as everybody can read it: a NumPy array where the variable holds one of JAX.
+
+    Parameters
+    ----------
+    value
+        What the variable holds.
+    borrow
+        Give no copy where none is needed.  On a CPU the array is then a read-only view.
+    return_internal_type
+        Give the array of JAX, on its devices.
+    """
+    if type(value) is not ARRAY or return_internal_type:
+        return value if borrow else deepcopy(value)
+    return np.asarray(value) if borrow else np.array(value)

@@ -1,0 +1,150 @@
+"""Shared variables that our functions update, seen by everybody else."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from importlib.util import find_spec
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.raise_op import Assert
+
+from pytensor_jaxlink import JAXLinker
+
+MODES = ["FAST_COMPILE", "JAX", *(["NUMBA"] if find_spec("numba") else [])]
+
+
+class States:
+    def __init__(self) -> None:
+        self.x = pt.dvector("x")
+        self.state = pytensor.shared(np.arange(3.0), name="state")
+        self.count = pytensor.shared(np.array(0), name="count")
+        self.f = pytensor.function(
+            [self.x],
+            self.x.sum(),
+            updates={self.state: self.state + self.x, self.count: self.count + 1},
+            mode="JAXSELECTIVE",
+        )
+
+    @property
+    def on_device(self) -> bool:
+        return all(isinstance(v.container.storage[0], jax.Array) for v in (self.state, self.count))
+
+
+@pytest.fixture
+def s() -> States:
+    return States()
+
+
+GIVEN = np.array([1.0, 2.0, 3.0])
+ONCE = np.array([1.0, 3.0, 5.0])  # the state after one call
+
+
+def test_what_get_value_gives(s: States) -> None:
+    s.f(GIVEN)
+    assert s.on_device
+    value = s.state.get_value()
+    assert type(value) is np.ndarray
+    assert value.flags.writeable
+    value[:] = 0
+    np.testing.assert_array_equal(s.state.get_value(), [1, 3, 5])
+    borrowed = s.state.get_value(borrow=True)
+    assert type(borrowed) is np.ndarray
+    assert not borrowed.flags.writeable
+    assert type(s.count.get_value()) is np.ndarray
+    assert s.count.get_value().shape == ()
+    for borrow in (True, False):
+        inside = s.state.get_value(borrow=borrow, return_internal_type=True)
+        assert isinstance(inside, jax.Array)
+    assert s.on_device
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_of_other_modes_read(s: States, mode: str) -> None:
+    before = pytensor.function([s.x], s.x + s.state * s.count, mode=mode)
+    np.testing.assert_array_equal(before(GIVEN), GIVEN)
+    s.f(GIVEN)
+    after = pytensor.function([s.x], s.x + s.state * s.count, mode=mode)
+    for _ in range(2):
+        np.testing.assert_array_equal(before(GIVEN), GIVEN + ONCE)
+        np.testing.assert_array_equal(after(GIVEN), GIVEN + ONCE)
+    assert s.on_device  # the copy on the device is still ours
+    s.f(GIVEN)
+    np.testing.assert_array_equal(before(GIVEN), GIVEN + 2 * np.array([2, 5, 8]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_functions_of_other_modes_update(s: States, mode: str) -> None:
+    g = pytensor.function([], s.count * 1, updates={s.state: s.state * 10}, mode=mode)
+    s.f(GIVEN)
+    held = s.state.get_value(borrow=True)
+    g()
+    np.testing.assert_array_equal(held, [1, 3, 5])  # nobody wrote into what we gave away
+    np.testing.assert_array_equal(s.state.get_value(), [10, 30, 50])
+    s.f(GIVEN)
+    np.testing.assert_array_equal(s.state.get_value(), [11, 32, 53])
+    assert s.count.get_value() == 2
+
+
+def test_a_call_that_fails_leaves_everything(s: States) -> None:
+    checked = Assert("no")(s.state * 10, s.x.sum() > 0)
+    g = pytensor.function([s.x], [], updates={s.state: checked}, mode="FAST_COMPILE")
+    s.f(GIVEN)
+    with pytest.raises(AssertionError):
+        g(-GIVEN)
+    np.testing.assert_array_equal(s.state.get_value(), [1, 3, 5])
+    assert s.on_device
+    g(GIVEN)
+    np.testing.assert_array_equal(s.state.get_value(), [10, 30, 50])
+
+
+def test_zero_and_set_value(s: States) -> None:
+    s.f(GIVEN)
+    s.state.zero()
+    np.testing.assert_array_equal(s.state.get_value(), np.zeros(3))
+    s.f(GIVEN)
+    s.state.set_value(jax.numpy.ones(3))
+    np.testing.assert_array_equal(s.state.get_value(), np.ones(3))
+
+
+def test_copies(s: States) -> None:
+    other = pytensor.function([s.x], s.x + s.state, mode="FAST_COMPILE")
+    s.f(GIVEN)
+    for made in (copy.deepcopy(other), pickle.loads(pickle.dumps(other)), other.copy()):
+        np.testing.assert_array_equal(made(GIVEN), GIVEN + ONCE)
+    for made in (copy.deepcopy(s.f), pickle.loads(pickle.dumps(s.f))):
+        assert made(GIVEN) == 6
+        [state] = [v for v in made.get_shared() if v.name == "state"]
+        np.testing.assert_array_equal(state.get_value(), [2, 5, 8])
+    np.testing.assert_array_equal(s.state.get_value(), [1, 3, 5])
+    for variable in (copy.deepcopy(s.state), pickle.loads(pickle.dumps(s.state))):
+        assert type(variable.get_value()) is np.ndarray
+        np.testing.assert_array_equal(variable.get_value(), [1, 3, 5])
+    f, variable = copy.deepcopy((s.f, s.state))  # stay together
+    f(GIVEN)
+    np.testing.assert_array_equal(variable.get_value(), [2, 5, 8])
+
+
+def test_a_call_of_ours_copies_nothing(s: States) -> None:
+    given = jax.device_put(GIVEN)
+    s.f(given)
+    s.f(given)
+    s.state.get_value(), s.count.get_value()
+    moved = s.f.stats.bytes_to_device, s.f.stats.bytes_to_host
+    inside: Any = s.state.get_value(return_internal_type=True)
+    for _ in range(3):
+        s.f(given)
+    assert (s.f.stats.bytes_to_device, s.f.stats.bytes_to_host) == moved
+    assert s.state.get_value(return_internal_type=True) is not inside
+
+
+def test_numpy_outputs_leave_numpy_states() -> None:
+    state = pytensor.shared(np.zeros(2))
+    f = pytensor.function([], [], updates={state: state + 1}, mode=JAXLinker(outputs="numpy"))
+    f()
+    assert type(state.get_value(return_internal_type=True)) is np.ndarray
