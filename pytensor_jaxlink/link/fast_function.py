@@ -44,7 +44,7 @@ class FastFunction(FastCall, Function):
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
         self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
-        self._fitters = [fitter(container) for container in self.input_storage[: len(explicit)]]
+        self._fits = [fitter(container) for container in self.input_storage[: len(explicit)]]
         named = Counter(spec.name for spec in self.maker.inputs)
         # A name that several inputs have is nobody's, as in PyTensor.
         self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]
@@ -111,10 +111,10 @@ class FastFunction(FastCall, Function):
 
     def _boundary(self) -> Boundary:
         types = [variable.type for variable in self._compiled.source.inputs]
-        given = len(self._fitters)
+        given = len(self._fits)
         return Boundary(
             lambda position, value: fits(value, types[position]),
-            lambda position, value: self._fitters[position](value),
+            lambda position, value: self._fits[position](value),
             dict(enumerate(self._cells, start=given)),
             self._forms(),
         )
@@ -145,7 +145,7 @@ class FastFunction(FastCall, Function):
         }
         given = frozenset(
             position
-            for position, spec in enumerate(self.maker.inputs[: len(self._fitters)])
+            for position, spec in enumerate(self.maker.inputs[: len(self._fits)])
             if donate != "updates" or spec.mutable
         )
         if not updated and not given:
@@ -154,11 +154,11 @@ class FastFunction(FastCall, Function):
 
     def _checked(self, *args: Any, **kwargs: Any) -> Any:
         """The call with arguments that are looked at, or converted by PyTensor."""
-        if kwargs or self.profile or not self._has_fast_path or len(args) != len(self._fitters):
+        if kwargs or self.profile or not self._has_fast_path or len(args) != len(self._fits):
             return super(FastCall, self).__call__(*args, **kwargs)
         values: list[Any] = list(args)
         if not self.trust_input:
-            for position, fit in enumerate(self._fitters):
+            for position, fit in enumerate(self._fits):
                 values[position] = fit(args[position])
                 if values[position] is None:
                     return super(FastCall, self).__call__(*args)

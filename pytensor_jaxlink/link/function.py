@@ -69,8 +69,8 @@ class JAXFunction(FastFunction):
         >>> f.compile(jax.ShapeDtypeStruct((5,), "float64")).stats.compilations
         [1]
         """
-        if len(examples) != len(self._fitters):
-            raise TypeError(f"expected {len(self._fitters)} examples, found {len(examples)}")
+        if len(examples) != len(self._fits):
+            raise TypeError(f"expected {len(self._fits)} examples, found {len(examples)}")
         self._find_fast()
         self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -35,10 +35,13 @@ class FastCall:
         The fast path, None where a call has to take the slow one.
     _path : FastPath or None
         The same with its other parts.
+    _fits : sequence of callables
+        For each argument, the function that gives it in its declared type, or None.
     """
 
     _fast: Any = None
     _path: FastPath | None = None
+    _fits: Sequence[Callable[[Any], Any]]
     _misfits = 0
     _stats: Any
     _windows: Any
@@ -48,10 +51,15 @@ class FastCall:
         fast = self._fast
         if fast is None or kwargs:
             return self._first_or_named(args, kwargs)
-        moved = 0
+        moved, numbers = 0, False
         for value in args:
-            if type(value) is _NUMPY_ARRAY:
+            kind = type(value)
+            if kind is _NUMPY_ARRAY:
                 moved += value.nbytes
+            elif kind is not ARRAY:
+                numbers = True
+        if numbers:
+            args = self._with_numbers(args)
         if moved:
             self._stats.bytes_to_device += moved
             if len(args) > 1 and (moved > _SMALL or args[0] is args[1]):
@@ -86,6 +94,18 @@ class FastCall:
             del found  # what it holds could not be donated
             return self._slow(args)
         return found.outputs if path.packed else self._answer(found, args)
+
+    def _with_numbers(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments with Python's numbers as arrays of the declared types.
+
+        JAX would compile once more for a number than for an array.
+        """
+        found = list(args)
+        for position, value in enumerate(args[: len(self._fits)]):
+            if type(value) is float or type(value) is int:
+                array = self._fits[position](value)
+                found[position] = value if array is None else array
+        return tuple(found)
 
     def _moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""

@@ -90,7 +90,7 @@ class LoadedFunction(FastCall):
         defaults: Sequence[Any],
         runners: tuple[Executor, Executor],
         ending: Ending,
-        fits: Sequence[Callable[[Any], Any]],
+        converters: Sequence[Callable[[Any], Any]],
         regions: Sequence[SavedRegion],
     ) -> None:
         self.name, self.signature = signature.name, signature
@@ -98,7 +98,7 @@ class LoadedFunction(FastCall):
         self.plan: Plan = self._executor.plan
         self.stats: Stats = self._executor.stats
         self._stats, self._windows = self.stats, self._executor.policy.windows
-        self._ending, self._fits, self._regions = ending, fits, regions
+        self._ending, self._converters, self._regions = ending, converters, regions
         self.fallback: Callable[[Exception], Callable[..., Any]] | None = None
         self.own_storages = [None if default is None else list(default) for default in defaults]
         self._storage = [
@@ -108,6 +108,7 @@ class LoadedFunction(FastCall):
         places = dict.fromkeys(spec.cell for spec in signature.inputs)
         self.state = tuple(cells[cell] for cell in places if cell is not None)
         self._taken = [k for k, spec in enumerate(signature.inputs) if spec.cell is None]
+        self._fits = [partial(self._fit, place) for place in self._taken]
         self._required = [k for k in self._taken if signature.inputs[k].default is None]
         self._updated = [k for k, spec in enumerate(signature.inputs) if spec.updated]
         # The states that a call leaves on the device.
@@ -130,8 +131,10 @@ class LoadedFunction(FastCall):
             for place in self._on_device:
                 self._storage[place][0] = values[place]
             self._find_fast()
-            if self._fast is not None:
-                return self(*(values[place] for place in self._taken))
+        if self._fast is not None:
+            arguments = [values[place] for place in self._taken]
+            values.clear()  # a state that is held is not donated
+            return self(*arguments)
         return self._run(values)
 
     def _slow(self, args: tuple[Any, ...]) -> Any:
@@ -176,7 +179,7 @@ class LoadedFunction(FastCall):
     def _fit(self, position: int, value: Any) -> Any:
         """An argument that the host reads, or None where it does not fit as it is."""
         try:
-            return self._fits[position](value)
+            return self._converters[position](value)
         except (TypeError, ValueError, OverflowError):
             return None  # the slow path says what is wrong
 
@@ -235,8 +238,11 @@ class LoadedFunction(FastCall):
             if self._path is None:
                 self._find_fast()
             if self._path is not None:
-                with jax.enable_x64(True):
-                    self._path.compile(values)
+                try:
+                    with jax.enable_x64(True):
+                        self._path.compile(values)
+                finally:
+                    self._windows.leave()
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         given = dict(zip(self._taken, args, strict=False))
@@ -251,7 +257,7 @@ class LoadedFunction(FastCall):
         trusted = self.signature.trust_input
         values = [cell[0] for cell in self._storage]
         for place, value in given.items():
-            values[place] = value if trusted else self._fits[place](value)
+            values[place] = value if trusted else self._converters[place](value)
         return values
 
     def _explain(self, error: Exception, values: Sequence[Any]) -> None:
