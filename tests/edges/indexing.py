@@ -349,7 +349,7 @@ def _takers() -> dict[str, tuple[Build, Any, Any]]:
         "diag": (lambda x, i: pt.diag(x) + 0 * i, x[:3], few[:2]),
         "roll": (lambda x, i: pt.roll(x, i), x, few),
         "roll of rows": (lambda x, i: pt.roll(x, i, axis=0), m, few),
-        "searchsorted": (lambda x, i: pt.searchsorted(i, x), x[:9], places[:3]),
+        "searchsorted": (lambda x, i: pt.searchsorted(pt.sort(i), x), x[:9], places[:3]),
         "searchsorted of integers": (lambda x, i: pt.searchsorted(x, i), np.sort(x), places),
         "eye": (lambda x, i: pt.eye(4, k=i) + x[0], x, few),
         "eye of a size": (lambda x, i: pt.eye(i) + x[0], x, few),
