@@ -342,7 +342,7 @@ def _takers() -> dict[str, tuple[Build, Any, Any]]:
         "take that wraps": (lambda x, i: pt.take(x, i, mode="wrap"), x, places),
         "take that clips": (lambda x, i: pt.take(x, i, mode="clip"), x, places),
         "take_along_axis": (lambda x, i: pt.take_along_axis(x, i, axis=0), x, places),
-        "split": (lambda x, i: pt.split(x, i, 2)[0], x[:3], pair),
+        "split": (lambda x, i: pt.split(x, i, n_splits=2)[0], x[:3], pair),
         "repeat": (lambda x, i: pt.repeat(x, i), x[:4], few[:5]),
         "repeat each": (lambda x, i: pt.repeat(x, i), x[:2], (*pair, [1], [1, 2, 3])),
         "tile": (lambda x, i: pt.tile(x, (i,)), x[:4], few[:5]),

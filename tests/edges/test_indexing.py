@@ -32,3 +32,8 @@ def test_the_same_under_other_options(options: dict[str, object]) -> None:
     for case in cases:
         other = Case(case.op, case.build, case.inputs, case.calls, tuple(options.items()))
         assert list(other.differences()) == []
+
+
+def test_every_op_that_takes_integers_has_a_graph() -> None:
+    for case in indexing.takers(["int8", "int64"], ["input"]):
+        assert case.build(*case.inputs) is not None
