@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.lowering.checks import require
@@ -21,7 +22,7 @@ from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, overlap
 def _fitted(op: Fitted, node: Apply, context: Context) -> JaxFunction:
     def fit(array: Any, mask: Any) -> Any:
         shape = op.shape(np.shape(array), np.shape(mask))
-        if shape == np.shape(array):
+        if _agree(shape, np.shape(array)):
             return array
         both = overlap(np.shape(array), shape)
         if not op.by_places:
@@ -51,12 +52,18 @@ def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Merged)
 def _merged(op: Merged, node: Apply, context: Context) -> JaxFunction:
     def merge(part: Any, array: Any) -> Any:
-        if np.shape(part) == np.shape(array):
+        if _agree(np.shape(part), np.shape(array)):
             return part
         both = overlap(np.shape(array), np.shape(part))
         return as_jax(array).at[both].set(as_jax(part)[both])
 
     return merge
+
+
+def _agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether shapes are equal; open lengths are taken to be, until arrays meet where they must."""
+    pairs = zip(one, other, strict=True)
+    return all(a == b or is_symbolic_dim(a) or is_symbolic_dim(b) for a, b in pairs)
 
 
 @jax_rule.register(Stretched)
