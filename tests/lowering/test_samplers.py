@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import explicit_graph_inputs
+from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from scipy import stats
 
 from pytensor_jaxlink.lowering import samplers
@@ -120,13 +121,14 @@ def test_categorical_that_does_not_sum_to_one() -> None:
 @pytest.mark.parametrize("chances", [None, np.array([0.5, 0.3, 0.2, 0.0])])
 def test_choice_without_replacement(chances: Any) -> None:
     p = None if chances is None else np.broadcast_to(chances, (COUNT // 4, 4))
-    population = pt.constant(np.arange(4))
-    choice = pt.random.choice(population, size=(2,), replace=False, p=chances)
-    op = choice.owner.op
+    op = ChoiceWithoutReplacement(
+        signature="(a),(1)->(s)" if p is None else "(a),(a),(1)->(s)", dtype="int64"
+    )
     batch = np.broadcast_to(np.arange(4), (COUNT // 4, 4))
     given = (batch, np.array([2])) if p is None else (batch, p, np.array([2]))
     rng = pytensor.shared(np.random.default_rng(3))
-    found = pytensor.function([], op(*given, rng=rng), mode="JAXSELECTIVE")()
+    out = op.make_node(rng, None, *given).outputs[1]
+    found = pytensor.function([], out, mode="JAXSELECTIVE")()
     weights = np.full(4, 0.25) if chances is None else chances
     pairs = weights[:, None] * weights / (1 - weights[:, None]) * (1 - np.eye(4))
     assert found.shape == (COUNT // 4, 2)
