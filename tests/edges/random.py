@@ -283,6 +283,8 @@ def compared(found: Any, expected: Any, *, few: bool) -> str | None:
         return None if found is expected else f"{_brief(found)} where Python has {_brief(expected)}"
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return f"{_brief(found)} where Python has {_brief(expected)}"
+    if not found.size:
+        return None
     columns = (1, -1) if found.ndim < 2 or few else (found.shape[-1], -1)
     pairs = zip(*(np.moveaxis(a.astype(float), -1, 0).reshape(columns) if a.ndim else [a]
                   for a in (found, expected)), strict=True)  # fmt: skip
