@@ -85,6 +85,8 @@ def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxF
         batch_shape = _batch_shape(op, (a, *others)) if size is None else tuple(map(int, size))
         wanted = tuple(map(as_size, np.reshape(wanted, (-1, np.shape(wanted)[-1]))[0]))
         count, length = math.prod(wanted), _population(a, chances, core_ndim)
+        if chances and core_ndim and np.shape(chances[0])[-1] != length:
+            raise ValueError("the population and its chances have different lengths")
         if count > length:
             raise ValueError("cannot take a larger sample than the population")
         if chances and context.checks:

@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import explicit_graph_inputs
+from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from scipy import stats
 
 from pytensor_jaxlink.lowering import samplers
@@ -20,10 +21,16 @@ COUNT = 20_000
 LIMIT = 1e-3  # a right sampler fails one test in a thousand seeds; the seed is fixed
 
 CONTINUOUS: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "pytensor.BetaRV": ((2.0, 3.0), stats.beta(2, 3)),
+    "pytensor.GenGammaRV": ((2.0, 3.0, 1.5), stats.gengamma(2 / 3, 3, scale=1.5)),
     "pytensor.HalfCauchyRV": ((1.0, 2.0), stats.halfcauchy(1, 2)),
+    "pytensor.HalfNormalRV": ((1.0, 2.0), stats.halfnorm(1, 2)),
+    "pytensor.InvGammaRV": ((2.0, 3.0), stats.invgamma(2, scale=3)),
+    "pytensor.LogNormalRV": ((0.5, 1.5), stats.lognorm(1.5, scale=np.exp(0.5))),
     "pytensor.TriangularRV": ((-1.0, 0.5, 2.0), stats.triang(0.5, -1, 3)),
     "pytensor.TruncExponentialRV": ((2.0, 1.0, 3.0), stats.truncexpon(2, 1, 3)),
     "pytensor.VonMisesRV": ((0.0, 2.0), stats.vonmises(2)),
+    "pytensor.WaldRV": ((1.5, 2.0), stats.invgauss(0.75, scale=2)),
     "pytensor.WeibullRV": ((1.7,), stats.weibull_min(1.7)),
     "pymc.MoyalRV": ((1.0, 2.0), stats.moyal(1, 2)),
     "pymc.RiceRV": ((2.0, 1.5), stats.rice(2, scale=1.5)),
@@ -38,8 +45,12 @@ TAILS = {
     (0.0, 1.0, -1.0, 30.0): stats.truncnorm(-1, 30),
 }
 DISCRETE = {
+    "pytensor.BetaBinomialRV": ((10, 2.0, 3.0), stats.betabinom(10, 2, 3)),
     "pytensor.BinomialRV": ((10, 0.3), stats.binom(10, 0.3)),
+    "pytensor.GeometricRV": ((0.3,), stats.geom(0.3)),
     "pytensor.HyperGeometricRV": ((20, 30, 15), stats.hypergeom(50, 20, 15)),
+    "pytensor.IntegersRV": ((-2, 6), stats.randint(-2, 6)),
+    "pytensor.NegBinomialRV": ((5.0, 0.4), stats.nbinom(5, 0.4)),
     "pymc.DiscreteUniformRV": ((-2, 5), stats.randint(-2, 6)),
 }
 OTHERS = {"pytensor.CategoricalRV", "pytensor.MultinomialRV", "pymc.MatrixNormalRV"}
@@ -88,7 +99,7 @@ def test_von_mises_wide_and_narrow(kappa: float) -> None:
 def test_discrete(name: str) -> None:
     parameters, distribution = DISCRETE[name]
     found = draws(name, parameters)
-    low, high = (int(bound) for bound in distribution.support())
+    low, high = (int(min(bound, 1000)) for bound in distribution.support())
     assert frequencies_agree(found - low, distribution.pmf(np.arange(low, high + 1)))
 
 
@@ -100,6 +111,33 @@ def test_hypergeometric_when_most_is_drawn() -> None:
 def test_categorical() -> None:
     chances = np.array([0.2, 0.3, 0.0, 0.5])
     assert frequencies_agree(draws("pytensor.CategoricalRV", (chances,)), chances)
+
+
+def test_categorical_that_does_not_sum_to_one() -> None:
+    found = draws("pytensor.CategoricalRV", (np.array([0.2, 0.3]),))
+    assert frequencies_agree(found, [0.2, 0.3, 0.5])  # as PyTensor draws
+
+
+@pytest.mark.parametrize("chances", [None, np.array([0.5, 0.3, 0.2, 0.0])])
+def test_choice_without_replacement(chances: Any) -> None:
+    p = None if chances is None else np.broadcast_to(chances, (COUNT // 4, 4))
+    op = ChoiceWithoutReplacement(
+        signature="(a),(1)->(s)" if p is None else "(a),(a),(1)->(s)", dtype="int64"
+    )
+    batch = np.broadcast_to(np.arange(4), (COUNT // 4, 4))
+    given = (batch, np.array([2])) if p is None else (batch, p, np.array([2]))
+    rng = pytensor.shared(np.random.default_rng(3))
+    out = op.make_node(rng, None, *given).outputs[1]
+    found = pytensor.function([], out, mode="JAXSELECTIVE")()
+    weights = np.full(4, 0.25) if chances is None else chances
+    pairs = weights[:, None] * weights / (1 - weights[:, None]) * (1 - np.eye(4))
+    assert found.shape == (COUNT // 4, 2)
+    assert frequencies_agree(found[:, 0] * 4 + found[:, 1], pairs.ravel())
+
+
+def test_multinomial_that_does_not_sum_to_one() -> None:
+    found = draws("pytensor.MultinomialRV", (np.array(5), np.array([0.2, 0.2])))
+    assert frequencies_agree(found[:, 0], stats.binom(5, 0.2).pmf(np.arange(6)))
 
 
 def test_multinomial() -> None:

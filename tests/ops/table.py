@@ -102,21 +102,12 @@ def answer(kind: type[Op]) -> str:
 def _has_rule(kind: type[Op]) -> bool:
     if issubclass(kind, RandomVariable):
         upstream = jax_sample_fn.dispatch(kind) is not jax_sample_fn.dispatch(object)
-        return upstream or sampler_of(kind.__new__(kind)) is not None or _rewritten(kind)
+        return upstream or sampler_of(kind.__new__(kind)) is not None
     if issubclass(kind, ScalarOp):
         own = scalar_function.dispatch(kind) is not scalar_function.dispatch(object)
         return own or kind.__name__ not in _REFUSED
     own = jax_rule.dispatch(kind) is not jax_rule.dispatch(object)
     return own or jax_funcify.dispatch(kind) is not jax_funcify.dispatch(object)
-
-
-def _rewritten(kind: type[Op]) -> bool:
-    """Whether PyTensor's rewrites for JAX put other distributions in its place."""
-    from pytensor.tensor.random.rewriting import jax as rewrites
-
-    return (
-        re.search(rf"node_rewriter\(\[{kind.__name__}\]\)", inspect.getsource(rewrites)) is not None
-    )
 
 
 def written() -> dict[str, str]:
