@@ -312,9 +312,7 @@ class Rules:
         return f"runs on the host ({reason})"
 
     def _untranspilable(self, node: Apply, reason: str) -> Obstacle:
-        # Where PyTensor's rule would give other values, nobody's rule of that name is asked.
-        known = remedies if not_right(node.op, node) is None else lambda _, node: callback(node)
-        return Obstacle(ObstacleKind.UNTRANSPILABLE, reason, either(*known(node.op, node)))
+        return Obstacle(ObstacleKind.UNTRANSPILABLE, reason, either(*_remedies(node)))
 
     def _reason(self, node: Apply) -> str | None:
         for variable in (*node.inputs, *node.outputs):
@@ -372,6 +370,16 @@ class Rules:
 def _kind(node: Apply) -> tuple[Op, tuple[Any, ...]]:
     """What nodes have in common that share a rule: what fails for one fails for all."""
     return node.op, tuple(variable.type for variable in node.inputs)
+
+
+def _remedies(node: Apply) -> tuple[str, ...]:
+    """The remedies, without a JAX implementation where the linker would not look for one."""
+    if not_right(node.op, node) is not None:
+        return callback(node)
+    foreign = any(not has_jax_values(v.type) for v in (*node.inputs, *node.outputs))
+    if foreign and remedies.dispatch(type(node.op)) is remedies.dispatch(Op):
+        return ()
+    return remedies(node.op, node)
 
 
 def _failure(op: Op, find_rule: Callable[[], Any]) -> str | None:

@@ -16,6 +16,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 from pytensor.xtensor.basic import TensorFromXTensor, XTensorFromTensor
 
+from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.ops.data_inputs import data_inputs
 from pytensor_jaxlink.ops.output_shapes import OutputShapes, UnknownShapes, output_shapes
@@ -61,12 +62,12 @@ def _of_elementwise(op: Elemwise, node: Apply) -> tuple[str, ...]:
 
 @remedies.register(Blockwise)
 def _of_batch(op: Blockwise, node: Apply) -> tuple[str, ...]:
-    core = op.core_op
-    if static_inputs(core, node) or data_inputs(core, node):
+    core = core_node(node)
+    if static_inputs(core.op, core) or data_inputs(core.op, core):
         return callback(node)  # sizes for each entry of the batch: no implementation would do
-    if isinstance(core, FromFunctionOp):
-        return _of_function(core, node)
-    return (*callback(node), Remedy.REGISTER.text(op=type(core).__name__))
+    if isinstance(core.op, FromFunctionOp):
+        return _of_function(core.op, node)
+    return (*callback(node), Remedy.REGISTER.text(op=type(core.op).__name__))
 
 
 @remedies.register(RandomVariable)

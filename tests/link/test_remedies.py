@@ -32,6 +32,7 @@ from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.typed_list import make_list
 from pytensor.xtensor import as_xtensor, xtensor
 
 import pytensor_jaxlink
@@ -735,6 +736,14 @@ def test_another_function_is_not_the_first_one() -> None:
     for function in (np.sort, np.cumsum):
         text = str(pytensor.function([x], promising(function)(x), mode="JAXSELECTIVE").explain())
         assert "FromFunctionOp" not in text
+
+
+def test_nothing_is_advised_where_nothing_is_known() -> None:
+    """The linker does not look for the JAX implementation of an Op on lists."""
+    x = vector("x")
+    [cut] = pytensor.function([x], make_list([x, x]), mode="JAXSELECTIVE").explain().breaks
+    assert cut.remedies == ()
+    assert "remedy" not in dict(cut.lines)
 
 
 def test_either() -> None:
