@@ -62,7 +62,7 @@ def bytes_held(variable: Variable) -> int:
 
 
 def _value_for_all(get_value: Callable[..., Any]) -> Callable[..., Any]:
-    """`SharedVariable.get_value`, where the variable holds an array of JAX: see `value_of_state`."""
+    """`SharedVariable.get_value`; of an array of JAX see `value_of_state`."""
 
     @wraps(get_value)
     def value_for_all(
