@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
-from pytensor import config
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.configdefaults import config
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -13,15 +14,15 @@ import pytest
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
-from pytensor_jaxlink import NotJittableError
+from pytensor_jaxlink import JAXFunction, NotJittableError
+from pytensor_jaxlink.link.maker import JAXFunctionMaker
 from pytensor_jaxlink.pymc import jax_function, jax_samplers
 
 NOT_INSTALLED = "needs the extra pymc: pip install 'pytensor_jaxlink[pymc]'"
 SAMPLERS = ("numpyro", "blackjax", "nutpie")
 OPTIONS: dict[str, Any] = {
     # By default a chain takes a device, and these tests run where JAX has one.
-    "blackjax": {"nuts_sampler_kwargs": {"chain_method": "vectorized"}},
-    "numpyro": {"nuts_sampler_kwargs": {"chain_method": "vectorized"}},
+    "numpyro": {"nuts": {"chain_method": "vectorized"}},
 }
 # The packages under test warn about each other.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -102,21 +103,147 @@ def masked(pm: Any) -> Any:
     return model
 
 
-def sample(pm: Any, model: Any, sampler: str, **options: Any) -> Any:
-    options |= OPTIONS.get(sampler, {})
+DEFAULTS: dict[str, Any] = {
+    "draws": 400,
+    "tune": 400,
+    "chains": 2,
+    "cores": 1,
+    "random_seed": 3,
+    "progressbar": False,
+    "compute_convergence_checks": False,
+}
+OURS: dict[str, Any] = {"compile_kwargs": {"mode": "JAXSELECTIVE"}}
+
+
+def sample(pm: Any, model: Any, sampler: str | None, **options: Any) -> Any:
+    options = DEFAULTS | OPTIONS.get(sampler or "", {}) | options
     with model:
-        trace = pm.sample(
-            draws=400,
-            tune=400,
-            chains=2,
-            cores=1,
-            random_seed=3,
-            progressbar=False,
-            compute_convergence_checks=False,
-            nuts_sampler=sampler,
-            **options,
-        )
+        trace = pm.sample(nuts_sampler=sampler, **options)
     return {name: np.asarray(trace.posterior[name]) for name in trace.posterior.data_vars}
+
+
+def plain(pm: Any) -> Any:
+    with pm.Model() as model:
+        level, scale = pm.Normal("level", 0, 5), pm.HalfNormal("scale", 2)
+        pm.Normal("y", level, scale, observed=DATA)
+    return model
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[JAXFunction]:
+    """The functions of ours that are made."""
+    functions: list[JAXFunction] = []
+    create = JAXFunctionMaker.create
+
+    def note(maker: JAXFunctionMaker, *args: Any, **options: Any) -> Any:
+        functions.append(create(maker, *args, **options))
+        return functions[-1]
+
+    monkeypatch.setattr(JAXFunctionMaker, "create", note)
+    return functions
+
+
+class TestOurModeIsWhatRuns:
+    """What PyMC decides by the class of a linker."""
+
+    @pytest.mark.parametrize("build", [plain, masked, black_box])
+    def test_sampling(self, pm: Any, build: Callable[[Any], Any], made: list[JAXFunction]) -> None:
+        short = {"draws": 60, "tune": 60} | OURS
+        found = sample(pm, build(pm), None, **short)
+        assert max(f.stats.calls for f in made) > 240  # at least one for each draw
+        other = sample(pm, build(pm), None, **short, cores=2)
+        for name, values in found.items():
+            np.testing.assert_array_equal(other[name], values)
+
+    def test_processes_are_not_forked(self, pm: Any) -> None:
+        parallel = import_module("pymc.sampling.parallel")
+        for mode in ("JAXSELECTIVE", "JAX"):
+            context = parallel._initialize_multiprocessing_context(None, mode=mode)
+            assert context.get_start_method() == "forkserver"
+        context = parallel._initialize_multiprocessing_context("fork", mode="FAST_COMPILE")
+        assert context.get_start_method() == "fork"
+
+    def test_draws_of_a_frozen_model_compile_once(self, pm: Any, made: list[JAXFunction]) -> None:
+        freeze_model = import_module("pymc.model.transform.optimization").freeze_model
+        draws = []
+        with freeze_model(plain(pm)):
+            for seed in (1, 2, 1):
+                prior = pm.sample_prior_predictive(30, random_seed=seed, **OURS).prior["level"]
+                draws.append(np.asarray(prior))
+        assert len(made) == 1
+        assert sum(made[0].stats.compilations) == 1
+        np.testing.assert_array_equal(draws[0], draws[2])
+        assert not np.array_equal(draws[0], draws[1])
+
+    def test_simulators(self, pm: Any, made: list[JAXFunction]) -> None:
+        with pm.Model():
+            level = pm.Normal("level", 0, 5)
+            pm.Simulator("s", simulated, params=(level,), epsilon=1, observed=DATA)
+            options = {"draws": 100, "chains": 2, "cores": 1, "random_seed": 1}
+            trace = pm.sample_smc(
+                **options, progressbar=False, compute_convergence_checks=False, **OURS
+            )
+        assert any(f.stats.calls > 100 for f in made)
+        assert abs(float(trace.posterior["level"].mean()) - DATA.mean()) < 1
+
+    def test_nutpie_in_the_block(self, pm: Any, made: list[JAXFunction]) -> None:
+        pytest.importorskip("nutpie", reason=NOT_INSTALLED)
+        with jax_samplers():
+            found = sample(pm, masked(pm), "nutpie", **OURS)
+        assert made
+        assert np.isfinite(found["level"]).all()
+
+
+def simulated(rng: np.random.Generator, level: float, size: Any = None) -> Any:
+    return rng.normal(level, 1.5, size=40)
+
+
+class TestOurModeByDefault:
+    """``config.mode``, so that everything that PyMC computes is a result of ours."""
+
+    def test_results_go_into_models(self, pm: Any) -> None:
+        with pytensor.config.change_flags(mode="JAXSELECTIVE"):
+            shape = pt.as_tensor(np.zeros((2, 3))).shape.eval()
+            [draw] = pm.draw([pm.Normal.dist(0, 1, shape=tuple(shape))])
+            assert isinstance(draw, jax.Array)
+            with pm.Model() as model:
+                data = pm.Data("data", draw)
+                level = pm.Normal("level", mu=draw, sigma=abs(draw), shape=tuple(shape))
+                pm.Normal("y", level[draw > 0] + draw[draw > 0], 1, observed=draw[draw > 0])
+                pm.Deterministic("d", level + data)
+            point = model.initial_point()
+            assert np.isfinite(model.compile_logp()(point))
+            model.set_data("data", draw * 2)
+
+    def test_gaussian_processes(self, pm: Any) -> None:
+        with pytensor.config.change_flags(mode="JAXSELECTIVE"), pm.Model() as model:
+            gp = pm.gp.HSGP(m=[5], c=2.0, cov_func=pm.gp.cov.ExpQuad(1, ls=1.0))
+            f = gp.prior("f", X=np.linspace(0, 1, 8)[:, None])
+            pm.Normal("y", f, 1, observed=np.zeros(8))
+            assert np.isfinite(model.compile_logp()(model.initial_point()))
+
+
+@pytest.mark.parametrize("sampler", ["numpyro", "blackjax"])
+def test_samplers_follow_float_x(pm: Any, sampler: str) -> None:
+    pytest.importorskip(sampler, reason=NOT_INSTALLED)
+    jax.numpy.ones(2).block_until_ready()  # JAX has started, with one device
+    with pytensor.config.change_flags(floatX="float32"):
+        with pm.Model() as model:
+            level = pm.Normal("level", 0, 5)
+            pm.Normal("y", level, 1, observed=DATA.astype("float32"))
+        with jax_samplers():
+            found = sample(pm, model, sampler, draws=50, tune=50)
+    assert found["level"].dtype == "float32"
+    assert jax.config.jax_enable_x64
+    assert abs(found["level"].mean() - DATA.mean()) < 0.5
+
+
+def test_blackjax_shows_its_progress(pm: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("blackjax", reason=NOT_INSTALLED)
+    with jax_samplers():
+        for shown in (True, False):
+            sample(pm, plain(pm), "blackjax", draws=20, tune=20, progressbar=shown)
+            assert ("100%" in capsys.readouterr().out) == shown
 
 
 _references: dict[str, Any] = {}
