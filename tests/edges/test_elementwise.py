@@ -138,16 +138,16 @@ NEEDED: list[tuple[ScalarOp, tuple[Any, ...]]] = [
     (basic.convert_to_uint32, (np.full(64, -(2.0**40)),)),
     (math.gamma, (np.array([127.0]),)),
     (math.psi, (np.array([1.5]),)),
-    (math.ndtri_exp, (np.array([-257.0]),)),
     (math.erfcinv, (np.array([np.finfo("float64").tiny]),)),
     (math.softplus, (np.array([True]),)),
     (math.gammaincc, (np.array([1e-8]), np.array([0.5]))),
-    (math.polygamma, (np.array([2]), np.array([-1.5]))),
     (basic.sqrt, (np.array([complex(-1, -0.0)]),)),
     (basic.true_div, (np.array([-1.5 + 2j]), np.array([complex(-0.0, 0)]))),
     (basic.ge, (np.array([1 + 0j]), np.array([complex(0, np.nan)]))),
     (basic.maximum, (np.array([1 + 0j]), np.array([complex(0, np.nan)]))),
 ]
+if hasattr(math, "ndtri_exp"):  # PyTensor 3.0 has none
+    NEEDED.append((math.ndtri_exp, (np.array([-257.0]),)))
 
 
 def test_every_row_is_needed() -> None:
