@@ -13,9 +13,9 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
-from pytensor.scalar.basic import ScalarType
+from pytensor.scalar.basic import ArcTan2, ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
-from pytensor.scalar.math import Hyp2F1
+from pytensor.scalar.math import Hyp2F1, Sigmoid, Softplus
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
@@ -178,6 +178,9 @@ def _not_right_elemwise(op: Elemwise, node: Apply) -> str | None:
     if isinstance(op.scalar_op, Hyp2F1):
         # hyp2f1(1, 1, 2, -5) is 0.36, and 1e167 there (JAX 0.12).
         return "jax.scipy.special.hyp2f1 sums a series where it does not converge"
+    of_complex = node.inputs[0].type.dtype.startswith("complex") if node.inputs else False
+    if of_complex and isinstance(op.scalar_op, ArcTan2 | Sigmoid | Softplus):
+        return "PyTensor raises an error for complex numbers"
     return None
 
 

@@ -20,20 +20,36 @@ def outcome(function: Any, *arguments: Any) -> Any:
             return type(error)
 
 
+def outcomes(function: Any, *arguments: Any) -> Any:
+    """The values of a call with a list of outputs as arrays, or the class of what it raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return [np.asarray(value) for value in function(*arguments)]
+        except Exception as error:
+            return type(error)
+
+
 def same(found: Any, expected: Any, *, rtol: float | None = None) -> bool:
     """Dtype, shape, values to rounding, NaN, infinities and signs of zero; or the exception."""
     if isinstance(expected, type) or isinstance(found, type):
         return found is expected
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return False
+    return bool(np.all(same_entries(found, expected, rtol=rtol)))
+
+
+def same_entries(found: Any, expected: Any, *, rtol: float | None = None) -> Any:
+    """The entries of two arrays of one dtype and shape that are the same."""
     if expected.dtype.kind not in "fc":
-        return bool(np.array_equal(found, expected))
+        return found == expected
     rtol = rtol or 64 * float(np.finfo(expected.dtype).eps)
     tiny = np.finfo(expected.dtype).tiny
-    if not np.allclose(found, expected, rtol=rtol, atol=tiny, equal_nan=True):
-        return False
+    with np.errstate(all="ignore"):
+        near = np.isclose(found, expected, rtol=rtol, atol=tiny, equal_nan=True)
     zero = (expected == 0) & (found == 0)
-    return bool(np.all(np.signbit(found.real[zero]) == np.signbit(expected.real[zero])))
+    signs = np.signbit(found.real) == np.signbit(expected.real)
+    return near & (signs | ~zero)
 
 
 def difference(
@@ -44,6 +60,23 @@ def difference(
         return None
     given = ", ".join(map(_text, inputs))
     return f"{op}({given}) is {_text(found)} where Python gives {_text(expected)}"
+
+
+def differences_of_entries(
+    op: str, inputs: tuple[Any, ...], expected: Any, found: Any, **options: Any
+) -> list[str]:
+    """The differences of an elementwise function, entry by entry, so that rows can name them."""
+    comparable = not isinstance(expected, type) and not isinstance(found, type)
+    if not comparable or found.dtype != expected.dtype or found.shape != expected.shape:
+        text = difference(op, inputs, expected, found, **options)
+        return [] if text is None else [text]
+    found_ones: list[str] = []
+    for place in np.argwhere(~same_entries(found, expected, **options)):
+        at = tuple(place)
+        given = tuple(np.asarray(each[at]) for each in inputs)
+        text = difference(op, given, np.asarray(expected[at]), np.asarray(found[at]), **options)
+        found_ones += [] if text is None else [text]
+    return found_ones
 
 
 def _text(value: Any) -> str:

@@ -38,7 +38,7 @@ def rows() -> tuple[Row, ...]:
 def known(op: str, inputs: tuple[Any, ...], expected: Any, found: Any) -> Row | None:
     """The row that names this difference of an Op, by the name of its class, or None."""
     for row in rows():
-        if row.op in ("*", op) and row.holds(inputs, expected, found):
+        if (row.op == "*" or op in row.op.split(", ")) and row.holds(inputs, expected, found):
             row.used += 1
             return row
     return None
@@ -62,6 +62,28 @@ def denormal(value: Any) -> bool:
     )
 
 
+def close(found: Any, expected: Any, tolerance: float) -> bool:
+    """Relatively, or where the value is below 1 absolutely; the signs of zeros may differ."""
+    if isinstance(found, type) or isinstance(expected, type):
+        return False
+    return bool(np.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def cut(value: Any) -> bool:
+    """Whether a complex number is at the end of its domain or on an axis, where cuts are."""
+    array = np.asarray(value)
+    parts = (array.real, array.imag)
+    huge = np.sqrt(np.finfo(array.dtype).max) if array.dtype.kind == "c" else 0
+    return array.dtype.kind == "c" and any(
+        bool(np.any((part == 0) | ~(np.abs(part) < huge))) for part in parts
+    )
+
+
+def least(value: Any) -> bool:
+    """Whether half of a number is denormal."""
+    return _is_array(value) and denormal(np.asarray(value) / 2)
+
+
 def _any(test: Any) -> Any:
     return lambda value: _is_array(value) and bool(np.any(test(np.asarray(value))))
 
@@ -72,5 +94,8 @@ _VOCABULARY: dict[str, Any] = {
     "inf": _any(np.isinf),
     "nan": _any(np.isnan),
     "zero": _any(lambda array: array == 0),
+    "close": close,
+    "cut": cut,
+    "least": least,
     "raises": lambda value: isinstance(value, type),
 }

@@ -18,6 +18,8 @@ def _cast(op: basic.Cast, node: Apply) -> ScalarFunction | None:
     given, wanted = np.dtype(node.inputs[0].type.dtype), np.dtype(op.o_type.dtype)
     if given.kind == "f" and wanted.kind in "iu":
         return lambda value: _integer_of(jnp.asarray(value), wanted)
+    if given.kind == "c" and wanted.kind in "iu":
+        return lambda value: _integer_of(jnp.real(value), wanted)
     if given.kind == "b" and wanted.kind != "b":
         return lambda value: as_dtype(value, wanted)
     return None

@@ -20,9 +20,22 @@ from pytensor_jaxlink.lowering.scalars.question import (
 
 @scalar_function.register(basic.Sign)
 def _sign(op: Any, node: Apply) -> ScalarFunction | None:
+    if common_dtype(node).kind == "c":
+        return _complex_sign
     if common_dtype(node).kind != "f":
         return None
     return lambda x: jnp.where(x == 0, 0.0, jnp.sign(x))
+
+
+def _complex_sign(x: Any) -> Any:
+    """A number of length 1; of an infinite part only the sign counts."""
+    real, imaginary = jnp.real(x), jnp.imag(x)
+    endless = jnp.isinf(real) ^ jnp.isinf(imaginary)
+    ends = lax.complex(*(jnp.where(jnp.isinf(p), jnp.sign(p), 0.0) for p in (real, imaginary)))
+    length = jnp.hypot(real, imaginary)
+    unit = lax.complex(real / length, imaginary / length)
+    unit = jnp.where(jnp.isnan(real) | jnp.isnan(imaginary), x * jnp.nan, unit)
+    return jnp.where(x == 0, jnp.zeros_like(x), jnp.where(endless, ends, unit))
 
 
 @scalar_function.register(basic.RoundHalfAwayFromZero)
@@ -36,17 +49,25 @@ def _round_half_away_from_zero(op: Any, node: Apply) -> ScalarFunction:
 
 @scalar_function.register(basic.Maximum)
 def _maximum(op: Any, node: Apply) -> ScalarFunction | None:
-    return None if _has_one_zero(node) else lambda x, y: jnp.where((x > y) | jnp.isnan(x), x, y)
+    if _has_one_zero(node):
+        return None
+    if common_dtype(node) == np.float16:
+        return lambda x, y: jnp.where((x >= y) | jnp.isnan(x), x, y)
+    return lambda x, y: jnp.where((x > y) | jnp.isnan(x), x, y)
 
 
 @scalar_function.register(basic.Minimum)
 def _minimum(op: Any, node: Apply) -> ScalarFunction | None:
-    return None if _has_one_zero(node) else lambda x, y: jnp.where((x < y) | jnp.isnan(x), x, y)
+    if _has_one_zero(node):
+        return None
+    if common_dtype(node) == np.float16:
+        return lambda x, y: jnp.where((x <= y) | jnp.isnan(x), x, y)
+    return lambda x, y: jnp.where((x < y) | jnp.isnan(x), x, y)
 
 
 def _has_one_zero(node: Apply) -> bool:
-    """Whether NumPy's choice between two zeros, the second one, cannot be told from JAX's."""
-    if common_dtype(node) not in (np.float32, np.float64):
+    """Whether no two zeros can meet, of which NumPy takes the second (of float16 the first)."""
+    if common_dtype(node).kind != "f":
         return True
     return any(
         value is not None and bool(np.all(value != 0)) for value in map(literal, node.inputs)

@@ -29,7 +29,8 @@ def _i1(op: Any, node: Apply) -> ScalarFunction:
 
 
 def _unscaled(scaled: ScalarFunction, x: Any) -> Any:
-    root = jnp.exp(jnp.abs(x) / 2)  # its square would overflow before the result does
+    size = x * jnp.sign(x)  # unlike that of `abs`, its derivative at 0 is 0
+    root = jnp.exp(size / 2)  # its square would overflow before the result does
     return scaled(x) * root * root
 
 

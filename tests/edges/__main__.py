@@ -1,0 +1,27 @@
+"""``python -m tests.edges NAME`` runs the whole of one table of edge values: a module of here."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import warnings
+
+import conftest  # noqa: F401  (the flags of PyTensor that every test shares)
+
+NAMES = ("elementwise", "indexing", "random", "linalg")
+
+
+def main() -> int:
+    """Print the differences that no row names; 1 where there are some."""
+    parser = argparse.ArgumentParser(prog="python -m tests.edges", description=__doc__)
+    parser.add_argument("name", choices=NAMES)
+    name = parser.parse_args().name
+    warnings.simplefilter("ignore")
+    found = importlib.import_module(f"tests.edges.{name}").run()
+    print(*found, f"{len(found)} differences", sep="\n")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Elementwise Ops and reductions of edge values equal those of the Python linker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.scalar import basic, math
+from pytensor.scalar.basic import ScalarOp
+from pytensor.tensor.elemwise import Elemwise
+
+import pytensor_jaxlink as pjl
+from tests.edges import elementwise
+from tests.edges.compare import outcome, same
+from tests.edges.elementwise import REFERENCE, Case
+from tests.edges.known import known, rows
+from tests.edges.values import DTYPES, FLOATS
+from tests.helpers import compile_both
+from tests.ops.table import installed
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# The other combinations run by ``python -m tests.edges elementwise``.
+_ALONE = [(dtype,) for dtype in DTYPES]
+_PAIRS = [
+    *((dtype, dtype) for dtype in ("bool", "uint8", "int8", "int64", "complex64", *FLOATS)),
+    ("bool", "float64"), ("int8", "uint8"), ("uint64", "int64"), ("float32", "int8"),
+    ("int16", "float16"), ("int64", "float32"), ("float16", "float64"), ("uint8", "bool"),
+]  # fmt: skip
+_MORE = ["float64", "int8"]
+CASES = [
+    *elementwise.cases(1, _ALONE),
+    *elementwise.cases(2, _PAIRS),
+    *elementwise.cases(3, [(dtype,) * 3 for dtype in _MORE]),
+    *elementwise.cases(4, [("float64",) * 4]),
+    *elementwise.cases(2, [("int8", "int8"), ("float32", "float32")], scalars=True),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_edge_values(case: Case) -> None:
+    assert not elementwise.differences(case)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float64"])
+def test_reductions(dtype: str) -> None:
+    assert not elementwise.differences_of_reductions(dtype)
+
+
+# Classes that only stand for others, or that PyTensor makes itself: a gradient of `hyp2f1`.
+_NOT_APPLIED = {"ScalarInnerGraphOp", "Grad2F1Loop"}
+
+
+def test_every_scalar_op_is_covered() -> None:
+    covered = {type(op).__name__ for case in CASES for op in case.ops}
+    covered |= {kind.__name__ for kind in elementwise.covered()} & {"MulWithoutZeros"}
+    wanted = {kind.__name__ for kind in installed().values() if issubclass(kind, ScalarOp)}
+    assert wanted - covered <= _NOT_APPLIED
+
+
+BY_ZERO = {
+    "//": lambda x, y: x // y,
+    "%": lambda x, y: x % y,
+    "**": lambda x, y: x**y,
+    "maximum": pt.maximum,
+    "minimum": pt.minimum,
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
+def test_in_a_loop(dtype: str) -> None:
+    x, y = (pt.TensorType(dtype, shape=(None,))() for _ in range(2))
+    outputs = pytensor.scan(
+        lambda a, b: [function(a, b) for function in BY_ZERO.values()],
+        sequences=[x, y],
+        return_updates=False,
+    )
+    found, expected = (
+        pytensor.function([x, y], outputs, mode=mode) for mode in ("JAXSELECTIVE", REFERENCE)
+    )
+    one = np.array([0, -1, 3, 3, 100, 0, 7], "int64").astype(dtype)
+    other = np.array([0, 0, 0, 2, 9, 1, 128 if dtype != "int8" else 100], "int64").astype(dtype)
+    for given, wanted in zip(found(one, other), expected(one, other), strict=True):
+        assert same(np.asarray(given), np.asarray(wanted))
+
+
+@pytest.mark.parametrize("n", [6, 7, 0, -3])
+def test_as_a_size_on_the_host(n: int) -> None:
+    x, k = pt.dvector("x"), pt.lscalar("k")
+    f, reference = compile_both([x, k], [x[: k // (k - 6)], x[: k % (k - 7)], x.sum() * (k // 0)])
+    for given, wanted in zip(f(np.arange(9.0), n), reference(np.arange(9.0), n), strict=True):
+        assert same(np.asarray(given), wanted)
+
+
+@pytest.mark.parametrize("exponent", [-1, 3, 64, 127])
+def test_powers_of_integers(exponent: int) -> None:
+    x, y = pt.lvector("x"), pt.lvector("y")
+    f, reference = compile_both([x, y], x**y)
+    for base in (0, 1, -1, 2, 3, -7):
+        arguments = np.array([base, 5]), np.array([exponent, 2])
+        assert same(outcome(f, *arguments), outcome(reference, *arguments))
+
+
+FORMULAS: dict[str, tuple[Any, tuple[float, ...]]] = {
+    "mod": (lambda x: x % 2.0, (3.0, -3.0, 0.0, 2.5)),
+    "mod_of": (lambda x: 7.0 % x, (2.0, -2.0, 1.5)),
+    "int_div": (lambda x: (x // 2.0) * x, (3.0, -3.0, 0.0, 2.5)),
+    "sign": (lambda x: pt.sgn(x) * x, (-0.0, 2.0, -1.0)),
+    "maximum": (lambda x: pt.maximum(x, 1 - x), (0.0, 2.0)),
+    "minimum": (lambda x: pt.minimum(x, 1 - x), (0.0, 2.0)),
+    "i0": (pt.i0, (0.0, 1.0, -2.0)),
+    "i1": (pt.i1, (1.0, -2.0)),
+    "gammaln": (pt.gammaln, (0.5, 3.0, -1.5)),
+    "psi": (pt.psi, (0.5, 3.0)),
+    "erfinv": (pt.erfinv, (0.0, 0.5, -0.5)),
+    "gammainc": (lambda x: pt.gammainc(2.0, x), (0.5, 3.0)),
+    "gammaincc": (lambda x: pt.gammaincc(pt.constant(1e4, dtype="float64"), x), (9.9e3, 1.01e4)),
+    "owens_t": (lambda x: pt.owens_t(x, 0.5), (0.5, 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_derivatives_by_jax_and_by_pytensor(name: str) -> None:
+    formula, places = FORMULAS[name]
+    x = pt.dscalar("x")
+    by_pytensor = pytensor.function([x], pt.grad(formula(x), x), mode=REFERENCE)
+    by_jax = jax.grad(pjl.jaxify([x], formula(x)))
+    for place in places:
+        np.testing.assert_allclose(by_jax(place), by_pytensor(place), rtol=1e-9, err_msg=str(place))
+
+
+# For each row of the table that names a scalar Op, arguments that need it.
+NEEDED: list[tuple[ScalarOp, tuple[Any, ...]]] = [
+    (basic.convert_to_uint32, (np.full(64, np.nan),)),
+    (math.gamma, (np.array([127.0]),)),
+    (math.psi, (np.array([1.5]),)),
+    (math.erfcinv, (np.array([np.finfo("float64").tiny]),)),
+    (math.softplus, (np.array([True]),)),
+    (math.gammaincc, (np.array([1e-8]), np.array([0.5]))),
+    (basic.sqrt, (np.array([complex(-1, -0.0)]),)),
+    (basic.true_div, (np.array([-1.5 + 2j]), np.array([complex(-0.0, 0)]))),
+    (basic.ge, (np.array([1 + 0j]), np.array([complex(0, np.nan)]))),
+    (basic.maximum, (np.array([1 + 0j]), np.array([complex(0, np.nan)]))),
+]
+if hasattr(math, "ndtri_exp"):  # PyTensor 3.0 has none
+    NEEDED.append((math.ndtri_exp, (np.array([-257.0]),)))
+
+
+def test_every_row_is_needed() -> None:
+    used = []
+    for op, arguments in NEEDED:
+        variables = [pt.TensorType(str(each.dtype), shape=(None,))() for each in arguments]
+        f, reference = (
+            pytensor.function(variables, Elemwise(op)(*variables), mode=mode)
+            for mode in ("JAXSELECTIVE", REFERENCE)
+        )
+        found, expected = np.asarray(f(*arguments))[:1], reference(*arguments)[:1]
+        assert not same(found, expected), op
+        inputs = tuple(each[:1] for each in arguments)
+        used.append(known(type(op).__name__, inputs, expected, found))
+    names = {type(op).__name__ for op in elementwise.scalar_ops()}
+    assert [row for row in rows() if names & set(row.op.split(", ")) and row not in used] == []
