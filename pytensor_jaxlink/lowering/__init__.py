@@ -9,6 +9,7 @@ from pytensor_jaxlink.lowering import loops as _loops
 from pytensor_jaxlink.lowering import random as _random
 from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering import sparse as _sparse
+from pytensor_jaxlink.lowering import special as _special
 from pytensor_jaxlink.lowering import windows as _windows
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
@@ -28,5 +29,6 @@ RULES = (
     _random,
     _shapes,
     _sparse,
+    _special,
     _windows,
 )

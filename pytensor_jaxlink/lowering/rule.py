@@ -14,7 +14,6 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
-from pytensor.scalar.math import Hyp2F1
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
@@ -159,14 +158,6 @@ def not_right(op: Op, node: Apply) -> str | None:
 @not_right.register(Schur)
 def _not_right_schur(op: Schur, node: Apply) -> str | None:
     return None if op.sort is None else "JAX does not sort the eigenvalues of a Schur form"
-
-
-@not_right.register(Elemwise)
-def _not_right_elemwise(op: Elemwise, node: Apply) -> str | None:
-    if isinstance(op.scalar_op, Hyp2F1):
-        # hyp2f1(1, 1, 2, -5) is 0.36, and 1e167 there (JAX 0.12).
-        return "jax.scipy.special.hyp2f1 sums a series where it does not converge"
-    return None
 
 
 # Our rules for these call PyTensor's, so that one has to apply as well.
