@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
-from jax.scipy import special
 from pytensor.graph.basic import Apply
 from pytensor.scalar import math
 
 from pytensor_jaxlink.lowering.scalars import ScalarFunction, scalar_function, with_own_gradient
 from pytensor_jaxlink.lowering.special.bessel import j0, j1, jv
 from pytensor_jaxlink.lowering.special.distributions import inverse_beta, inverse_gamma
+from pytensor_jaxlink.lowering.special.error_function import erfcx
 from pytensor_jaxlink.lowering.special.hypergeometric import hyp2f1
 from pytensor_jaxlink.lowering.special.modified_bessel import ive, kve
 from pytensor_jaxlink.lowering.values import as_dtype, canonical_dtype
@@ -56,7 +56,7 @@ def _register(kind: Any, function: Callable[..., Any]) -> None:
 
 
 _register(math.BetaIncInv, betaincinv)
-_register(math.Erfcx, special.erfcx)
+_register(math.Erfcx, erfcx)
 _register(math.GammaIncCInv, gammainccinv)
 _register(math.GammaIncInv, gammaincinv)
 _register(math.Hyp2F1, hyp2f1)
