@@ -9,7 +9,9 @@ from pytensor_jaxlink.lowering import linalg as _linalg
 from pytensor_jaxlink.lowering import loops as _loops
 from pytensor_jaxlink.lowering import random as _random
 from pytensor_jaxlink.lowering import shapes as _shapes
+from pytensor_jaxlink.lowering import solvers as _solvers
 from pytensor_jaxlink.lowering import sparse as _sparse
+from pytensor_jaxlink.lowering import special as _special
 from pytensor_jaxlink.lowering import windows as _windows
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
@@ -29,6 +31,8 @@ RULES = (
     _loops,
     _random,
     _shapes,
+    _solvers,
     _sparse,
+    _special,
     _windows,
 )

@@ -10,6 +10,8 @@ from jax.scipy.signal import convolve
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor import basic, blas, extra_ops, fft
+from pytensor.tensor.basic import PermuteRowElements
+from pytensor.tensor.fourier import Fourier
 from pytensor.tensor.linalg import inverse
 from pytensor.tensor.linalg.solvers import lstsq
 from pytensor.tensor.reshape import JoinDims, SplitDims
@@ -18,6 +20,7 @@ from pytensor.tensor.signal import conv
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.linalg import require_finite
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, jax_rule_for
+from pytensor_jaxlink.lowering.values import check_broadcast
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
 
@@ -69,6 +72,11 @@ def _rfft(op: Op, node: Apply, context: Context) -> JaxFunction:
         return jnp.stack([found.real, found.imag], axis=-1)
 
     return rfft
+
+
+@jax_rule.register(Fourier)
+def _fourier(op: Fourier, node: Apply, context: Context) -> JaxFunction:
+    return lambda array, length, axis: jnp.fft.fft(array, n=int(length), axis=int(axis))
 
 
 @_register("IRFFTOp")
@@ -132,3 +140,25 @@ def _gemv(op: Op, node: Apply, context: Context) -> JaxFunction:
 @_register("Ger")
 def _ger(op: Op, node: Apply, context: Context) -> JaxFunction:
     return lambda a, alpha, x, y: a + alpha * jnp.outer(x, y)
+
+
+@jax_rule.register(PermuteRowElements)
+def _permute_rows(op: PermuteRowElements, node: Apply, context: Context) -> JaxFunction:
+    """The order of the entries of each row, or the inverse of it."""
+
+    def permute(rows: Any, order: Any) -> Any:
+        length = rows.shape[-1]
+        if order.shape[-1] != length:
+            raise ValueError("a permutation has another length than the rows")
+        check_broadcast(node, [rows.shape, order.shape])
+        lead = jnp.broadcast_shapes(rows.shape[:-1], order.shape[:-1])
+        rows, order = (jnp.broadcast_to(v, (*lead, length)) for v in (rows, order))
+        if context.checks:
+            require((order >= -length) & (order < length))
+        order = jnp.where(order < 0, order + length, order)
+        if op.inverse:
+            # A permutation's inverse sorts it; what is none leaves entries open in PyTensor too.
+            order = jnp.argsort(order, axis=-1)
+        return jnp.take_along_axis(rows, order, axis=-1)
+
+    return permute

@@ -15,7 +15,7 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ArcTan2, ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
-from pytensor.scalar.math import Hyp2F1, Sigmoid, Softplus
+from pytensor.scalar.math import Sigmoid, Softplus
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
@@ -175,9 +175,6 @@ def _not_right_schur(op: Schur, node: Apply) -> str | None:
 
 @not_right.register(Elemwise)
 def _not_right_elemwise(op: Elemwise, node: Apply) -> str | None:
-    if isinstance(op.scalar_op, Hyp2F1):
-        # hyp2f1(1, 1, 2, -5) is 0.36, and 1e167 there (JAX 0.12).
-        return "jax.scipy.special.hyp2f1 sums a series where it does not converge"
     of_complex = node.inputs[0].type.dtype.startswith("complex") if node.inputs else False
     if of_complex and isinstance(op.scalar_op, ArcTan2 | Sigmoid | Softplus):
         return "PyTensor raises an error for complex numbers"

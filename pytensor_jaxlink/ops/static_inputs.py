@@ -18,6 +18,7 @@ from pytensor.tensor.extra_ops import (
     UnravelIndex,
 )
 from pytensor.tensor.fft import IRFFTOp, RFFTOp
+from pytensor.tensor.fourier import Fourier
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
@@ -123,6 +124,7 @@ def _static_inputs_last(op: Op, node: Apply) -> tuple[int, ...]:
 
 
 @static_inputs.register(Alloc)
+@static_inputs.register(Fourier)
 @static_inputs.register(ArgSortOp)  # until PyTensor 3.1 the axis of a sort was an input
 @static_inputs.register(SortOp)
 @static_inputs.register(Split)

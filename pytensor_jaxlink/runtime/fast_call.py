@@ -46,7 +46,7 @@ class FastCall:
     _stats: Any
     _windows: Any
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 -- one frame a call
         """Evaluate the function.  A `jax.Array` never visits the host."""
         fast = self._fast
         if fast is None or kwargs:

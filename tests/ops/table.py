@@ -22,7 +22,6 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.rule import jax_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
-from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.ops import data_inputs, static_inputs
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ops.md"
@@ -42,12 +41,6 @@ _LEFT_OUT = (
     "pytensor.misc.",
 )
 
-# What the tables cannot say: scalar Ops whose JAX rule exists and refuses them, or is not trusted.
-_REFUSED = {
-    "BetaIncInv", "GammaIncCInv", "GammaIncInv", "Ive", "J0", "J1", "Jv", "Kve",  # no JAX function
-    "Hyp2F1",  # wrong where its series does not converge
-    "Erfcx",  # in JAX from 0.11 on
-}  # fmt: skip
 # Classes that only others derive from.
 _ABSTRACT = {
     "ComplexFromPolar", "DtypeCast", "RandomVariable", "ScipyRandomVariable", "SolveBase", "XOp",
@@ -103,9 +96,6 @@ def _has_rule(kind: type[Op]) -> bool:
     if issubclass(kind, RandomVariable):
         upstream = jax_sample_fn.dispatch(kind) is not jax_sample_fn.dispatch(object)
         return upstream or sampler_of(kind.__new__(kind)) is not None
-    if issubclass(kind, ScalarOp):
-        own = scalar_function.dispatch(kind) is not scalar_function.dispatch(object)
-        return own or kind.__name__ not in _REFUSED
     own = jax_rule.dispatch(kind) is not jax_rule.dispatch(object)
     return own or jax_funcify.dispatch(kind) is not jax_funcify.dispatch(object)
 

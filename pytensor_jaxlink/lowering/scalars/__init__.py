@@ -13,6 +13,7 @@ from pytensor_jaxlink.lowering.scalars import (
     signs,
     special,
 )
+from pytensor_jaxlink.lowering.scalars.graphs import with_own_gradient
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
 from pytensor_jaxlink.lowering.scalars.special import ndtri_exp
 
@@ -28,4 +29,5 @@ __all__ = [
     "scalar_function",
     "signs",
     "special",
+    "with_own_gradient",
 ]

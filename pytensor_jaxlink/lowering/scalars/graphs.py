@@ -10,42 +10,55 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
-from pytensor.gradient import grad
+from pytensor.gradient import NullTypeGradError, grad
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.scalar import basic, math
 from pytensor.scalar.loop import ScalarLoop
 
+from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
 from pytensor_jaxlink.lowering.values import canonical_dtype
 
 
 @scalar_function.register(math.BetaInc)
 def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
-    """With PyTensor's gradient; JAX has none with respect to the first two arguments."""
+    """JAX has no gradient with respect to the first two arguments."""
+    return with_own_gradient(special.betainc, op, node)
+
+
+def with_own_gradient(function: ScalarFunction, op: Any, node: Apply) -> ScalarFunction:
+    """The function of a scalar Op, which JAX differentiates by the Op's gradient in PyTensor."""
     inputs = [basic.get_scalar_type(v.type.dtype)() for v in node.inputs]
 
     @cache  # made when it is asked for: the gradient holds this Op again
     def slope(position: int) -> Callable[..., list[Any]]:
         cost: Any = op(*inputs)
-        result: Any = grad(cost, inputs[position])
+        try:
+            result: Any = grad(cost, inputs[position])
+        except (NotImplementedError, NullTypeGradError) as error:
+            raise NotDifferentiableError(
+                f"JAX differentiates {op} with respect to its argument {position + 1}, and "
+                "PyTensor has no such gradient. Keep that argument constant, or write the "
+                "gradient as an OpFromGraph with a pullback."
+            ) from error
         graph = FunctionGraph(inputs, [result], clone=True)
         return _composed(graph.toposort(), graph.inputs, graph.outputs)
 
-    betainc = jax.custom_jvp(special.betainc)
+    differentiable = jax.custom_jvp(function)
 
     def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-        # Those of the first two arguments are loops, so only what is asked for is computed.
+        # Some gradients are loops, so only those that are asked for are computed.
         terms = [
             slope(position)(*primals)[0] * tangent
             for position, tangent in enumerate(tangents)
             if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
         ]
-        return betainc(*primals), sum(terms)
+        return differentiable(*primals), sum(terms)
 
-    betainc.defjvp(jvp, symbolic_zeros=True)
-    return lambda *values: betainc(*jnp.broadcast_arrays(*values))
+    differentiable.defjvp(jvp, symbolic_zeros=True)
+    return lambda *values: differentiable(*jnp.broadcast_arrays(*values))
 
 
 @scalar_function.register(ScalarLoop)

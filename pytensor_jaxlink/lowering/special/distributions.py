@@ -1,0 +1,309 @@
+"""Tails of the gamma and the beta distribution, and their inverses.
+
+Both distributions are looked at on a scale on which their density is log-concave: the logarithm of
+a gamma variable, the log-odds of a beta variable.  There the logarithm of a tail is concave too, so
+Newton's method for it converges from any side of the root.  A tail is computed as its ratio to the
+density, ``R = F / f``.  It is the integral of ``exp(-D(s))`` over the distance ``s`` from the
+point, where the fall ``D`` of the logarithm of the density is convex; and Gauss-Legendre's rule is
+exact to rounding for it, whatever the parameters, once the range ends where ``exp(-D)`` is
+negligible.  No step count depends on the parameters.  Small parameters, for which the integrand has
+two scales, are raised by recurrences with positive terms (DLMF 8.8.7 and 8.17.21), or have
+convergent series (DLMF 8.7.3 and 8.17.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy import special
+
+from pytensor_jaxlink.lowering.special.gamma import gammaln1p, stirling_rest
+from pytensor_jaxlink.lowering.special.pieces import pieces, weighted_sum
+
+# An integrand is cut off where it is below exp(-_DEPTH) of its largest value.
+_DEPTH = 40.0
+_NODES = 40
+# From here on the integrand of a lower tail has one scale.
+_RAISED = 10
+_STEPS = 60
+
+
+def _log_ratio(value: Any, mean: Any) -> Any:
+    """``log(value / mean)``, exact where the two are close."""
+    near = jnp.abs(value - mean) < 0.5 * mean
+    return jnp.where(
+        near,
+        jnp.log1p(jnp.where(near, value - mean, 0.0) / mean),
+        jnp.log(value) - jnp.log(mean),
+    )
+
+
+def _integral(fall: Callable[[Any], Any], reach: Any) -> Any:
+    """The integral of ``exp(-fall(s))`` from 0 to ``reach``."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return reach * weighted_sum(
+        lambda place: jnp.exp(-fall(reach * place)), (nodes + 1) / 2, weights / 2, reach
+    )
+
+
+def _reach(fall: Callable[[Any], tuple[Any, Any]], beyond: Any) -> Any:
+    """A distance at which a convex fall is at least `_DEPTH`, by Newton's method from above."""
+
+    def step(_: int, s: Any) -> Any:
+        height, slope = fall(s)
+        better = s - (height - _DEPTH) / slope
+        return jnp.where((height > _DEPTH) & (better > 0) & (better < s), better, s)
+
+    return jax.lax.fori_loop(0, 12, step, beyond)
+
+
+def log_gamma_density(a: Any, x: Any) -> Any:
+    """Logarithm of the density of ``log X``, where X has the gamma distribution."""
+    rest = 0.5 * jnp.log(a / (2 * np.pi)) - stirling_rest(a)
+    return a * _log_ratio(x, a) - (x - a) + rest
+
+
+def lower_gamma(a: Any, x: Any) -> Any:
+    """Ratio of the lower tail to the density of ``log X`` (DLMF 8.8.7)."""
+    total, scale, raised = _raise(lambda k: x / (a + k), a)
+
+    def fall(s: Any) -> Any:
+        return raised * s + x * jnp.expm1(-s)
+
+    def with_slope(s: Any) -> tuple[Any, Any]:
+        return fall(s), raised - x * jnp.exp(-s)
+
+    return total + scale * _integral(fall, _reach(with_slope, (_DEPTH + x) / raised))
+
+
+def _raise(ratio: Callable[[Any], Any], a: Any) -> tuple[Any, Any, Any]:
+    """What raising a small first parameter adds, the ratio of the densities, and the parameter.
+
+    The argument is the ratio of the densities of one step.
+    """
+    raised = a < _RAISED
+
+    def add(k: Any, loop: Any) -> Any:
+        total, scale = loop
+        k = jnp.asarray(k, a.dtype)
+        return total + scale / (a + k), scale * ratio(k)
+
+    total, scale = jax.lax.fori_loop(0, _RAISED, add, (jnp.zeros_like(a), jnp.ones_like(a)))
+    total, scale = jnp.where(raised, total, 0.0), jnp.where(raised, scale, 1.0)
+    return total, scale, jnp.where(raised, a + _RAISED, a)
+
+
+def upper_gamma(a: Any, x: Any) -> Any:
+    """Ratio of the upper tail to the density of ``log X``."""
+
+    def fall(s: Any) -> Any:
+        return x * jnp.expm1(s) - a * s
+
+    def with_slope(s: Any) -> tuple[Any, Any]:
+        return fall(s), x * jnp.exp(s) - a
+
+    # (x - a) s + x s^2 / 2 is below the fall.
+    excess = x - a
+    beyond = 2 * _DEPTH / (excess + jnp.sqrt(excess**2 + 2 * x * _DEPTH))
+    return _integral(fall, _reach(with_slope, beyond))
+
+
+def _upper_gamma_below_one(a: Any, x: Any) -> Any:
+    """The same where both are below 1 (DLMF 8.7.3)."""
+    series = _series(lambda n: -x / n, a, 20, x)
+    tail = _complement(gammaln1p(a), a, jnp.log(x), series)
+    return tail / jnp.exp(log_gamma_density(a, x))
+
+
+def _complement(log_scale: Any, a: Any, log_x: Any, series: Any) -> Any:
+    """``1 - exp(a log_x - log_scale) (1 + a series)``, exact where the difference is small."""
+    return -jnp.expm1(a * log_x - log_scale + jnp.log1p(a * series))
+
+
+def solve(
+    tail: Callable[[Any], tuple[Any, Any, Any]], target: Any, start: Any, decreasing: Any
+) -> Any:
+    """Where the logarithm of a tail is the logarithm of ``target``, by Halley's method.
+
+    Parameters
+    ----------
+    tail
+        The logarithm of the density, the slope of that logarithm, and the ratio of the tail to the
+        density at a point.
+    target, start
+        The tails, and where to begin.
+    decreasing
+        Where the tail is an upper one.
+    """
+    sign = jnp.where(decreasing, -1.0, 1.0).astype(start.dtype)
+    goal = jnp.log(target)
+    tolerance = 1e-6 if start.dtype == np.float64 else 1e-3
+
+    def body(loop: Any) -> Any:
+        step, u, _ = loop
+        log_density, slope, ratio = tail(u)
+        rate = 1 / ratio
+        newton = (log_density + jnp.log(ratio) - goal) * ratio
+        curvature = sign * slope - rate
+        change = newton / jnp.clip(1 - 0.5 * newton * curvature, 0.5, 2.0)
+        # Where a tail is flat the steps would leave all numbers.
+        bound = 1 + jnp.abs(u)
+        change = jnp.clip(change, -bound, bound)
+        done = ~(jnp.abs(change) * (1 + rate) > tolerance)
+        change = jnp.where(jnp.isfinite(change), change, 0.0)
+        return step + 1, u - sign * change, done
+
+    def goes_on(loop: Any) -> Any:
+        return (loop[0] < _STEPS) & ~loop[2].all()
+
+    return jax.lax.while_loop(goes_on, body, (0, start, jnp.zeros(start.shape, bool)))[1]
+
+
+def inverse_gamma(a: Any, p: Any, q: Any) -> Any:
+    """Where the tails of a gamma distribution are ``p`` and ``q``, which are complements."""
+    valid = (a > 0) & (a < jnp.inf) & (p > 0) & (q > 0)
+    a, p, q = (jnp.where(valid, v, 0.5) for v in (a, p, q))
+    upper = p > 0.5
+
+    def tail(u: Any) -> tuple[Any, Any, Any]:
+        x = jnp.exp(u)
+        pairs = (a, 0.5), (x, 0.5)
+        ratio = pieces(
+            (upper & (a < 1) & (x < 1), _upper_gamma_below_one, pairs),
+            (upper, upper_gamma, pairs),
+            (~upper, lower_gamma, pairs),
+        )
+        return log_gamma_density(a, x), a - x, ratio
+
+    u = solve(tail, jnp.where(upper, q, p), _gamma_guess(a, p, q), upper)
+    return jnp.where(valid, jnp.exp(u), jnp.nan)
+
+
+def _gamma_guess(a: Any, p: Any, q: Any) -> Any:
+    # The first term of the power series gives a lower bound.
+    power = (jnp.log(p) + gammaln1p(a)) / a
+    normal = jnp.where(p < 0.5, special.ndtri(p), -special.ndtri(q))
+    cube = 1 - 1 / (9 * a) + normal / (3 * jnp.sqrt(a))
+    cubed = jnp.log(a) + 3 * jnp.log(jnp.maximum(cube, 1e-10))  # Wilson and Hilferty 1931
+    tail = -jnp.log(q) - special.gammaln(a)
+    tail = jnp.log(jnp.maximum(tail - (1 - a) * jnp.log(jnp.maximum(tail, 1.0)), 1e-300))
+    small = jnp.where(tail > 0, tail, power)
+    return jnp.where(a < 1, small, jnp.maximum(cubed, power))
+
+
+def log_beta_density(a: Any, b: Any, u: Any) -> Any:
+    """Logarithm of the density of the log-odds ``u`` of a variable with the beta distribution."""
+    total = a + b
+    x, y = jax.nn.sigmoid(u), jax.nn.sigmoid(-u)
+    mean, other = a / total, b / total
+    # One difference for both, the one that is exact, so that what is linear in it cancels.
+    excess = jnp.where(u < 0, x - mean, other - y)
+    log_x, log_y = -jax.nn.softplus(-u), -jax.nn.softplus(u)
+
+    def part(weight: Any, change: Any, value: Any, middle: Any) -> Any:
+        near = jnp.abs(change) < 0.5 * middle
+        close = jnp.log1p(jnp.where(near, change, 0.0) / middle)
+        return weight * jnp.where(near, close, value - jnp.log(middle))
+
+    rest = stirling_rest(total) - stirling_rest(a) - stirling_rest(b)
+    scale = 0.5 * (jnp.log(mean) + jnp.log(b) - np.log(2 * np.pi))
+    return part(a, excess, log_x, mean) + part(b, -excess, log_y, other) + scale + rest
+
+
+def lower_beta(a: Any, b: Any, u: Any) -> Any:
+    """Ratio of the lower tail to the density of the log-odds ``u``."""
+    y = jax.nn.sigmoid(-u)
+    late = (b < 1) & (y < 0.5) & (y * (a + 1) < 1)
+    pairs = (a, 0.5), (b, 0.5), (u, 0.0)
+    return pieces((late, _lower_beta_near_one, pairs), (~late, _lower_beta, pairs))
+
+
+def _lower_beta_near_one(a: Any, b: Any, u: Any) -> Any:
+    """From the upper tail, for ``b`` below 1 and points near 1 (DLMF 8.17.7)."""
+    y = jax.nn.sigmoid(-u)
+    series = _series(lambda n: y * (n - a) / n, b, 50, y)
+    scale = gammaln1p(b) + _log_gamma_fall(a, b)
+    tail = _complement(scale, b, -jax.nn.softplus(u), series)
+    return tail / jnp.exp(log_beta_density(a, b, u))
+
+
+def _lower_beta(a: Any, b: Any, u: Any) -> Any:
+    """By raising the first parameter (DLMF 8.17.21) and integration."""
+    x = jax.nn.sigmoid(u)
+    total, scale, raised = _raise(lambda k: x * (a + b + k) / (a + k), a)
+    both = raised + b
+    beyond = (_DEPTH + both * jax.nn.softplus(u)) / raised
+    # The fall in two ways, of which one does not cancel.
+    right = (u > 0) & (beyond < 500)
+    linear, side = jnp.where(right, -b, raised), jnp.where(right, -1.0, 1.0)
+    part = jax.nn.sigmoid(side * u)
+
+    def fall(s: Any) -> Any:
+        return linear * s + both * jnp.log1p(part * jnp.expm1(-side * s))
+
+    def with_slope(s: Any) -> tuple[Any, Any]:
+        return fall(s), raised - both * jax.nn.sigmoid(u - s)
+
+    return total + scale * _integral(fall, _reach(with_slope, beyond))
+
+
+def _log_gamma_fall(a: Any, b: Any) -> Any:
+    """``gammaln(a) - gammaln(a + b)`` for small ``b``, without the cancellation for large ``a``."""
+    power = b - (a - 0.5) * jnp.log1p(b / a) - b * jnp.log(a + b)
+    large = power + stirling_rest(a) - stirling_rest(a + b)
+    return jnp.where(a > 10, large, special.gammaln(a) - special.gammaln(a + b))
+
+
+def _series(ratio: Callable[[Any], Any], parameter: Any, count: int, like: Any) -> Any:
+    """The sum of ``ratio(1) ... ratio(n) / (parameter + n)``."""
+
+    def add(n: Any, loop: Any) -> Any:
+        term, total = loop
+        n = jnp.asarray(n, like.dtype)
+        term = term * ratio(n)
+        return term, total + term / (parameter + n)
+
+    start = jnp.ones_like(like), jnp.zeros_like(like)
+    return jax.lax.fori_loop(1, count, add, start)[1]
+
+
+def inverse_beta(a: Any, b: Any, p: Any) -> Any:
+    """Where the lower tail of a beta distribution is ``p``."""
+    valid = (a > 0) & (a < jnp.inf) & (b > 0) & (b < jnp.inf) & (p > 0) & (p < 1)
+    a, b, p = (jnp.where(valid, v, 0.5) for v in (a, b, p))
+    upper = p > 0.5
+    first, second = jnp.where(upper, b, a), jnp.where(upper, a, b)
+    target = jnp.where(upper, 1 - p, p)
+
+    def tail(u: Any) -> tuple[Any, Any, Any]:
+        slope = first * jax.nn.sigmoid(-u) - second * jax.nn.sigmoid(u)
+        return log_beta_density(first, second, u), slope, lower_beta(first, second, u)
+
+    start = _beta_guess(first, second, target)
+    u = solve(tail, target, start, jnp.zeros(start.shape, bool))
+    x = jnp.where(upper, jax.nn.sigmoid(-u), jax.nn.sigmoid(u))
+    return jnp.where(valid, x, jnp.nan)
+
+
+def _beta_guess(a: Any, b: Any, p: Any) -> Any:
+    """Log-odds: Abramowitz and Stegun 26.5.22, or the powers at both ends."""
+    normal = -special.ndtri(p)
+    mean = (normal**2 - 3) / 6
+    first, second = 1 / (2 * jnp.maximum(a, 1) - 1), 1 / (2 * jnp.maximum(b, 1) - 1)
+    h = 2 / (first + second)
+    w = normal * jnp.sqrt(jnp.maximum(h + mean, 0.0)) / h
+    w = w - (second - first) * (mean + 5 / 6 - 2 / (3 * h))
+    log_a, log_b = -jnp.log1p(b / a), -jnp.log1p(a / b)
+    low, high = jnp.exp(a * log_a) / a, jnp.exp(b * log_b) / b
+    both = low + high
+    left = jnp.minimum(jnp.log(a * both * p) / a, -1e-3)
+    right = jnp.minimum(jnp.log(b * both * (1 - p)) / b, -1e-3)
+    ends = jnp.where(
+        p < low / both, left - jnp.log1p(-jnp.exp(left)), jnp.log1p(-jnp.exp(right)) - right
+    )
+    normal_guess = jnp.log(a / b) - 2 * w
+    return jnp.where((a >= 1) & (b >= 1) & (h + mean > 0), normal_guess, ends)

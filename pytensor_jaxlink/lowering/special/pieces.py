@@ -1,0 +1,67 @@
+"""Functions put together from pieces, and the sums of which the pieces are made.
+
+Graphs stay small: XLA's time to compile a function grows with the number of operations, so sums of
+many terms are loops, or reductions over an axis in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def pieces(*cases: tuple[Any, Callable[..., Any], tuple[Any, ...]]) -> Any:
+    """The first piece of those that apply at each element; NaN where none does.
+
+    A case is where it applies, the function, and pairs of an argument and a number on which the
+    function is safe to evaluate where it does not apply.  A piece that no element needs is not
+    computed.
+    """
+    taken, result = jnp.zeros_like(cases[0][0]), jnp.nan
+    for applies, function, pairs in cases:
+        here = applies & ~taken
+        arguments = [
+            jnp.where(here, value, jnp.asarray(safe, value.dtype)) for value, safe in pairs
+        ]
+
+        def nowhere(*values: Any) -> Any:
+            return jnp.full_like(values[0], jnp.nan)
+
+        found = jax.lax.cond(here.any(), function, nowhere, *arguments)
+        result = jnp.where(here, found, result)
+        taken = taken | here
+    return result
+
+
+def weighted_sum(function: Callable[[Any], Any], nodes: Any, weights: Any, like: Any) -> Any:
+    """``sum(weights * function(nodes))``."""
+    shape = (len(nodes), *[1] * like.ndim)
+    places, factors = (jnp.asarray(np.reshape(v, shape), like.dtype) for v in (nodes, weights))
+    return (factors * function(places)).sum(axis=0)
+
+
+def summed(ratio: Callable[[Any], Any], count: int, like: Any) -> Any:
+    """``1 + ratio(1) + ratio(1) ratio(2) + ...``, with ``count`` ratios."""
+
+    def add(k: Any, loop: Any) -> Any:
+        term, total = loop
+        term = term * ratio(jnp.asarray(k, like.dtype))
+        return term, total + term
+
+    one = jnp.ones_like(like)
+    return jax.lax.fori_loop(1, count + 1, add, (one, one))[1]
+
+
+def polynomial(coefficients: Any, x: Any) -> Any:
+    """A polynomial by rising powers."""
+    table = jnp.asarray(coefficients, x.dtype)
+    last = len(coefficients) - 1
+
+    def add(k: Any, total: Any) -> Any:
+        return total * x + table[last - k]
+
+    return jax.lax.fori_loop(1, last + 1, add, jnp.full_like(x, table[last]))

@@ -1,0 +1,67 @@
+"""The special functions of PyTensor's scalar Ops.
+
+They are computed in double precision, as SciPy computes them, and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from pytensor.graph.basic import Apply
+from pytensor.scalar import math
+
+from pytensor_jaxlink.lowering.scalars import ScalarFunction, scalar_function, with_own_gradient
+from pytensor_jaxlink.lowering.special.bessel import j0, j1, jv
+from pytensor_jaxlink.lowering.special.distributions import inverse_beta, inverse_gamma
+from pytensor_jaxlink.lowering.special.error_function import erfcx
+from pytensor_jaxlink.lowering.special.hypergeometric import hyp2f1
+from pytensor_jaxlink.lowering.special.modified_bessel import ive, kve
+from pytensor_jaxlink.lowering.values import as_dtype, canonical_dtype
+
+
+def gammaincinv(a: Any, p: Any) -> Any:
+    """The inverse of the lower incomplete gamma function, with SciPy's values at the ends."""
+    return _at_ends(inverse_gamma(a, p, 1 - p), a >= 0, p, jnp.inf)
+
+
+def gammainccinv(a: Any, q: Any) -> Any:
+    """The inverse of the upper incomplete gamma function."""
+    return _at_ends(inverse_gamma(a, 1 - q, q), a >= 0, 1 - q, jnp.inf)
+
+
+def betaincinv(a: Any, b: Any, p: Any) -> Any:
+    """The inverse of the incomplete beta function."""
+    return _at_ends(inverse_beta(a, b, p), (a > 0) & (b > 0), p, 1.0)
+
+
+def _at_ends(value: Any, valid: Any, p: Any, end: float) -> Any:
+    value = jnp.where(valid & (p == 0), 0.0, value)
+    return jnp.where(valid & (p == 1), end, value)
+
+
+def _in_double(function: ScalarFunction, op: Any, node: Apply) -> ScalarFunction:
+    result = canonical_dtype(node.outputs[0].type.dtype)
+
+    def computed(*values: Any) -> Any:
+        return as_dtype(function(*(as_dtype(value, "float64") for value in values)), result)
+
+    return with_own_gradient(computed, op, node)
+
+
+def _register(kind: Any, function: Callable[..., Any]) -> None:
+    scalar_function.register(kind, partial(_in_double, function))
+
+
+_register(math.BetaIncInv, betaincinv)
+_register(math.Erfcx, erfcx)
+_register(math.GammaIncCInv, gammainccinv)
+_register(math.GammaIncInv, gammaincinv)
+_register(math.Hyp2F1, hyp2f1)
+_register(math.Ive, ive)
+_register(math.J0, j0)
+_register(math.J1, j1)
+_register(math.Jv, jv)
+_register(math.Kve, kve)
