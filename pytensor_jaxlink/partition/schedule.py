@@ -283,7 +283,7 @@ class _Scheduler:
             (host_stage, len(host_fetches) > 1, 0, host_fetches),
             (fold_stage, len(fold_fetches) > 1, 1, fold_fetches),
         ]
-        if self.times[number] is BindingTime.DEVICE:
+        if self.times[number] is BindingTime.DEVICE or host_stage == fold_stage == NEVER:
             ways.append((stage + 1, False, 2, frozenset({number})))
         when, _, way, fetches = min(ways, key=lambda option: option[:3])
         known = min(when, fold_stage)
