@@ -30,6 +30,7 @@ from pytensor_jaxlink.runtime.one_region import ConstantsAt as ConstantsAt
 from pytensor_jaxlink.runtime.one_region import is_one_region as is_one_region
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
+from pytensor_jaxlink.runtime.specialisation import hashable as hashable
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.straight import Boundary as Boundary
 from pytensor_jaxlink.runtime.waiting import all_hold as all_hold
