@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
+from typing import Any
+
+from pytensor.tensor.type import float_dtypes
 
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import can_be_static, shape_inputs
@@ -22,12 +25,22 @@ class BindingTime(IntEnum):
     """Only when a region has run."""
 
 
-def input_binding_times(view: GraphView) -> tuple[BindingTime, ...]:
-    """The binding time of each input of a function: HOST where it may select a specialisation."""
-    return tuple(
-        BindingTime.HOST if can_be_static(view.variables[number]) else BindingTime.DEVICE
-        for number in view.inputs
-    )
+def input_binding_times(view: GraphView, *, computed: bool = False) -> tuple[BindingTime, ...]:
+    """The binding time of each input of a function: HOST where it may select a specialisation.
+
+    Parameters
+    ----------
+    computed
+        Whether the inputs are what a surrounding function computes, as in the graph of a loop: then
+        no real number among them selects anything.
+    """
+
+    def time(variable: Any) -> BindingTime:
+        if not can_be_static(variable) or (computed and variable.type.dtype in float_dtypes):
+            return BindingTime.DEVICE
+        return BindingTime.HOST
+
+    return tuple(time(view.variables[number]) for number in view.inputs)
 
 
 def binding_times(

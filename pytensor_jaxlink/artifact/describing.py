@@ -156,7 +156,7 @@ def _plain(value: Any, writer: Any) -> Any:
 def _float(value: float, writer: Any) -> Any:
     if isinstance(value, np.generic):
         return _scalar(value, writer)  # NumPy's float64 is also a Python float
-    return value if np.isfinite(value) else {"float": str(value)}
+    return float(value) if np.isfinite(value) else {"float": float.__str__(value)}
 
 
 @describe_value.register

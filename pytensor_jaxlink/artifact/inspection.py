@@ -54,7 +54,7 @@ class Inspection:
         lines += [f"  {_size(each['bytes']):>10}  {name}" for name, each in large[:_MOST_LINES]]
         if len(large) > _MOST_LINES:
             lines.append(f"  and {len(large) - _MOST_LINES} smaller ones")
-        return "\n".join(lines)
+        return "\n".join(map(_harmless, lines))
 
 
 def inspect(path: str | os.PathLike[str]) -> Inspection:
@@ -79,6 +79,13 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
                 f"its manifest is not that of a saved function: {error}"
             ) from error
         return inspection
+
+
+def _harmless(line: str) -> str:
+    """A line in which characters that a terminal would obey, or hide, are escaped."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in line
+    )
 
 
 def _function(name: str, signature: Signature) -> list[str]:

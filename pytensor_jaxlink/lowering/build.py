@@ -159,7 +159,7 @@ class _Lowering:
     def _inner(self, inner: InnerAnalysis) -> Lowered:
         """An inner graph with its own partition; its inputs are known when it starts."""
         view, facts = inner.view, inner.facts
-        times = binding_times(view, input_binding_times(view), called(facts))
+        times = binding_times(view, input_binding_times(view, computed=True), called(facts))
         stages = sink(view, facts, schedule(view, facts, times))
         return self.graph(view, facts, select(view, facts, times, stages))
 

@@ -149,11 +149,12 @@ class Program:
             return values[number] if number in values else self.view.constants[number]
 
         for instruction in self.instructions:
-            if instruction.writes[0] in values:
-                continue  # folded before
+            # Of a node with several outputs some may be arguments, and it computes the others.
+            if all(number in values for number in instruction.writes):
+                continue
             function = self.host_function(instruction.node)
             outputs = function(*(value_of(number) for number, _ in instruction.reads))
-            values.update(zip(instruction.writes, outputs, strict=True))
+            values = dict(zip(instruction.writes, outputs, strict=True)) | values
         return tuple(map(value_of, self.results)), ()
 
     def _of_host(self, number: int, value: Any) -> Any:

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any
 
 from pytensor.graph.basic import Apply
-from pytensor.tensor.type import discrete_dtypes
+from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
 from pytensor_jaxlink.analysis import (
     BindingTime,
@@ -176,10 +176,12 @@ class _Scheduler:
         """The obstacle of a node that demands a value nobody will know."""
         for number in facts.sizes:
             if self.knowledge[number].while_tracing == NEVER:
+                is_array = not can_be_static(self.view.variables[number])
                 return Obstacle(
                     ObstacleKind.STATIC_VALUE,
                     f"{self.view.expression_of(number)} must be known before JAX can compile this "
-                    "operation, and it is an array computed while the function runs",
+                    f"operation, and it is {'an array' if is_array else 'a real number'} computed "
+                    "while the function runs",
                     Remedy.KNOWN_SIZE.text(),
                 )
         for number in facts.data:
@@ -255,7 +257,7 @@ class _Scheduler:
         return stage, fetches
 
     def _from_host_step(self, number: int, slot: int) -> Knowledge:
-        while_tracing = slot if can_be_static(self.view.variables[number]) else NEVER
+        while_tracing = slot if may_select(self.view, self.times, number) else NEVER
         return Knowledge(slot, slot, while_tracing, NEVER, Source.STEP, shape_on_host=slot)
 
     def _computed(
@@ -264,9 +266,11 @@ class _Scheduler:
         """What is known of a variable that a region (or NumPy, while tracing) computes."""
         as_data = self._data_stage(node) if self.facts[node].foldable else NEVER
         host_stage, host_fetches = self._fold(node, on_host=True)
-        if not can_be_static(self.view.variables[number]):
-            # Arrays are JAX's to compute; only what follows from sizes alone is NumPy's.
-            if self.times[number] is BindingTime.DEVICE:
+        if not may_select(self.view, self.times, number):
+            # Arrays are JAX's to compute; only what follows from sizes alone is NumPy's.  So may
+            # real numbers be, on the way from one size to another.
+            is_array = not can_be_static(self.view.variables[number])
+            if is_array and self.times[number] is BindingTime.DEVICE:
                 host_stage, host_fetches = NEVER, _NONE
             if host_stage == fold_stage == as_data == NEVER:
                 # Almost every variable: one object for all of them, which the garbage collector
@@ -274,7 +278,13 @@ class _Scheduler:
                 return self._arrays.setdefault(stage, Knowledge(stage))
             source = Source.FOLDED if host_stage < NEVER else Source.NOWHERE
             return Knowledge(
-                stage, host_stage, fold_stage, as_data, source, host_fetches, fold_stage
+                stage,
+                host_stage,
+                fold_stage,
+                as_data,
+                source,
+                host_fetches or fold_fetches,
+                fold_stage,
             )
         # The earliest stage wins; then one copied value beats several; then arithmetic on what is
         # on the host already (the region then depends on the result alone) beats arithmetic while
@@ -291,6 +301,18 @@ class _Scheduler:
             return Knowledge(stage, NEVER, known, as_data, Source.NOWHERE, fetches, fold_stage)
         source = Source.FOLDED if way == 0 else Source.FETCHED
         return Knowledge(stage, when, known, as_data, source, fetches, fold_stage)
+
+
+def may_select(view: GraphView, times: Sequence[BindingTime], number: int) -> bool:
+    """Whether the value of a variable may select a specialisation.
+
+    A real number that the function computes takes any value, and would be compiled for again and
+    again.
+    """
+    kind: Any = view.variables[number].type
+    if not can_be_static(view.variables[number]):
+        return False
+    return times[number] is not BindingTime.DEVICE or kind.dtype not in float_dtypes
 
 
 def is_size(view: GraphView, times: Sequence[BindingTime], number: int) -> bool:

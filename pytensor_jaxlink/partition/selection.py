@@ -15,8 +15,14 @@ from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
 from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.ops import can_be_static, remedies_of_size
-from pytensor_jaxlink.partition.schedule import Placement, Schedule, Source, is_size
+from pytensor_jaxlink.ops import remedies_of_size
+from pytensor_jaxlink.partition.schedule import (
+    Placement,
+    Schedule,
+    Source,
+    is_size,
+    may_select,
+)
 from pytensor_jaxlink.remedies import either
 
 # Ops that change the type of a value and nothing else: the value they are given selects the
@@ -168,7 +174,7 @@ class _Selector:
         if self.times[number] <= BindingTime.SHAPE or known.on_host > stage:
             return False
         variable = self.view.variables[number]
-        if not can_be_static(variable):
+        if not may_select(self.view, self.times, number):
             return False
         if known.source is not Source.FOLDED or known.folding > stage:
             return True

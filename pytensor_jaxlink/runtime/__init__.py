@@ -30,6 +30,7 @@ from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
+from pytensor_jaxlink.runtime.specialisation import hashable as hashable
 from pytensor_jaxlink.runtime.states import value_of_state as value_of_state
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.whole import is_one_region as is_one_region

@@ -226,13 +226,30 @@ def _written(line: str | None) -> str:
     return "" if line is None else f" ({line})"
 
 
+class _Real(float):
+    """A real number that equals itself alone: 0.0 is not -0.0, and NaN is NaN."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Real and self.hex() == other.hex()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # or it would be that of floats
+
+    def __hash__(self) -> int:
+        return hash(self.hex())
+
+
 def hashable(value: Any) -> Any:
-    """A size, or a vector of sizes, as Python integers: equal values share a specialisation."""
+    """A size, or a vector of sizes, as Python's numbers: equal values share a specialisation."""
     if isinstance(value, np.ndarray):
-        return value.item() if value.ndim == 0 else tuple(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    return tuple(value) if isinstance(value, list) else value
+        value = value.item() if value.ndim == 0 else tuple(value.tolist())
+    elif isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, list):
+        value = tuple(value)
+    return _Real(value) if type(value) is float else value
 
 
 def _text(what: Any, arguments: Any) -> str:

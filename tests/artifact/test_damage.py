@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import resource
 import sys
 import time
@@ -117,6 +118,70 @@ def test_options_of_a_file_name_no_places(prefer: Any, content: bytes, tmp_path:
     assert len(list(folder.iterdir())) == 3
     if prefer == "graph":
         assert f.maker.mode.linker.options == Options()
+
+
+def with_graph(content: bytes, change: Callable[[Any, list[str]], None]) -> bytes:
+    """A sealed file with another graph; the change is given it, and the kinds of its parts."""
+    members = dict(members_of(content))
+    document = json.loads(members["graph.json"])
+    change(document, [json.dumps(part) for part in document["parts"]])
+    members["graph.json"] = json.dumps(document).encode()
+    return relisted(list(members.items()))
+
+
+def _position(parts: list[str], text: str) -> int:
+    return next(place for place, part in enumerate(parts) if text in part)
+
+
+def draws_from_a_matrix(document: Any, parts: list[str]) -> None:
+    """`RandomVariable.perform` calls a method of its first input, by a name from the file."""
+    op = _position(parts, "NormalRV")
+    graph = document["functions"][""]
+    [node] = [node for node in graph["nodes"] if node[0] == op]
+    node[1][0] = node[1][-1]
+
+
+def gives_another_type(document: Any, parts: list[str]) -> None:
+    """What the next node gets is not what the Op gives."""
+    graph = document["functions"][""]
+    op = _position(parts, "NormalRV")
+    [node] = [node for node in graph["nodes"] if node[0] == op]
+    generator, draw = (graph["variables"][place] for place in node[2])
+    draw[0] = generator[0]
+
+
+def constant_of_another_type(document: Any, parts: list[str]) -> None:
+    """A tuple, which its type would make an array of."""
+    graph = document["functions"][""]
+    kinds = {place: parts[graph["variables"][place][0]] for place, _ in graph["constants"]}
+    [constant] = [each for each in graph["constants"] if "int64" in kinds[each[0]]]
+    constant[1] = [3]
+
+
+@pytest.mark.parametrize(
+    "change", [draws_from_a_matrix, gives_another_type, constant_of_another_type]
+)
+def test_graphs_that_pytensor_would_refuse(change: Any, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "f.jaxlink"
+    path.write_bytes(with_graph(content, lambda document, parts: None))
+    assert load(path, prefer="graph")(np.ones((2, 40)))[0].shape == (2, 30)
+    path.write_bytes(with_graph(content, change))
+    with pytest.raises(ArtifactError, match=re.escape(str(path))):
+        load(path, prefer="graph")
+
+
+def test_inspect_escapes_what_a_terminal_would_obey(content: bytes, tmp_path: Path) -> None:
+    [(name, head), *others] = members_of(content)
+    manifest = json.loads(head)
+    name_of_input = "\x1b]0;title\x07\x1b[2J\r\u202e x"
+    manifest["functions"][""]["inputs"][0]["name"] = name_of_input
+    manifest["saved_by"]["jax\n\x1b[31m"] = "1"
+    path = tmp_path / "f.jaxlink"
+    path.write_bytes(rebuilt([(name, json.dumps(manifest).encode()), *others]))
+    found = inspect(path)
+    assert all(line.isprintable() for line in str(found).split("\n"))
+    assert "\\x1b[2J" in str(found)
+    assert found.to_dict()["functions"][""]["inputs"][0]["name"] == name_of_input
 
 
 def _error_of(read: Callable[[Path], Any], path: Path) -> ArtifactError | None:

@@ -22,7 +22,7 @@ from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats
+from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
@@ -147,7 +147,7 @@ class CompiledReader:
         """The code of a region for some sizes; errors say where it is."""
         value = self._data.value
         return Specialisation(
-            value(described["static"]),
+            tuple(map(hashable, value(described["static"]))),
             value(described["arguments"]),
             value(described["results"]),
             value(described["leaves"]),

@@ -1,12 +1,12 @@
 """PyTensor graphs from the table of their parts.
 
-Nodes are put together as they were, with the types that were saved: no code of an Op runs but its
-constructor.
+Nodes are put together as they were, with the types that were saved.  Each Op is asked by its
+``make_node`` whether it takes and gives these types, and constants have to be of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +16,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
 from pytensor.scan.op import ScanInfo
+from pytensor.typed_list.basic import MakeList
 
 from pytensor_jaxlink.artifact.graph import ops
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
@@ -134,7 +135,7 @@ class GraphReader:
         kind, name, *tags = spec
         found: Any = self.part(kind, Type)
         variable = (
-            found.make_constant(data[place], name=name)
+            found.make_constant(found.filter(data[place], strict=True), name=name)
             if place in data
             else found.make_variable(name=name)
         )
@@ -145,19 +146,18 @@ class GraphReader:
             _tagged(self.part(kind, Type).make_variable(name=name), tags)
             for kind, name, *tags in specs
         ]
-        if self._version != pytensor.__version__:
-            self._check_node(op, inputs, outputs)
+        self._check_node(op, inputs, outputs)
         return Apply(op, inputs, outputs)
 
     def _check_node(self, op: Any, inputs: list[Variable], outputs: list[Variable]) -> None:
-        """Whether an Op of another version still takes and gives the same."""
+        """Whether the Op takes such inputs and gives such outputs.
+
+        Not where another version wrote the file, and not where somebody put together what PyTensor
+        would refuse.
+        """
         try:
-            made = op.make_node(*inputs)
-            fits = len(made.inputs) == len(inputs) and len(made.outputs) == len(outputs)
-            fits = fits and all(
-                new.type.in_same_class(old.type) or new.type.is_super(old.type)
-                for new, old in zip(made.outputs, outputs, strict=True)
-            )
+            made = op.make_node(inputs) if isinstance(op, MakeList) else op.make_node(*inputs)
+            fits = _go_for(made.inputs, inputs) and _go_for(made.outputs, outputs)
         except Exception as error:
             raise ArtifactError(f"{op} was saved {self._versions()}, refuses: {error}") from error
         if not fits:
@@ -165,6 +165,14 @@ class GraphReader:
                 f"{op} was saved {self._versions()} and gives {list(made.outputs)} where "
                 f"{[variable.type for variable in outputs]} was saved"
             )
+
+
+def _go_for(made: Sequence[Variable], saved: Sequence[Variable]) -> bool:
+    """Whether variables have the types, or narrower ones, of those that an Op has made."""
+    return len(made) == len(saved) and all(
+        new.type.in_same_class(old.type) or new.type.is_super(old.type)
+        for new, old in zip(made, saved, strict=True)
+    )
 
 
 def _tagged(variable: Any, tags: list[Any]) -> Any:
