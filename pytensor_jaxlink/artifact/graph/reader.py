@@ -16,6 +16,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
 from pytensor.scan.op import ScanInfo
+from pytensor.tensor.basic import Choose
 from pytensor.typed_list.basic import MakeList
 
 from pytensor_jaxlink.artifact.graph import ops
@@ -156,7 +157,7 @@ class GraphReader:
         would refuse.
         """
         try:
-            made = op.make_node(inputs) if isinstance(op, MakeList) else op.make_node(*inputs)
+            made = op.make_node(*_arguments(op, inputs))
             fits = _go_for(made.inputs, inputs) and _go_for(made.outputs, outputs)
         except Exception as error:
             raise ArtifactError(f"{op} was saved {self._versions()}, refuses: {error}") from error
@@ -165,6 +166,15 @@ class GraphReader:
                 f"{op} was saved {self._versions()} and gives {list(made.outputs)} where "
                 f"{[variable.type for variable in outputs]} was saved"
             )
+
+
+def _arguments(op: Op, inputs: list[Variable]) -> list[Any]:
+    """What ``make_node`` of an Op takes for inputs that it has made."""
+    if isinstance(op, MakeList):
+        return [inputs]
+    if isinstance(op, Choose) and (owner := inputs[1].owner) is not None:
+        return [inputs[0], owner.inputs]  # of which it makes a list
+    return inputs
 
 
 def _go_for(made: Sequence[Variable], saved: Sequence[Variable]) -> bool:
