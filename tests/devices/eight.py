@@ -286,7 +286,7 @@ def case_the_device_of_a_function() -> None:
         functions += [copy.deepcopy(functions[0]), pickle.loads(pickle.dumps(functions[1]))]
         for f in functions:
             assert f(Y).devices() == f(Y).devices() == {third}
-        assert state.get_value(return_internal_type=True).devices() == {third}
+        assert state.get_value(True, return_internal_type=True).devices() == {third}
         # What is committed runs where it is.
         assert len(functions[0](spread(Y, over(mesh_of(AxisType.Auto), "data"))).devices()) == 8
 
