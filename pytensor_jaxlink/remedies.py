@@ -106,12 +106,14 @@ class Remedy(Enum):
         "Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)"
     )
     SIZES_APART = "give sizes as arguments of their own"
+    ONE_VALUE = "Give all leaves of one variable the same value"
     SIZES_IN_TUPLES = "put sizes into tuples of sizes"
 
     # -- memory and devices
     PASS_COPY = "Pass a copy to the call that donates it"
     DO_NOT_DONATE = (
-        "compile that function without donating it: JAXLinker(donate='updates'), In(mutable=False)"
+        "compile that function without donating it: JAXLinker(donate='updates'), and without "
+        "In(mutable=True)"
     )
     SAME_DEVICES = "Put them on the same ones by jax.device_put(value, sharding)"
     NUMPY_ARRAYS = "give NumPy arrays, which go where the others are"
