@@ -201,14 +201,15 @@ def test_under_jax(name: str) -> None:
 
 
 def test_in_a_loop() -> None:
-    x = pt.vector("x")
-    two, three = (pt.constant(value, dtype="float64") for value in (2.0, 3.0))
+    x, a, b = pt.vector("x"), pt.scalar("a"), pt.scalar("b")
     outputs = pytensor.scan(
-        lambda x: pt.kve(two, x) + pt.betaincinv(two, three, x / 9),
+        lambda x, a, b: pt.kve(a, x) + pt.betaincinv(a, b, x / 9),
         sequences=[x],
+        non_sequences=[a, b],
         return_updates=False,
     )
-    check_against_python([x], [outputs, pt.grad(outputs.sum(), x)], (np.linspace(0.1, 5, 7),))
+    call = np.linspace(0.1, 5, 7), 2.0, 3.0
+    check_against_python([x, a, b], [outputs, pt.grad(outputs.sum(), x)], call)
 
 
 def test_a_parameter_without_a_gradient() -> None:
