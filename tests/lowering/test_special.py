@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
 import scipy.special
 
-from tests.helpers import PYTHON
+from pytensor_jaxlink.errors import NotDifferentiableError
+from tests.edges.compare import difference as compare
+from tests.helpers import PYTHON, check_against_python
 
 INF, NAN = np.inf, np.nan
 TINY = 1e-300
@@ -124,3 +129,90 @@ def test_gradients(name: str) -> None:
     assert error[worst] < 1e-9, [each[worst] for each in arguments]
     explanation = function.explain()
     assert not explanation.graph_break_count, explanation
+
+
+EDGES = [-INF, -2.5, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 100.0, INF, NAN]
+EDGE_TAILS = [-0.1, -0.0, 0.0, 0.3, 1.0, 1.1, INF, -INF, NAN]
+EDGE_POINTS = [-INF, -50.0, -2.0, -0.0, 0.0, 1e-30, 2.0, 50.0, 1e5, 1e30, INF, NAN]
+AT_EDGES = {
+    "betaincinv": (EDGES, EDGES, EDGE_TAILS),
+    "gammaincinv": (EDGES, EDGE_TAILS),
+    "gammainccinv": (EDGES, EDGE_TAILS),
+    "kve": (EDGES, EDGE_POINTS),
+    "ive": (EDGES, EDGE_POINTS),
+    "jv": (EDGES, EDGE_POINTS),
+    "j0": (EDGE_POINTS[1:9],),
+    "j1": (EDGE_POINTS[1:9],),
+    "erfcx": (EDGE_POINTS,),
+    "hyp2f1": (
+        [-2.0, 0.0, 0.5, 1.0, NAN],
+        [-2.0, 0.5, 2.0, INF],
+        [-3.0, -2.0, 0.0, 0.5, 2.0],
+        [-INF, -3.0, -1.0, -0.0, 0.0, 0.5, 1.0, 1.5, INF, NAN],
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_at_edges(name: str, dtype: str) -> None:
+    cases = [np.array(case, dtype) for case in product(*AT_EDGES[name])]
+    arguments = [np.ascontiguousarray(column) for column in np.stack(cases, axis=1)]
+    function = function_of(name, dtype)
+    found, expected = (np.asarray(f(*arguments)) for f in (function, scipy_function(name)))
+    op = type(function_of_scalar(name)).__name__
+    rtol = 1e-10 if dtype == "float64" else 1e-6
+    wrong = [
+        words
+        for inputs, one, other in zip(cases, found, expected, strict=True)
+        if (words := compare(op, tuple(inputs), other, one, rtol=rtol))
+    ]
+    assert not wrong, wrong
+
+
+def scipy_function(name: str) -> Any:
+    def function(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return getattr(scipy.special, name)(*arguments)
+
+    return function
+
+
+def function_of_scalar(name: str) -> Any:
+    return getattr(pytensor.scalar.math, name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_under_jax(name: str) -> None:
+    """Its derivative for JAX is PyTensor's; `vmap` and `jit` change nothing."""
+    position = FUNCTIONS[name][1]
+    point = [np.asarray(each)[len(each) // 2 :][:3] + 0.0 for each in FUNCTIONS[name][0]]
+    function = function_of(name).jax_fn
+
+    def total(value: Any) -> Any:
+        arguments = [value if k == position else each for k, each in enumerate(point)]
+        return jnp.sum(function(*arguments)[0])
+
+    expected = gradient_of(name, PYTHON)(*point)
+    np.testing.assert_allclose(jax.grad(total)(point[position]), expected, rtol=1e-9)
+    rows = [jnp.stack([each, each[::-1]]) for each in point]
+    [mapped] = jax.jit(jax.vmap(function))(*rows)
+    np.testing.assert_allclose(mapped[1][::-1], function(*point)[0], rtol=1e-12)
+
+
+def test_in_a_loop() -> None:
+    x, a, b = pt.vector("x"), pt.scalar("a"), pt.scalar("b")
+    outputs = pytensor.scan(
+        lambda x, a, b: pt.kve(a, x) + pt.betaincinv(a, b, x / 9),
+        sequences=[x],
+        non_sequences=[a, b],
+        return_updates=False,
+    )
+    call = np.linspace(0.1, 5, 7), 2.0, 3.0
+    check_against_python([x, a, b], [outputs, pt.grad(outputs.sum(), x)], call)
+
+
+def test_a_parameter_without_a_gradient() -> None:
+    function = function_of("kve").jax_fn
+    with pytest.raises(NotDifferentiableError, match="with respect to its argument 1"):
+        jax.grad(lambda v: jnp.sum(function(v, np.ones(3))[0]))(np.ones(3))

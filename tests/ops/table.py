@@ -125,7 +125,11 @@ fails when PyTensor has an Op without a row. Rows hold for the versions of PyTen
 
 Inner graphs (`Scan`, `OpFromGraph`, `Blockwise`, `IfElse`) that hold a host step are driven from
 the host, or inlined, and their other parts are compiled. Sparse Ops count for one sparse operand;
-what combines two of them has a result whose pattern depends on data and runs on the host.
+what combines two of them has a result whose pattern depends on data and runs on the host. The
+optimisers of `pytensor.tensor.optimize` stay there too: SciPy's method decides by its path which
+solution it finds, how far it goes, and whether that counts as success. Their gradients, which are
+implicit, run in regions. `Lstsq` runs in a region for matrices; where the rank is not full NumPy
+gives no residuals, and such a call is finished on the host.
 
 | Op | answer |
 | --- | --- |

@@ -147,6 +147,7 @@ def jv(v: Any, x: Any) -> Any:
     value = jnp.where(whole & (v < 0) & (order % 2 == 1), -value, value)
     sign = special.gammasgn(jnp.where(v < 0, v, 0.5) + 1)
     at_zero = jnp.where(v == 0, 1.0, jnp.where((v > 0) | whole, 0.0, sign * jnp.inf))
+    at_zero = jnp.where(whole & (v < 0) & (order % 2 == 1), -at_zero, at_zero)
     return jnp.where((x == 0) & ~jnp.isnan(v), at_zero, value)
 
 

@@ -31,7 +31,9 @@ def _series(a: Any, b: Any, c: Any, z: Any) -> tuple[Any, Any]:
 
     def add(loop: Any) -> Any:
         k, term, total, slope, _, small = loop
-        term = term * (a + k) * (b + k) / ((c + k) * (k + 1)) * z
+        upper = (a + k) * (b + k)
+        # A polynomial has ended before the denominator vanishes.
+        term = jnp.where((term == 0) | (upper == 0), 0.0, term * upper / ((c + k) * (k + 1)) * z)
         k = k + 1
         moved = k * term
         # Two terms in a row: one may vanish by chance.
@@ -105,8 +107,20 @@ def _at_one(a: Any, b: Any, c: Any, z: Any) -> Any:
 
 def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     """The hypergeometric function; infinite beyond 1, as in SciPy, unless it is a polynomial."""
-    finite = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isfinite(c) & jnp.isfinite(z)
     degree = jnp.minimum(jnp.where(_is_pole(a), -a, jnp.inf), jnp.where(_is_pole(b), -b, jnp.inf))
+    ends = degree < jnp.inf
+    value = _general(a, b, c, jnp.clip(z, jnp.where(ends, -1e150, -jnp.inf), 1e150), degree)
+    value = jnp.where(ends & jnp.isinf(z) & (degree > 0), jnp.sign(value) * jnp.inf, value)
+    # DLMF 15.4.6, which SciPy takes for the poles of c too.
+    confluent = _is_pole(c) & (a == c) & (z >= -1) & (z < 1)
+    value = jnp.where(confluent, (1 - z) ** -b, value)
+    value = jnp.where((degree == 0) & (c != 0), 1.0, value)
+    return jnp.where(z == 0, 1.0, value)
+
+
+def _general(a: Any, b: Any, c: Any, z: Any, degree: Any) -> Any:
+    """The function where it is no elementary one; ``degree`` is infinite if it does not end."""
+    finite = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isfinite(c) & jnp.isfinite(z)
     terminates = degree < jnp.inf
     excess = c - a - b
     # Euler's transformation (DLMF 15.8.1): to a polynomial, or to a finite value at 1.
@@ -123,7 +137,8 @@ def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     factor = jnp.where(pfaff, factor * (1 - z) ** -power, factor)
     a, b = jnp.where(pfaff & ~first, c - a, a), jnp.where(pfaff & first, c - b, b)
     point = jnp.where(pfaff, z / (z - 1), z)
-    pole = _is_pole(c) & ~(terminates & (degree <= -c))
+    limit = (degree == -c) & (b == c) & (z >= -1) & (z < 1)
+    pole = _is_pole(c) & ~(terminates & ((degree < -c) | limit))
     valid = finite & ~pole
     pairs = (a, 0.5), (b, 0.5), (c, 1.5), (point, 0.25)
     value = pieces(
@@ -132,4 +147,4 @@ def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
         (valid & (point == 1) & (c - a - b > 0), _at_one, pairs),
         (finite, lambda *values: jnp.full_like(values[-1], jnp.inf), pairs),
     )
-    return jnp.where(z == 0, 1.0, factor * value)
+    return factor * value

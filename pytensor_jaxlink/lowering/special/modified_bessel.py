@@ -112,7 +112,8 @@ def _trapezoidal_k(v: Any, x: Any) -> Any:
     def integrand(k: Any) -> Any:
         t = k * width
         fall = 2 * x * jnp.sinh(t / 2) ** 2
-        return 0.5 * (jnp.exp(v * t - fall) + jnp.exp(-v * t - fall))
+        growth = jnp.exp(v * t)
+        return 0.5 * jnp.exp(-fall) * (growth + 1 / growth)
 
     nodes = np.arange(_TRAPEZOIDS + 1)
     return width * weighted_sum(integrand, nodes, np.where(nodes == 0, 0.5, 1.0), x)

@@ -34,7 +34,11 @@ def gammainccinv(a: Any, q: Any) -> Any:
 
 def betaincinv(a: Any, b: Any, p: Any) -> Any:
     """The inverse of the incomplete beta function."""
-    return _at_ends(inverse_beta(a, b, p), (a > 0) & (b > 0), p, 1.0)
+    value = _at_ends(inverse_beta(a, b, p), (a > 0) & (b > 0), p, 1.0)
+    # Two limits that SciPy takes.
+    inside = (p > 0) & (p < 1)
+    value = jnp.where((a == 1) & (b == jnp.inf) & inside, 0.0, value)
+    return jnp.where((a == jnp.inf) & (b == 1) & inside, 1.0, value)
 
 
 def _at_ends(value: Any, valid: Any, p: Any, end: float) -> Any:

@@ -1,0 +1,115 @@
+"""Tridiagonal systems, least squares, row permutations and Fourier against the Python linker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.tensor.basic import permute_row_elements
+from pytensor.tensor.fourier import fft
+from pytensor.tensor.linalg.solvers.lstsq import lstsq
+from pytensor.tensor.linalg.solvers.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
+from pytensor.tensor.optimize import root
+
+from tests.helpers import check_against_python, compile_both
+
+RNG = np.random.default_rng(3)
+ROWS = RNG.normal(size=(3, 4))
+ORDERS = np.argsort(RNG.normal(size=(3, 4)), axis=1)
+
+
+def in_one_region(inputs: list[Any], outputs: Any, *calls: Any) -> Any:
+    function = check_against_python(inputs, outputs, *calls)
+    assert not function.explain().graph_break_count
+    return function
+
+
+@pytest.mark.parametrize("size", [3, 4, 11])
+def test_a_tridiagonal_matrix(size: int) -> None:
+    a, b, columns = pt.dmatrix("a"), pt.dvector("b"), pt.dmatrix("columns")
+    factors = tridiagonal_lu_factor(a)
+    solutions = [
+        tridiagonal_lu_solve(factors, side, b_ndim=side.ndim, transposed=transposed)
+        for side in (b, columns)
+        for transposed in (False, True)
+    ]
+    vector, matrix = RNG.normal(size=size), RNG.normal(size=(size, 2))
+    # Random matrices exchange rows; the second one has a zero on the diagonal.
+    matrices = RNG.normal(size=(2, size, size))
+    matrices[1, 0, 0] = 0
+    calls = [(each, vector, matrix) for each in matrices]
+    in_one_region([a, b, columns], [*factors, *solutions], *calls)
+
+
+def test_a_tridiagonal_matrix_of_zeros() -> None:
+    a = pt.dmatrix("a")
+    in_one_region([a], list(tridiagonal_lu_factor(a)), (np.zeros((4, 4)),), (np.eye(4),))
+
+
+def test_a_batch_of_tridiagonal_matrices() -> None:
+    a, b = pt.dtensor3("a"), pt.dmatrix("b")
+    solution = tridiagonal_lu_solve(tridiagonal_lu_factor(a), b, b_ndim=1)
+    in_one_region([a, b], solution, (RNG.normal(size=(2, 5, 5)), RNG.normal(size=(2, 5))))
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4)])
+def test_least_squares(shape: tuple[int, int]) -> None:
+    a, b = pt.dmatrices("a", "b")
+    matrix, right = RNG.normal(size=shape), RNG.normal(size=(shape[0], 2))
+    function = in_one_region([a, b], list(lstsq(a, b, 1e-12)), (matrix, right))
+    _, reference = compile_both([a, b], list(lstsq(a, b, 1e-12)))
+    singular = np.ones(shape)
+    for one, other in zip(function(singular, right), reference(singular, right), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_least_squares_for_a_vector() -> None:
+    a, b = pt.dmatrix("a"), pt.dvector("b")
+    function, reference = compile_both([a, b], lstsq(a, b, -1.0)[3])
+    call = RNG.normal(size=(4, 2)), RNG.normal(size=4)
+    np.testing.assert_allclose(function(*call), reference(*call))
+    assert "another number of dimensions" in str(function.explain())
+
+
+def test_permutations_of_rows() -> None:
+    x, orders, order, row = pt.dmatrix(), pt.lmatrix(), pt.lvector(), pt.dvector()
+    outputs = [
+        permute_row_elements(x, orders),
+        permute_row_elements(x, orders, inverse=True),
+        permute_row_elements(x, order),
+        permute_row_elements(x, order, inverse=True),
+        permute_row_elements(row, orders),
+        pt.grad((permute_row_elements(x, orders) ** 2).sum(), x),
+    ]
+    calls = (ROWS, ORDERS, ORDERS[0] - 4, ROWS[0]), (ROWS[:2], ORDERS[:2], ORDERS[1], ROWS[0])
+    in_one_region([x, orders, order, row], outputs, *calls)
+
+
+def test_what_is_no_permutation() -> None:
+    x, order = pt.dmatrix(), pt.lvector()
+    for function in compile_both([x, order], permute_row_elements(x, order)):
+        with pytest.raises(IndexError):
+            function(ROWS, np.array([0, 1, 2, 4]))
+
+
+def test_fourier() -> None:
+    x, z, n = pt.dmatrix(), pt.zmatrix(), pt.lscalar()
+    outputs = [fft(x, n, 0), fft(x, n, 1), fft(x, None, None), fft(z, n, 1)]
+    in_one_region([x, z, n], outputs, *((ROWS, ROWS + 1j, n) for n in (2, 4, 7)))
+
+
+def test_an_optimiser_stays_on_the_host() -> None:
+    x, a = pt.dvector("x"), pt.dvector("a")
+    solution, success = root(x**3 - a, x, jac=True)
+    gradient = pt.grad(solution.sum(), a)
+    function = pytensor.function([x, a], [solution, success, gradient], mode="JAXSELECTIVE")
+    found, converged, slope = function(np.ones(2), np.array([8.0, 27.0]))
+    np.testing.assert_allclose(found, [2, 3])
+    np.testing.assert_allclose(slope, [1 / 12, 1 / 27])
+    assert converged
+    explanation = function.explain()
+    assert explanation.graph_break_count == 1
+    assert "SciPy's method decides by its path" in str(explanation)
