@@ -87,6 +87,7 @@ class Remedy(Enum):
     # -- callbacks
     KEEP_PROMISE = "Correct its infer_shape or the types of its outputs"
     SPLIT = 'give the function host_ops="split", which promises nothing'
+    HOLD_CONSTANT = "Differentiate with respect to the other arguments alone (jax.grad's argnums)"
     PULLBACK_METHOD = "Give {op} a method pullback(inputs, outputs, cotangents)"
     PULLBACK_AROUND = (
         "Wrap it: OpFromGraph([x], [{op}(x)], pullback=lambda inputs, outputs, cotangents: [...])"

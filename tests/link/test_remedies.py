@@ -440,6 +440,14 @@ class Square(Down):
         return arguments[-1]
 
 
+@case(Remedy.HOLD_CONSTANT)
+def hold_constant() -> Iterator[str]:
+    order, x = pt.dscalar("order"), pt.dscalar("x")
+    fn = jaxify([order, x], pt.jv(order, x))
+    yield error_of(lambda: jax.grad(fn, argnums=0)(1.5, 2.0))
+    assert np.isfinite(jax.grad(fn, argnums=1)(1.5, 2.0))
+
+
 @case(Remedy.PULLBACK_METHOD, op="Square")
 def pullback_method() -> Iterator[str]:
     class Smooth(Square):
