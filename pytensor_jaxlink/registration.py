@@ -34,7 +34,7 @@ def when_imported(
     explain
         Called with the exception where the module cannot be imported.
     """
-    if name in sys.modules:
+    if sys.modules.get(name) is not None:  # None: somebody keeps it from being imported
         action()
     else:
         sys.meta_path.insert(0, _Watch(name, action, own, explain))
@@ -85,7 +85,7 @@ class _Watch:
         return spec
 
     def _act(self) -> None:
-        complete = not self._running and self.name in sys.modules
+        complete = not self._running and sys.modules.get(self.name) is not None
         if complete and self in sys.meta_path:  # once, whoever asked for how many specs
             sys.meta_path.remove(self)
             self._action()

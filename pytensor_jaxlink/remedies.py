@@ -87,6 +87,7 @@ class Remedy(Enum):
     # -- callbacks
     KEEP_PROMISE = "Correct its infer_shape or the types of its outputs"
     SPLIT = 'give the function host_ops="split", which promises nothing'
+    HOLD_CONSTANT = "Differentiate with respect to the other arguments alone (jax.grad's argnums)"
     PULLBACK_METHOD = "Give {op} a method pullback(inputs, outputs, cotangents)"
     PULLBACK_AROUND = (
         "Wrap it: OpFromGraph([x], [{op}(x)], pullback=lambda inputs, outputs, cotangents: [...])"
@@ -106,12 +107,14 @@ class Remedy(Enum):
         "Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)"
     )
     SIZES_APART = "give sizes as arguments of their own"
+    ONE_VALUE = "Give all leaves of one variable the same value"
     SIZES_IN_TUPLES = "put sizes into tuples of sizes"
 
     # -- memory and devices
     PASS_COPY = "Pass a copy to the call that donates it"
     DO_NOT_DONATE = (
-        "compile that function without donating it: JAXLinker(donate='updates'), In(mutable=False)"
+        "compile that function without donating it: JAXLinker(donate='updates'), and without "
+        "In(mutable=True)"
     )
     SAME_DEVICES = "Put them on the same ones by jax.device_put(value, sharding)"
     NUMPY_ARRAYS = "give NumPy arrays, which go where the others are"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
+import jax
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
@@ -31,6 +32,7 @@ from pytensor_jaxlink.analysis import (
 from pytensor_jaxlink.compat import prepared_inner_graph
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
+    JAXLinkError,
     NotJittableError,
     NotTranspilableOrJittableError,
     UntranspilableOpError,
@@ -47,7 +49,7 @@ from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.shared import bytes_held
 from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower, unread
 from pytensor_jaxlink.ops import Branch, InnerGraph, UnknownShapes, output_shapes
-from pytensor_jaxlink.partition import schedule, select, sink
+from pytensor_jaxlink.partition import Partition, schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
     INCOMPATIBLE_REWRITES,
@@ -123,14 +125,14 @@ class CompiledGraph:
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             self.view = view = GraphView.of(self._prepare(self.source))
             facts = self._describe(view)
+            self._facts = facts
             self.times = times = binding_times(view, input_binding_times(view), called(facts))
             updates: Any = getattr(self.source, "update_mapping", None) or {}
             earliest, large = schedule(view, facts, times), self._large(updates)
             stages = sink(view, facts, earliest, updates, large)
             self._partition = partition = select(view, facts, times, stages)
-            self._lowered = lower(
-                view, facts, partition, self._rules, checks=self.options.checks == "raise"
-            )
+            self._lowered = self._lower(partition)
+        self._for_user: _ForUser | None = None
         self.explanation: Explanation = explain_plan(
             self._lowered,
             partition.breaks,
@@ -140,11 +142,31 @@ class CompiledGraph:
             describe_callbacks(view, facts),
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
-            self.stats, jit=self.options.jit is not False
+            self._lowered, self.stats, jit=self.options.jit is not False, fallback=self.fall_back
         )
-        self._tracer = self._executor(Stats(), jit=False, fallback=False)
-        if self.options.jit is True and partition.breaks:
-            self.executor = self._raise_not_jittable
+        if self._refusal() is not None:
+            self.executor = self._refuse
+
+    def _lower(self, partition: Partition) -> Lowered:
+        checks = self.options.checks == "raise"
+        return lower(self.view, self._facts, partition, self._rules, checks=checks)
+
+    def _as_user_traces(self) -> _ForUser:
+        """The plan where the user holds the jit.
+
+        There the values of integer vectors among the inputs may be data (the counts of `repeat`),
+        because the user says which arguments are static, and so asks for each compilation.
+        """
+        if self._for_user is None:
+            partition, lowered = self._partition, self._lowered
+            if partition.breaks:
+                view, facts, times = self.view, self._facts, self.times
+                stages = schedule(view, facts, times, vectors_are_sizes=True)
+                partition = select(view, facts, times, stages)
+                lowered = self._lower(partition)
+            tracer = self._executor(lowered, Stats(), jit=False, fallback=None)
+            self._for_user = _ForUser(partition, tracer)
+        return self._for_user
 
     def _large(self, updates: Mapping[int, int]) -> frozenset[int]:
         """The updates of shared variables that now hold what is worth a region of its own."""
@@ -159,8 +181,7 @@ class CompiledGraph:
     def _prepare(self, fgraph: AbstractFunctionGraph) -> AbstractFunctionGraph:
         return prepare(fgraph, self._describe, enabled_of(self.source))
 
-    def _executor(self, stats: Stats, *, jit: bool, fallback: bool = True) -> Executor:
-        lowered = self._lowered
+    def _executor(self, lowered: Lowered, stats: Stats, *, jit: bool, fallback: Any) -> Executor:
         stats.with_regions(len(lowered.plan.regions))
         return Executor(
             lowered.plan,
@@ -168,7 +189,7 @@ class CompiledGraph:
             lowered.constants,
             stats,
             jit=jit,
-            fallback=self.fall_back if fallback else None,
+            fallback=fallback,
             policy=self.policy,
         )
 
@@ -223,15 +244,22 @@ class CompiledGraph:
             return False
         return isinstance(output_shapes(node.op, node), UnknownShapes)
 
-    def _refuse(self) -> None:
+    def _refuse(self, inputs: Sequence[Any] = ()) -> list[Any]:
         """Raise where the options leave no way to run the graph."""
+        refusal = self._refusal()
+        if refusal is not None:
+            raise refusal
+        return []
+
+    def _refusal(self) -> Exception | None:
+        """The error where the options leave no way to run the graph."""
         breaks = self.explanation.breaks
         untranspilable = [cut for cut in breaks if is_untranspilable(cut)]
         host_steps = [cut for cut in breaks if cut.value is None]
         if self.options.jit is True and breaks:
-            raise self._not_jittable()
+            return self._not_jittable()
         if self.options.jit is False and untranspilable:
-            raise UntranspilableOpError(
+            return UntranspilableOpError(
                 list_blockers(
                     untranspilable,
                     f"{_operations(len(untranspilable))} no JAX implementation, and jit=False "
@@ -239,13 +267,14 @@ class CompiledGraph:
                 )
             )
         if self.options.host_ops == "error" and host_steps:
-            raise UntranspilableOpError(
+            return UntranspilableOpError(
                 list_blockers(
                     host_steps,
                     f"{_operations(len(host_steps))} to run on the host, which "
                     'host_ops="error" forbids:',
                 )
             )
+        return None
 
     def _not_jittable(self) -> NotJittableError:
         breaks = self.explanation.breaks
@@ -259,9 +288,6 @@ class CompiledGraph:
             f"{_operations(len(breaks), 'stands', 'stand')} in the way:"
         )
         return kind(list_blockers(breaks, headline))
-
-    def _raise_not_jittable(self, inputs: Sequence[Any]) -> list[Any]:
-        raise self._not_jittable()
 
     # -- what the function shows ---------------------------------------------------------------
 
@@ -304,14 +330,33 @@ class CompiledGraph:
             names = ", ".join(self.view.expression_of(number) for number in self.view.inputs)
             raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
         with unread():
-            return self._tracer.trace(values)
+            try:
+                return self._as_user_traces().tracer.trace(list(map(_one_array, values)))
+            except Exception as error:
+                explained = self._of_rule(error)
+                if explained is error:
+                    raise
+                raise explained from error
+
+    def _of_rule(self, error: Exception) -> Exception:
+        """The error where a JAX implementation that may not run on the host fails."""
+        node = getattr(error, FAILED_NODE, None)
+        forbidden = self.options.host_ops == "error" and node is not None
+        if not forbidden or isinstance(error, JAXLinkError) or not self._rules.is_foreign(node):
+            return error
+        reason, remedy = self._rules.failure(node, error)
+        return UntranspilableOpError(
+            f'{op_name(node.op)}: {reason}, and host_ops="error" forbids to run it on the host. '
+            f"{remedy}."
+        )
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
         """The positions of `trace` that must be static under `jax.jit`."""
-        if self.explanation.breaks:
+        partition = self._as_user_traces().partition
+        if partition.breaks:
             raise self._not_jittable()
-        used = set(self._partition.static_inputs)
+        used = set(partition.static_inputs)
         return tuple(k for k, number in enumerate(self.view.inputs) if number in used)
 
     # -- when JAX fails ------------------------------------------------------------------------
@@ -335,8 +380,8 @@ class CompiledGraph:
             raise broken
         if error is not None:
             self._learn(getattr(error, FAILED_NODE), error)
-            if self.options.jit is True and self.explanation.breaks:
-                raise self._not_jittable() from error
+            if (refusal := self._refusal()) is not None:
+                raise refusal from error
         return outputs
 
     def _note_line(self, error: BaseException) -> None:
@@ -364,6 +409,21 @@ class CompiledGraph:
             what = _placed(self.view, self.view.nodes.index(node))
         self._lessons.append(f"{what}: {lesson}")
         self._build()
+
+
+@dataclass(frozen=True)
+class _ForUser:
+    """A graph as the user traces it: its partition, and what runs it."""
+
+    partition: Partition
+    tracer: Executor
+
+
+def _one_array(value: Any) -> Any:
+    """A sequence of numbers of which JAX traces some as the vector that it stands for."""
+    if isinstance(value, tuple | list) and any(isinstance(n, jax.core.Tracer) for n in value):
+        return jax.numpy.stack(value)
+    return value
 
 
 class ByPython:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +19,7 @@ from pytensor_jaxlink.partition import Break as Cut
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.remedies import split
 from pytensor_jaxlink.rewriting import Avoided
+from pytensor_jaxlink.runtime import Stats
 
 TO_HOST, TO_DEVICE = "transfer to host", "transfer to device"
 
@@ -147,6 +148,7 @@ class Explanation:
     learned: tuple[str, ...] = ()
     rewritten: tuple[Avoided, ...] = ()
     callbacks: tuple[CallbackSummary, ...] = ()
+    fallbacks: tuple[str, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -189,12 +191,13 @@ class Explanation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The breaks that rewrites have avoided, and the failures that changed the plan."""
+        """Avoided breaks, failures that changed the plan, and calls that ran elsewhere."""
         names = ", ".join(dict.fromkeys(f'"{avoided.rewrite}"' for avoided in self.rewritten))
         return (
             *(f"avoided: {avoided}" for avoided in self.rewritten),
             *([f"  to keep the break: mode.excluding({names})"] if names else []),
             *(f"recorded failure: {lesson}" for lesson in self.learned),
+            *(f"fallback: {text}" for text in self.fallbacks),
         )
 
     def __repr__(self) -> str:
@@ -224,6 +227,30 @@ class Explanation:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def with_fallbacks(explanation: Explanation, stats: Stats, limit: int) -> Explanation:
+    """The explanation with the calls that did not run as the plan says.
+
+    Parameters
+    ----------
+    explanation
+        That of the plan.
+    stats
+        The counters of the function.
+    limit
+        Its `recompile_limit`.
+    """
+    found = [
+        f"region {region} reached its recompile_limit of {limit} and ran on the host "
+        f"{_count(count, 'time')}"
+        for region, count in enumerate(stats.host_region_calls)
+        if count
+    ]
+    if stats.rescues:
+        calls = _count(stats.rescues, "call")
+        found.append(f"PyTensor's own implementation finished {calls}, or raised its exception")
+    return replace(explanation, fallbacks=tuple(found))
 
 
 def explain_plan(

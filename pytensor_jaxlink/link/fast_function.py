@@ -62,6 +62,17 @@ class FastFunction(FastCall, Function):
             [container.storage[0]] = all_from_parent(container.storage)
         return super(FastCall, self).__call__(*all_from_parent(args), **named_from_parent(kwargs))
 
+    @property
+    def profile(self) -> Any:
+        """PyTensor's profile of the calls.  It is written on the slow path."""
+        return self._profile
+
+    @profile.setter
+    def profile(self, profile: Any) -> None:
+        self._profile = profile
+        if profile:
+            self._fast = None
+
     def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call before the function is known to have a fast path, or with keywords."""
         names = self._names[len(args) :]

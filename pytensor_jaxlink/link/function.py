@@ -9,7 +9,7 @@ from typing import Any
 from pytensor.compile.maker import FunctionMaker
 from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.link.explanation import Explanation
+from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import Stats
@@ -71,8 +71,11 @@ class JAXFunction(FastFunction):
         """
         if len(examples) != len(self._fits):
             raise TypeError(f"expected {len(self._fits)} examples, found {len(examples)}")
-        self._find_fast()
-        self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
+        executor = None
+        while executor is not self._compiled.executor:  # a failure changes the plan
+            executor = self._compiled.executor
+            self._find_fast()
+            self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
         return self
 
     def warmup(
@@ -101,8 +104,9 @@ class JAXFunction(FastFunction):
         return self
 
     def explain(self) -> Explanation:
-        """Regions, graph breaks and static inputs, in words."""
-        return self._compiled.explanation
+        """Regions, graph breaks and static inputs, and calls that fell back, in words."""
+        compiled = self._compiled
+        return with_fallbacks(compiled.explanation, compiled.stats, compiled.policy.limit)
 
     @property
     def plan(self) -> Plan:

@@ -52,6 +52,8 @@ class PureFunction:
     _function: JAXFunction
     _arguments: tuple[Any, ...]  # the tree of each
     _outputs: Any
+    _variable: tuple[int, ...]  # for each leaf, the input of the function that it is
+    _first: tuple[int, ...]  # for each of these, its first leaf
 
     @property
     def __name__(self) -> str:
@@ -80,11 +82,12 @@ class PureFunction:
                 f"{len(self.shared)} shared variables ({', '.join(self.input_names)}), "
                 f"found {len(inputs)} and {len(state)}"
             )
-        leaves = [
+        given = [
             leaf
             for tree, value in zip(self._arguments, inputs, strict=True)
             for leaf in tree.flatten_up_to(value)
         ]
+        leaves = self._distinct(given)
         try:
             results = self._function.jax_fn(*leaves, *state)
         except NotJittableError as error:
@@ -93,8 +96,11 @@ class PureFunction:
                 raise
             raise explained from error
         new_state = list(state)
+        sizes = self._sizes() if self._updates else ()
         for output, position in self._updates.items():
-            new_state[position - len(leaves)] = results[output]
+            new_state[position - len(leaves)] = _state_for_jax(
+                results[output], is_size=position in sizes
+            )
         outputs = self._outputs.unflatten(results[: self._outputs.num_leaves])
         return outputs, tuple(new_state)
 
@@ -103,13 +109,35 @@ class PureFunction:
 
         A generator is given as its key, two 32-bit words; a size as an int or a tuple of ints.
         """
-        sizes: tuple[int, ...] = ()
-        with suppress(NotJittableError):  # where nothing is traced arrays will do
-            sizes = self._function.static_argnums
+        sizes, count = self._sizes(), len(self._first)
         return tuple(
-            _value_for_jax(variable.get_value(return_internal_type=True), is_size=position in sizes)
-            for position, variable in enumerate(self.shared, start=self._leaf_count)
+            _value_for_jax(variable.get_value(), is_size=position in sizes)
+            for position, variable in enumerate(self.shared, start=count)
         )
+
+    def _sizes(self) -> tuple[int, ...]:
+        """The inputs of the function that are sizes; where nothing is traced arrays will do."""
+        with suppress(NotJittableError):
+            return self._function.static_argnums
+        return ()
+
+    def _distinct(self, leaves: Sequence[Any]) -> list[Any]:
+        """The value of each variable.
+
+        Raises
+        ------
+        ValueError
+            If two leaves of one variable have different values.
+        """
+        for place, leaf in enumerate(leaves):
+            first = self._first[self._variable[place]]
+            if leaf is not leaves[first] and not _may_be_equal(leaf, leaves[first]):
+                raise ValueError(
+                    f"{self.name}: leaves {first} and {place} of the inputs are one variable, "
+                    f"{self.input_names[first]}, and their values differ. "
+                    f"{Remedy.ONE_VALUE.text()}."
+                )
+        return [leaves[place] for place in self._first]
 
     def store(self, state: Sequence[Any]) -> None:
         """Put a state into the shared variables: a key as a generator, the rest as NumPy arrays.
@@ -139,7 +167,7 @@ class PureFunction:
         sizes = {*self._function.static_argnums}
         found = []
         for argument, leaves in enumerate(self._positions()):
-            names = [self.input_names[k] for k in leaves if k in sizes]
+            names = [self._name(k) for k in leaves if k in sizes]
             if not names:
                 continue
             if not (sizes.issuperset(leaves) and self._is_hashable(argument)):
@@ -175,15 +203,20 @@ class PureFunction:
         updates: Any = self._function.maker.fgraph.update_mapping
         return updates
 
-    @property
-    def _leaf_count(self) -> int:
-        return sum(tree.num_leaves for tree in self._arguments)
-
-    def _positions(self) -> list[range]:
-        """Which of the variables are in each argument, by their positions."""
-        counts = [tree.num_leaves for tree in self._arguments] + [1] * len(self.shared)
+    def _positions(self) -> list[list[int]]:
+        """For each argument, the inputs of the function that it holds."""
+        counts = [tree.num_leaves for tree in self._arguments]
         ends = np.cumsum(counts, dtype=int).tolist()
-        return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
+        pairs = zip(ends, counts, strict=True)
+        found = [list(self._variable[end - count : end]) for end, count in pairs]
+        return [*found, *[[len(self._first) + place] for place in range(len(self.shared))]]
+
+    def _name(self, position: int) -> str:
+        """The name of an input of the function."""
+        count = len(self._first)
+        if position < count:
+            return self.input_names[self._first[position]]
+        return self.input_names[len(self._variable) + position - count]
 
     def _is_hashable(self, argument: int) -> bool:
         if argument >= len(self._arguments):
@@ -197,13 +230,11 @@ class PureFunction:
 
     def _explained(self, values: Sequence[Any], error: NotJittableError) -> NotJittableError:
         """The error for values of which JAX traces some that must be known."""
-        import jax  # at first use: importing this package does not import JAX
-
         try:
             sizes = self._function.static_argnums
         except NotJittableError as blockers:
             return blockers
-        traced = [self.input_names[k] for k in sizes if isinstance(values[k], jax.core.Tracer)]
+        traced = [self._name(k) for k in sizes if _is_traced(values[k])]
         if not traced:
             return error  # of a gradient, say: the function itself is in order
         return NotJittableError(
@@ -233,6 +264,8 @@ def jaxify(
     inputs : pytree of variables
         A list or tuple: one argument for each entry, which may be a nested dict, list or tuple of
         variables.  Anything else is the one argument.  Inputs that nothing depends on are ignored.
+        A variable may be several leaves, which then have to be given the same value; JAX's
+        gradient with respect to it is at the first of them.
     outputs : pytree of variables
         What the function returns, in the same structure.
     updates : dict or list of pairs, optional
@@ -287,7 +320,8 @@ def jaxify(
     if not isinstance(mode.linker, JAXLinker):
         raise TypeError(f"jaxify needs mode {MODE_NAME!r} or one with a JAXLinker, not {mode!r}")
     arguments = tuple(inputs) if type(inputs) in (list, tuple) else (inputs,)
-    variables, input_names = _flatten(arguments, "inputs")
+    leaves, input_names = _flatten(arguments, "inputs")
+    variables = list(dict.fromkeys(leaves))
     results, output_names = _flatten(outputs, "outputs")
     replaced = [
         (old, new if isinstance(new, Variable) else old.type.constant_type(old.type, new))
@@ -316,6 +350,8 @@ def jaxify(
         function,
         tuple(map(jax.tree.structure, arguments)),
         jax.tree.structure(outputs),
+        tuple(map(variables.index, leaves)),
+        tuple(map(leaves.index, variables)),
     )
 
 
@@ -369,3 +405,22 @@ def _value_for_jax(value: Any, *, is_size: bool) -> Any:
         sizes = np.asarray(value).tolist()
         return tuple(sizes) if isinstance(sizes, list) else sizes
     return value
+
+
+def _state_for_jax(value: Any, *, is_size: bool) -> Any:
+    """A new state as it can be passed again: sizes as Python's, where JAX does not trace them."""
+    return _value_for_jax(value, is_size=True) if is_size and not _is_traced(value) else value
+
+
+def _is_traced(value: Any) -> bool:
+    import jax  # at first use: importing this package does not import JAX
+
+    values = value if isinstance(value, tuple | list) else (value,)
+    return any(isinstance(each, jax.core.Tracer) for each in values)
+
+
+def _may_be_equal(one: Any, other: Any) -> bool:
+    """Whether two values are equal, or JAX traces them, and nobody can tell."""
+    if _is_traced(one) or _is_traced(other):
+        return True
+    return bool(np.array_equal(np.asarray(one), np.asarray(other)))

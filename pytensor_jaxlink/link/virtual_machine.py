@@ -10,6 +10,7 @@ from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
@@ -118,6 +119,13 @@ class VirtualMachine:
         try:
             with jax.enable_x64(True), policy.here():
                 self._compile(values)
+        except Exception as error:
+            executor = self.compiled.executor
+            if abstract or not hasattr(error, FAILED_NODE):
+                raise
+            self.compiled.fall_back(values, error)  # as a call does, whose outputs nobody wants
+            if executor is self.compiled.executor:
+                raise
         finally:
             policy.windows.leave()
 

@@ -42,6 +42,7 @@ from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
+from pytensor_jaxlink.lowering.probing import needs_concrete
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
@@ -227,6 +228,8 @@ class Rules:
         self._failed: dict[Any, Obstacle] = {}
         self._opaque: set[Any] = set()
         self._sizes: dict[Any, tuple[int, ...]] = {}
+        self._probed: set[Any] = set()
+        self._foreign: dict[type[Op], bool] = {}
 
     def has_own(self, op: Op) -> bool:
         """Whether our rule is at least as specific to the class of ``op`` as PyTensor's."""
@@ -273,8 +276,30 @@ class Rules:
         return broken
 
     def learned_sizes(self, node: Apply) -> tuple[int, ...]:
-        """The inputs that turned out to be sizes."""
+        """The inputs that turned out to be sizes, or that the rule of another author takes so."""
+        if self.is_foreign(node) and (kind := _kind(node)) not in self._probed:
+            self._probed.add(kind)
+            undeclared = _undeclared(node)
+            if undeclared and needs_concrete(node, undeclared):
+                self._sizes[kind] = undeclared
         return self._sizes.get(_kind(node), ()) if self._sizes else ()
+
+    def is_foreign(self, node: Apply) -> bool:
+        """Whether the JAX rule of a node is neither ours nor PyTensor's."""
+        kind = type(node.op)
+        if kind not in self._foreign:
+            module = jax_funcify.dispatch(kind).__module__
+            self._foreign[kind] = not self.has_own(node.op) and not module.startswith("pytensor.")
+        return self._foreign[kind]
+
+    def failure(self, node: Apply, error: BaseException) -> tuple[str, str]:
+        """The reason and the remedy where the JAX implementation of a node has failed."""
+        remedy = (
+            Remedy.SAME_SHAPES.text()
+            if isinstance(node.op, Branch)
+            else either(Remedy.CORRECT_RULE.text(op=op_name(node.op)), Remedy.STATIC_INPUTS.text())
+        )
+        return f"its JAX implementation failed: {_first_line(error)}", remedy
 
     def learn(self, node: Apply, error: BaseException) -> str:
         """Demand more of nodes like ``node``, which failed, or keep them from JAX.
@@ -282,15 +307,7 @@ class Rules:
         Returns what was learned, in words.
         """
         kind = _kind(node)
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        declared = {*static_inputs(node.op, node), *data_inputs(node.op, node)}
-        undeclared = tuple(
-            position
-            for position, variable in enumerate(node.inputs)
-            if can_be_static(variable)
-            and not isinstance(variable, Constant)
-            and position not in declared
-        )
+        reason, undeclared = _first_line(error), _undeclared(node)
         if any(call.node is node for call in self.host_calls):
             self._not_called.add(kind)
             return f"runs on the host ({reason})"
@@ -302,13 +319,7 @@ class Rules:
             return f"needs {names} to be concrete ({reason})"
         if kind in self._failed or not has_graphs:
             self._opaque.add(kind)
-        self._failed[kind] = Obstacle(
-            ObstacleKind.TRACE_FAILURE,
-            f"its JAX implementation failed: {reason}",
-            Remedy.SAME_SHAPES.text()
-            if isinstance(node.op, Branch)
-            else either(Remedy.CORRECT_RULE.text(op=op_name(node.op)), Remedy.STATIC_INPUTS.text()),
-        )
+        self._failed[kind] = Obstacle(ObstacleKind.TRACE_FAILURE, *self.failure(node, error))
         return f"runs on the host ({reason})"
 
     def _untranspilable(self, node: Apply, reason: str) -> Obstacle:
@@ -365,6 +376,22 @@ class Rules:
             reason = None if own else _failure(node.op, lambda: jax_funcify(node.op, node=node))
             self._scalar_reasons[key] = reason
         return self._scalar_reasons[key]
+
+
+def _undeclared(node: Apply) -> tuple[int, ...]:
+    """The inputs that could be sizes, and that nobody has said to be any."""
+    declared = {*static_inputs(node.op, node), *data_inputs(node.op, node)}
+    return tuple(
+        position
+        for position, variable in enumerate(node.inputs)
+        if can_be_static(variable)
+        and not isinstance(variable, Constant)
+        and position not in declared
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _kind(node: Apply) -> tuple[Op, tuple[Any, ...]]:

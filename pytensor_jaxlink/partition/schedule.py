@@ -97,8 +97,22 @@ class Schedule:
     knowledge: tuple[Knowledge, ...]
 
 
-def schedule(view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]) -> Schedule:
+def schedule(
+    view: GraphView,
+    facts: Sequence[NodeFacts],
+    times: Sequence[BindingTime],
+    *,
+    vectors_are_sizes: bool = False,
+) -> Schedule:
     """Give every node its place and its earliest stage.
+
+    Parameters
+    ----------
+    view, facts, times
+        The graph, and the results of the analyses.
+    vectors_are_sizes
+        Whether data may be made of the values of integer vectors among the inputs, and not of
+        scalars alone.  That is right where the user holds the jit, and asks for the compilations.
 
     Examples
     --------
@@ -115,14 +129,20 @@ def schedule(view: GraphView, facts: Sequence[NodeFacts], times: Sequence[Bindin
     >>> [(str(node.op), stage) for node, stage in zip(view.nodes, plan.stage)]  # doctest: +SKIP
     [('Argmax{axis=0}', 0), ('ScalarFromTensor', 0), ('Subtensor{:stop}', 1), ('Exp', 1)]
     """
-    return _Scheduler(view, facts, times).run()
+    return _Scheduler(view, facts, times, vectors_are_sizes=vectors_are_sizes).run()
 
 
 class _Scheduler:
     def __init__(
-        self, view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]
+        self,
+        view: GraphView,
+        facts: Sequence[NodeFacts],
+        times: Sequence[BindingTime],
+        *,
+        vectors_are_sizes: bool,
     ) -> None:
         self.view, self.facts, self.times = view, facts, times
+        self._largest_rank = 1 if vectors_are_sizes else 0
         self.knowledge = [Knowledge()] * len(view.variables)
         self._arrays: dict[int, Knowledge] = {}
         self.placement: list[Placement] = []
@@ -148,7 +168,8 @@ class _Scheduler:
             return Knowledge(in_region=0, shape_on_host=0)
         # A mask may be made of sizes; a real number would be compiled for again and again.
         kind: Any = self.view.variables[number].type
-        as_data = 0 if kind.ndim == 0 and kind.dtype in discrete_dtypes else NEVER
+        selects = kind.ndim <= self._largest_rank and kind.dtype in discrete_dtypes
+        as_data = 0 if selects else NEVER
         return Knowledge(0, 0, 0, as_data, Source.GIVEN, shape_on_host=0)
 
     def _place(self, node: int) -> None:

@@ -23,7 +23,7 @@ from pytensor_jaxlink.runtime.forks import (
 from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
-from pytensor_jaxlink.runtime.runnable import Runnable
+from pytensor_jaxlink.runtime.runnable import Runnable, static_of
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
@@ -188,10 +188,13 @@ class Executor:
         return self._within(FastPath(call, lambda values: _run_on(call, boundary, values)))
 
     def _reuse(self, donatable: Donatable) -> Reuse | None:
-        """The memory that the last region may reuse."""
+        """The memory that the last region may reuse: not that of values which the host reads."""
         plan = self.plan
-        special = plan.generators or plan.sparse
-        return None if special else Reuse.at_the_end(plan, donatable)
+        if plan.generators or plan.sparse:
+            return None
+        static = static_of(self._ready)
+        kept = {k for k, number in enumerate(plan.inputs) if number in static}
+        return Reuse.at_the_end(plan, replace(donatable, given=donatable.given - kept))
 
     def _within(self, path: FastPath) -> FastPath:
         """The function with 64-bit types, and on the device that was asked for, if any."""

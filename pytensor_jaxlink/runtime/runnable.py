@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jax.sharding import Sharding
 
-from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region, Step
+from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.constants import Constants
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
@@ -129,6 +129,16 @@ class Driven:
 def read_on_host(step: Step) -> tuple[int, ...]:
     """The values that a step needs on the host."""
     return step.static if isinstance(step, Region) else step.reads
+
+
+def static_of(ready: Runnable) -> set[int]:
+    """The values from which specialisations are selected, or the sizes that select them."""
+    found = {number for region in ready.plan.own_regions for number in region.static}
+    for step, function in zip(ready.plan.steps, ready.functions, strict=True):
+        by_shape = getattr(function, "reads_shape_only", False)
+        if isinstance(step, HostStep) and step.folded and not by_shape:
+            found.update(step.arguments)
+    return found
 
 
 def _taken_by_several_regions(plan: Plan) -> tuple[int, ...]:

@@ -165,7 +165,7 @@ class CompiledRegion:
         self._warn(_signature(static, arguments))
         if self._policy.beyond == "compile":
             return self._kept_for(_signature(static, arguments))(static, *arguments)
-        self._stats.host_regions += 1
+        self._stats.host_region_calls[self._region.index] += 1
         return self._program.on_host(static, *[self._on_host(value) for value in arguments])
 
     def _on_host(self, value: Any) -> Any:

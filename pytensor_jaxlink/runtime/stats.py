@@ -19,8 +19,9 @@ class Stats:
         also for each new sharding of arguments; that is not counted, and has no limit.
     host_steps
         Host steps run, size arithmetic not counted.
-    host_regions
-        Regions that ran on the host, because they would have been compiled once too often.
+    host_region_calls
+        For each region, how often it ran on the host, because it would have been compiled more
+        often than `recompile_limit` allows.
     bytes_to_host, bytes_to_device
         Bytes copied to the host (for fetches, host steps, rescues, and results as NumPy arrays),
         and of NumPy arrays given to regions.
@@ -47,7 +48,7 @@ class Stats:
     direct: int = 0
     compilations: list[int] = field(default_factory=list)
     host_steps: int = 0
-    host_regions: int = 0
+    host_region_calls: list[int] = field(default_factory=list)
     bytes_to_host: int = 0
     bytes_to_device: int = 0
     arrays_gathered: int = 0
@@ -61,6 +62,7 @@ class Stats:
         self.general_calls, self.direct = self.calls, 0
         self.general_region_calls = [0] * count
         self.compilations = [0] * count
+        self.host_region_calls = [0] * count
         self.signatures = [[] for _ in range(count)]
 
     def go_on_from(self, earlier: Stats) -> None:
@@ -71,7 +73,6 @@ class Stats:
         self.start_up_cache = earlier.start_up_cache
         self.general_calls += earlier.calls
         self.host_steps += earlier.host_steps
-        self.host_regions += earlier.host_regions
         self.bytes_to_host += earlier.bytes_to_host
         self.bytes_to_device += earlier.bytes_to_device
         self.donated_bytes += earlier.donated_bytes
@@ -86,6 +87,11 @@ class Stats:
     def region_calls(self) -> list[int]:
         """How often each region ran."""
         return [count + self.direct for count in self.general_region_calls]
+
+    @property
+    def host_regions(self) -> int:
+        """How often regions ran on the host, because of `recompile_limit`."""
+        return sum(self.host_region_calls)
 
     @property
     def cache_hits(self) -> list[int]:

@@ -440,6 +440,14 @@ class Square(Down):
         return arguments[-1]
 
 
+@case(Remedy.HOLD_CONSTANT)
+def hold_constant() -> Iterator[str]:
+    order, x = pt.dscalar("order"), pt.dscalar("x")
+    fn = jaxify([order, x], pt.jv(order, x))
+    yield error_of(lambda: jax.grad(fn, argnums=0)(1.5, 2.0))
+    assert np.isfinite(jax.grad(fn, argnums=1)(1.5, 2.0))
+
+
 @case(Remedy.PULLBACK_METHOD, op="Square")
 def pullback_method() -> Iterator[str]:
     class Smooth(Square):
@@ -554,6 +562,14 @@ def sizes_apart() -> Iterator[str]:
     assert_same(jax.jit(fn, static_argnums=fn.static_argnums)({"x": X}, 2), X[:2] * 2)
 
 
+@case(Remedy.ONE_VALUE)
+def one_value() -> Iterator[str]:
+    x = vector("x")
+    fn = jaxify([{"one": x, "other": x}], x * 2)
+    yield error_of(lambda: fn({"one": X, "other": X + 1}))
+    assert_same(fn({"one": X, "other": X}), X * 2)
+
+
 @case(Remedy.SIZES_IN_TUPLES)
 def sizes_in_tuples() -> Iterator[str]:
     x, m, n = vector("x"), pt.lscalar("m"), pt.lscalar("n")
@@ -594,7 +610,7 @@ def do_not_donate() -> Iterator[str]:
     yield error_of(lambda: twice(donating(donate="all"), large()))
     twice(donating(donate="updates"), large())
     x = vector("x")
-    twice(pytensor.function([In(x, mutable=False)], x * 2, mode="JAXSELECTIVE"), large())
+    twice(pytensor.function([In(x)], x * 2, mode=JAXLinker(donate="updates")), large())
 
 
 TWO_DEVICES = """

@@ -28,6 +28,10 @@ class RepeatEach(Op):
         cells[0][0] = np.repeat(inputs[0], inputs[1])
 
 
+class RepeatSome(RepeatEach):
+    """Its JAX rule refuses arrays of two entries, so that a trace with those says nothing."""
+
+
 class Doubled(Op):
     """Its JAX rule is broken."""
 
@@ -47,6 +51,16 @@ def _repeat_each(op: RepeatEach, **_: Any) -> Any:
     return jnp.repeat
 
 
+@jax_funcify.register(RepeatSome)
+def _repeat_some(op: RepeatSome, **_: Any) -> Any:
+    def repeat(array: Any, count: Any) -> Any:
+        if array.shape == (2,):
+            raise RuntimeError("two entries")
+        return jnp.repeat(array, count)
+
+    return repeat
+
+
 @jax_funcify.register(Doubled)
 def _doubled(op: Doubled, **_: Any) -> Any:
     def broken(array: Any) -> Any:
@@ -63,15 +77,25 @@ def _wrong_rank(op: WrongRank, **_: Any) -> Any:
 def test_an_undeclared_size_is_demanded() -> None:
     x, n = pt.dvector("x"), pt.lscalar("n")
     f = pytensor.function([x, n], RepeatEach()(x * 2, n) + 1, mode="JAXSELECTIVE")
-    assert f.explain().static_inputs == ()
+    assert f.explain().static_inputs == ("n",)
     for count in (2, 3, 3):
         np.testing.assert_allclose(f(X, count), np.repeat(X * 2, count) + 1)
+    assert f.stats.rescues == 0
+
+
+def test_an_undeclared_size_that_a_trace_does_not_show_is_demanded() -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], RepeatSome()(x * 2, n) + 1, mode="JAXSELECTIVE")
+    assert f.explain().static_inputs == ()
+    given = np.arange(3.0)
+    for count in (2, 3, 3):
+        np.testing.assert_allclose(f(given, count), np.repeat(given * 2, count) + 1)
     explanation = f.explain()
     assert explanation.static_inputs == ("n",)
     assert explanation.graph_break_count == 0
     assert f.stats.rescues == 1
     [lesson] = explanation.learned
-    assert "RepeatEach" in lesson
+    assert "RepeatSome" in lesson
     assert "needs n to be concrete" in lesson
 
 

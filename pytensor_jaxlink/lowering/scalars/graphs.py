@@ -20,6 +20,7 @@ from pytensor.scalar.loop import ScalarLoop
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
 from pytensor_jaxlink.lowering.values import canonical_dtype
+from pytensor_jaxlink.remedies import Remedy
 
 
 @scalar_function.register(math.BetaInc)
@@ -40,8 +41,7 @@ def with_own_gradient(function: ScalarFunction, op: Any, node: Apply) -> ScalarF
         except (NotImplementedError, NullTypeGradError) as error:
             raise NotDifferentiableError(
                 f"JAX differentiates {op} with respect to its argument {position + 1}, and "
-                "PyTensor has no such gradient. Keep that argument constant, or write the "
-                "gradient as an OpFromGraph with a pullback."
+                f"PyTensor has no such gradient. {Remedy.HOLD_CONSTANT.text()}."
             ) from error
         graph = FunctionGraph(inputs, [result], clone=True)
         return _composed(graph.toposort(), graph.inputs, graph.outputs)
