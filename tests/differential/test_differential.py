@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytensor
 import pytest
 
 from pytensor_jaxlink.runtime import compilation_folder
@@ -23,7 +24,22 @@ def _code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", range(GRAPHS))
+AWAITED = {
+    53: "save cannot write a Branch among the host steps",
+}
+if pytensor.__version__.startswith("3.0."):
+    AWAITED[10] = "a loaded region does not refuse a length of 1 that PyTensor 3.0 refuses"
+"""Graphs that differ, and why."""
+
+
+def _awaited(seed: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(reason=AWAITED[seed])] if seed in AWAITED else []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=_awaited(seed)) for seed in range(GRAPHS)],
+)
 def test_random_graph(seed: int) -> None:
     if compare(random_graph(seed)).differences:
         graph, differences = shrunk(seed, OPTIONS)
