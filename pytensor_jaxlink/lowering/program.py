@@ -154,7 +154,12 @@ class Program:
                 continue
             function = self.host_function(instruction.node)
             outputs = function(*(value_of(number) for number, _ in instruction.reads))
-            values = dict(zip(instruction.writes, outputs, strict=True)) | values
+            # Some `perform` methods give another dtype than they declare; a region never does.
+            found = {
+                number: as_declared(output, self.view.variables[number].type)
+                for number, output in zip(instruction.writes, outputs, strict=True)
+            }
+            values = found | values
         return tuple(map(value_of, self.results)), ()
 
     def _of_host(self, number: int, value: Any) -> Any:

@@ -128,13 +128,12 @@ def as_declared(value: Any, kind: Type) -> Any:
         return value
     if isinstance(value, bool | int | float):
         value = np.asarray(value)  # and so stays concrete where JAX traces
+    # Some Ops declare reals and give complex numbers (eigenvectors of a Hermitian matrix); a cast
+    # would drop half of the result.
+    stays = jnp.iscomplexobj(value) and not kind.dtype.startswith("complex")
     if isinstance(value, np.ndarray | np.generic):
-        return value if value.dtype == kind.dtype else value.astype(kind.dtype)
-    dtype = canonical_dtype(kind.dtype)
-    if jnp.iscomplexobj(value) and dtype.kind != "c":
-        # Some Ops declare reals and give complex numbers (eigenvectors of a Hermitian matrix); a
-        # cast would drop half of the result.
-        dtype = None
+        return value if stays or value.dtype == kind.dtype else value.astype(kind.dtype)
+    dtype = None if stays else canonical_dtype(kind.dtype)
     array = jnp.asarray(value, dtype=dtype)
     if array.ndim != kind.ndim:
         raise TypeError(

@@ -19,6 +19,7 @@ from jax import export
 from pytensor.compile.io import In
 from pytensor.compile.mode import Mode
 from pytensor.gradient import NullTypeGradError
+from pytensor.scan.utils import until
 from scipy import sparse
 
 import pytensor_jaxlink
@@ -288,6 +289,21 @@ def test_gradients_that_were_functions_are_missed_when_they_are_taken(path: Path
     np.testing.assert_array_equal(g(np.zeros(2)), [1, 1])
     with pytest.raises(NullTypeGradError, match="pullback of this OpFromGraph was a Python func"):
         pytensor.grad(g.graph.outputs[0].sum(), g.graph.inputs[0])
+
+
+def test_a_loop_that_ends_by_itself_needs_no_permission(path: Path) -> None:
+    """Its fallback is a host step of an Op of ours."""
+    start = pt.dscalar("start")
+    states = pytensor.scan(
+        lambda s: (s * 2 + 1, until(s > 20)),
+        outputs_info=[start],
+        n_steps=5,
+        return_updates=False,
+    )
+    f = pytensor.function([start], states, mode="JAXSELECTIVE")
+    expected = f(3.0)
+    save(f, path)
+    np.testing.assert_array_equal(load(path)(3.0), expected)
 
 
 def test_sizes_without_code_are_compiled_from_the_graph(path: Path) -> None:

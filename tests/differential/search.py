@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.differential.report import Counts
 
-PATIENCE = 300.0
+PATIENCE = 900.0
 """The seconds after which a graph counts as hanging."""
 
 
@@ -86,13 +86,14 @@ def compare_all(task: Task, connection: Any) -> None:
     """Compare the graphs of a task; the body of a process."""
     import jax
 
+    from pytensor_jaxlink.runtime import compilation_folder
     from tests.differential.compare import compare
     from tests.differential.grammar import random_graph
 
     logging.disable(logging.CRITICAL)  # rewrites of PyTensor that fail
     counts = Counts()
-    with TemporaryDirectory() as folder:
-        keep_code_in(folder)
+    # Most options give the same program for a region, which XLA then compiles once.
+    with TemporaryDirectory() as folder, compilation_folder(folder):
         for number, seed in enumerate(task.seeds):
             connection.send(seed)
             graph = random_graph(seed, without=task.without, only=task.only)
@@ -106,12 +107,3 @@ def compare_all(task: Task, connection: Any) -> None:
                 counts = Counts()
         connection.send(counts)
     connection.close()
-
-
-def keep_code_in(folder: str) -> None:
-    """Have JAX compile equal programs once: most options give the same code for a region."""
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

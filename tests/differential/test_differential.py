@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-import jax
+import pytensor
 import pytest
 
+from pytensor_jaxlink.runtime import compilation_folder
 from tests.differential.compare import compare
 from tests.differential.grammar import PRODUCTIONS, random_graph
 from tests.differential.options import OPTIONS
 from tests.differential.report import in_words
-from tests.differential.search import keep_code_in
 from tests.differential.shrink import shrunk
 
-GROUPS, SIZE = 12, 8
+GRAPHS = 72
 
 
-@pytest.fixture(autouse=True)
-def _code(tmp_path: Path) -> Iterator[None]:
-    """JAX compiles equal programs once while a test runs."""
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
-    keep_code_in(str(tmp_path))
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
+@pytest.fixture(autouse=True, scope="module")
+def _code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """XLA compiles equal programs once while these tests run: most options give the same ones."""
+    with compilation_folder(tmp_path_factory.mktemp("code")):
+        yield
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
-def test_random_graphs(group: int) -> None:
-    for seed in range(group * SIZE, group * SIZE + SIZE):
-        if compare(random_graph(seed)).differences:
-            graph, differences = shrunk(seed, OPTIONS)
-            pytest.fail("\n".join([f"seed {seed}", *differences, in_words(graph)]))
+AWAITED = {
+    53: "save cannot write a Branch among the host steps",
+}
+if pytensor.__version__.startswith("3.0."):
+    AWAITED[10] = "a loaded region does not refuse a length of 1 that PyTensor 3.0 refuses"
+"""Graphs that differ, and why."""
+
+
+def _awaited(seed: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(reason=AWAITED[seed])] if seed in AWAITED else []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=_awaited(seed)) for seed in range(GRAPHS)],
+)
+def test_random_graph(seed: int) -> None:
+    if compare(random_graph(seed)).differences:
+        graph, differences = shrunk(seed, OPTIONS)
+        pytest.fail("\n".join([f"seed {seed}", *differences, in_words(graph)]))
 
 
 def test_every_production_is_reached() -> None:

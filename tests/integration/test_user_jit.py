@@ -44,8 +44,13 @@ def jitted_alike(seed: int) -> bool:
     sizes = f.static_argnums
     values = [*values, *[cell.storage[0] for cell in f.input_storage[len(values) :]]]
     given = [as_sizes(value) if k in sizes else value for k, value in enumerate(values)]
-    with jax.checking_leaks():
-        found = jax.jit(f.jax_fn, static_argnums=sizes)(*given)
+    try:
+        with jax.checking_leaks():
+            found = jax.jit(f.jax_fn, static_argnums=sizes)(*given)
+    except ValueError as error:
+        if "its two sides give arrays of different shapes" in str(error):
+            return False
+        raise
     for one, other in zip(found, map(np.asarray, expected), strict=True):
         assert same(np.asarray(one), other, ROUNDING["float32"]), seed
     return True

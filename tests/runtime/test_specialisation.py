@@ -113,6 +113,19 @@ def test_checks_on_the_host_raise_what_python_raises() -> None:
             f(X[:3], 3)
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "bool"])
+def test_results_of_the_host_have_the_declared_dtype(dtype: str) -> None:
+    """NumPy's running sum of narrow integers is int64, and PyTensor declares their dtype."""
+    x = pt.vector("x", dtype=dtype)
+    running = pt.cumsum(x)
+    f = pytensor.function([x], [running, running * 2], mode=JAXLinker(recompile_limit=1))
+    compiled = [each.dtype for each in f(np.ones(2, dtype=dtype))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JAXLinkWarning)
+        on_host = [each.dtype for each in f(np.ones(3, dtype=dtype))]
+    assert on_host == compiled
+
+
 def test_bad_options_are_named() -> None:
     with pytest.raises(ValueError, match="recompile_limit=0 is not a positive integer"):
         JAXLinker(recompile_limit=0)
