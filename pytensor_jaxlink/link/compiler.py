@@ -340,9 +340,10 @@ class CompiledGraph:
 
     def _of_rule(self, error: Exception) -> Exception:
         """The error where a JAX implementation that may not run on the host fails."""
-        node = getattr(error, FAILED_NODE, None)
-        forbidden = self.options.host_ops == "error" and node is not None
-        if not forbidden or isinstance(error, JAXLinkError) or not self._rules.is_foreign(node):
+        node: Any = getattr(error, FAILED_NODE, None)
+        if self.options.host_ops != "error" or node is None or isinstance(error, JAXLinkError):
+            return error
+        if not self._rules.is_foreign(node):
             return error
         reason, remedy = self._rules.failure(node, error)
         return UntranspilableOpError(

@@ -54,7 +54,7 @@ class Ending:
         return self._forms(stats, plan)
 
     def _forms(self, stats: Stats, plan: Plan | None) -> dict[int, Form]:
-        forms = dict.fromkeys((*self.arrays, *self.numbers), as_jax_array)
+        forms: dict[int, Form] = dict.fromkeys((*self.arrays, *self.numbers), as_jax_array)
         if self.as_numpy:
             # A copy, because views of JAX's arrays are read-only.
             forms = dict.fromkeys(self.arrays, lambda value: np.array(to_numpy(value, stats)))
@@ -62,7 +62,9 @@ class Ending:
         elif plan is not None:
             made = {number for region in plan.own_regions for number in region.results}
             forms = {k: form for k, form in forms.items() if plan.outputs[k] not in made}
-        return forms | dict.fromkeys(self.copied, deepcopy)
+        for position in self.copied:
+            forms[position] = deepcopy
+        return forms
 
     def _forms_in_child(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
         return replace(self, as_numpy=True)._forms(stats, plan)

@@ -488,3 +488,17 @@ def test_without_flatbuffers(tmp_path: Path) -> None:
         "3.0",
     ]
     assert not (tmp_path / "g").exists()
+
+
+def test_a_file_of_another_float_type(tmp_path: Path) -> None:
+    """The quotient of integers has the ``floatX`` under which the function was built."""
+    i = pt.bvector("i")
+    with pytensor.config.change_flags(floatX="float32"):
+        f = pytensor.function([i], i / i.shape[0], mode="JAXSELECTIVE")
+        given = np.arange(4, dtype="int8")
+        expected = np.asarray(f(given))
+        save(f, tmp_path / "f")
+    with jax.enable_x64(True):
+        found = np.asarray(load(tmp_path / "f", prefer="graph")(given))
+    assert found.dtype == expected.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)

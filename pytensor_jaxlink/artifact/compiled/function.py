@@ -244,7 +244,7 @@ class LoadedFunction(FastCall):
                 finally:
                     self._windows.leave()
 
-    def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         given = dict(zip(self._taken, args, strict=False))
         if len(args) > len(self._taken) or kwargs.keys() - self._places.keys():
             raise self._wrong_call(args, kwargs)
@@ -267,7 +267,7 @@ class LoadedFunction(FastCall):
         for region in self._regions:
             region.check()
 
-    def _wrong_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
+    def _wrong_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TypeError:
         names = ", ".join(
             (spec.name or "(unnamed)") + ("" if spec.default is None else "=...")
             for spec in self.signature.inputs

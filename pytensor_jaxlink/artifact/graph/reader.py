@@ -7,10 +7,12 @@ Nodes are put together as they were, with the types that were saved.  Each Op is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
 import pytensor
+from pytensor.configdefaults import config
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
@@ -151,21 +153,43 @@ class GraphReader:
         return Apply(op, inputs, outputs)
 
     def _check_node(self, op: Any, inputs: list[Variable], outputs: list[Variable]) -> None:
-        """Whether the Op takes such inputs and gives such outputs.
+        """Refuse a node that PyTensor would not make: somebody put it together.
 
-        Not where another version wrote the file, and not where somebody put together what PyTensor
-        would refuse.
+        An Op whose `make_node` takes its inputs in another form than they have in the node (the
+        indices of a sparse matrix as one tuple) cannot be asked.
         """
+        arguments = _arguments(op, inputs)
+        if not _can_be_asked(op, arguments):
+            return
         try:
-            made = op.make_node(*_arguments(op, inputs))
-            fits = _go_for(made.inputs, inputs) and _go_for(made.outputs, outputs)
+            made = op.make_node(*arguments)
+            if _is_as(made, inputs, outputs):
+                return
+            # Saved under the other `floatX`, which decides what the quotient of integers is.
+            with config.change_flags(floatX=_OTHER[config.floatX]):
+                if _is_as(op.make_node(*arguments), inputs, outputs):
+                    return
         except Exception as error:
             raise ArtifactError(f"{op} was saved {self._versions()}, refuses: {error}") from error
-        if not fits:
-            raise ArtifactError(
-                f"{op} was saved {self._versions()} and gives {list(made.outputs)} where "
-                f"{[variable.type for variable in outputs]} was saved"
-            )
+        raise ArtifactError(
+            f"{op} was saved {self._versions()} and gives {list(made.outputs)} where "
+            f"{[variable.type for variable in outputs]} was saved"
+        )
+
+
+_OTHER = {"float64": "float32", "float32": "float64", "float16": "float32"}
+
+
+def _is_as(made: Apply, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> bool:
+    return _go_for(made.inputs, inputs) and _go_for(made.outputs, outputs)
+
+
+def _can_be_asked(op: Op, arguments: list[Any]) -> bool:
+    try:
+        signature(op.make_node).bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def _arguments(op: Op, inputs: list[Variable]) -> list[Any]:
