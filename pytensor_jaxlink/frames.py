@@ -17,7 +17,13 @@ _MACHINERY = ("pytensor", "jax", "jaxlib")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 # A notebook, a doctest and an interactive session have no file: their names begin with "<", and
 # so do the names of code that libraries generate, which are these.
-_GENERATED = ("<frozen ", "<string>", "<__array_function__", "<decorator-gen")
+_GENERATED = (
+    "<frozen ",
+    "<string>",
+    "<__array_function__",
+    "<decorator-gen",
+    "<the plan of a function>",  # `runtime.codegen`
+)
 
 
 def _standard_library() -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from pytensor_jaxlink.artifact.machine_code import user_folder
 from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.function import JAXFunction
-from pytensor_jaxlink.runtime import has_compilation_cache
+from pytensor_jaxlink.runtime import has_compilation_cache, is_forked_child, refused
 
 _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
 
@@ -108,6 +108,10 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     """
     named = dict(functions) if isinstance(functions, Mapping) else {"": functions}
     _check(named)
+    if compiled and is_forked_child():
+        if not graph:
+            raise refused("nothing can be compiled")
+        compiled = False  # JAX exports in threads
     data, cells = DataWriter(), Cells()
     signatures = {
         name: describe_signature(function, cells, data.value) for name, function in named.items()

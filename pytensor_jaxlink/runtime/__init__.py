@@ -22,6 +22,7 @@ from pytensor_jaxlink.runtime.executor import FastPath as FastPath
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
 from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along
+from pytensor_jaxlink.runtime.forks import is_forked_child as is_forked_child
 from pytensor_jaxlink.runtime.forks import named_from_parent as named_from_parent
 from pytensor_jaxlink.runtime.forks import refused as refused
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child

@@ -32,6 +32,11 @@ _holders: WeakSet[Any] = WeakSet()
 _said: list[str] = []
 
 
+def is_forked_child() -> bool:
+    """Whether this process was forked from one in which JAX has run."""
+    return bool(_switched)
+
+
 def in_forked_child(switch: Callable[[], None]) -> None:
     """Have something done in each child that is forked after JAX has started.
 
