@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.lowering.streams import fork, next_round, normal_of, uniform, wide
+from pytensor_jaxlink.lowering.streams import fork, next_round, normal_of, uniform, uniforms, wide
 
 Shape = tuple[int, ...]
 
@@ -66,7 +66,7 @@ def log_gamma(key: Any, shape: Shape, alpha: Any, dtype: Any) -> Any:
     c = 1 / jnp.sqrt(9 * d)
 
     def propose(key: Any) -> tuple[Any, Any]:
-        first, second = uniform(key, (2, *shape), dtype)
+        first, second = uniforms(key, 2, shape, dtype)
         x = normal_of(first)
         root = 1 + c * x
         cube = jnp.where(root > 0, root * root * root, 1)
@@ -117,7 +117,7 @@ def poisson(key: Any, shape: Shape, rate: Any) -> Any:
     variables" (1993), algorithm PTRS.
     """
     rate = jnp.broadcast_to(jnp.asarray(rate, wide()), shape)
-    large = rate >= _LARGE
+    large = (rate >= _LARGE) & (rate < jnp.inf)
     safe = jnp.where(large, rate, _LARGE)
     b = 0.931 + 2.53 * jnp.sqrt(safe)
     hat = _Hat(
@@ -147,7 +147,7 @@ def binomial(key: Any, shape: Shape, count: Any, chance: Any) -> Any:
     chance = jnp.broadcast_to(jnp.asarray(chance, kind), shape)
     mirrored = chance > 0.5
     p = jnp.where(mirrored, 1 - chance, chance)
-    large = count * p >= _LARGE
+    large = (p > 0) & (count * p >= _LARGE) & (count < jnp.inf)
     n, r = jnp.where(large, count, 4 * _LARGE), jnp.where(large, p, 0.5)
     spread = jnp.sqrt(n * r * (1 - r))
     b = 1.15 + 2.53 * spread
@@ -202,7 +202,7 @@ def _by_transformed_rejection(
     key: Any, shape: Shape, done: Any, hat: _Hat, largest: Any, log_chance: Callable[[Any], Any]
 ) -> Any:
     def propose(key: Any) -> tuple[Any, Any]:
-        first, second = uniform(key, (2, *shape), wide())
+        first, second = uniforms(key, 2, shape, wide())
         first = first - 0.5
         left = 0.5 - jnp.abs(first)
         k = jnp.floor((2 * hat.a / left + hat.b) * first + hat.centre)

@@ -28,6 +28,7 @@ from pytensor_jaxlink.lowering.streams import (
     normal_of,
     real_of,
     uniform,
+    uniforms,
     wide,
 )
 from pytensor_jaxlink.lowering.values import canonical_dtype
@@ -147,7 +148,7 @@ def _generalised_gamma(key: Any, shape: Any, dtype: str, alpha: Any, power: Any,
 def _wald(key: Any, shape: Any, dtype: str, mean: Any, scale: Any) -> Any:
     """Michael, Schucany & Haas, "Generating random variates" (1976), in NumPy's form."""
     mean, scale = jnp.asarray(mean, wide()), jnp.asarray(scale, wide())
-    first, second = uniform(key, (2, *shape), wide())
+    first, second = uniforms(key, 2, shape, wide())
     y = mean * normal_of(first) ** 2
     smaller = mean * (1 - 2 / (1 + jnp.sqrt(1 + 4 * scale / y)))
     draws = jnp.where(second <= mean / (mean + smaller), smaller, mean * mean / smaller)
@@ -233,7 +234,7 @@ def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: Any, drawn
     )
     # What the domain excludes is not drawn: it can be of any length.
     good, bad, drawn = (
-        jnp.where(possible_draw(good, bad, drawn), count, 0) for count in (good, bad, drawn)
+        jnp.where(possible_draw(jnp, good, bad, drawn), count, 0) for count in (good, bad, drawn)
     )
     total = good + bad
     left = jnp.minimum(drawn, total - drawn)  # what is drawn, or what is left behind
@@ -314,13 +315,13 @@ def _von_mises(key: Any, shape: Any, dtype: str, mu: Any, kappa: Any) -> Any:
     r = (1 + rho**2) / (2 * rho)
 
     def propose(key: Any) -> tuple[Any, Any]:
-        first, second = uniform(key, (2, *shape), kind)
+        first, second = uniforms(key, 2, shape, kind)
         z = jnp.cos(jnp.pi * first)
         c = safe * (r - (1 + r * z) / (r + z))
         accept = (c * (2 - c) > second) | (jnp.log(c / second) + 1 - c >= 0)
         return (1 + r * z) / (r + z), accept
 
-    first, second = uniform(key, (2, *shape), kind)
+    first, second = uniforms(key, 2, shape, kind)
     cosine = accepted(key, shape, jnp.zeros((), kind), jnp.isnan(kappa), propose)
     angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * jnp.where(first < 0.5, -1, 1)
     angle = jnp.where(kappa > _NARROW, normal_of(second) / jnp.sqrt(kappa), angle)

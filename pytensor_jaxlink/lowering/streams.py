@@ -65,6 +65,14 @@ def uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return ((high >> np.uint32(9)).astype(dtype) + 0.5) * 2.0**-23
 
 
+def uniforms(key: Any, number: int, shape: tuple[int, ...], dtype: Any) -> list[Any]:
+    """Several of them for each entry.
+
+    XLA would compute, and compile, all again in each operation that reads one, so there is a fence.
+    """
+    return list(jax.lax.optimization_barrier(uniform(key, (number, *shape), dtype)))
+
+
 def normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Standard normal numbers."""
     return normal_of(uniform(key, shape, dtype))
@@ -114,8 +122,7 @@ def _words(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     # One word counts along the first axis, the other one along the rest: both stay below 2**32.
     first, rest = (shape[0], math.prod(shape[1:])) if shape else (1, 1)
     counters = (jax.lax.broadcasted_iota("uint32", (first, rest), axis) for axis in (0, 1))
-    # XLA would write the rounds out again in each operation that reads them.
-    high, low = jax.lax.optimization_barrier(_threefry(key, *counters))
+    high, low = _threefry(key, *counters)
     return high.reshape(shape), low.reshape(shape)
 
 
