@@ -61,7 +61,7 @@ def require_domain(op: RandomVariable, parameters: tuple[Any, ...]) -> None:
 # -- conditions on one parameter -------------------------------------------------------------------
 
 
-def _each(holds: Callable[[Any], Any]) -> Callable[..., tuple[Condition, ...]]:
+def _each(holds: Callable[[Any, Any], Any]) -> Callable[..., tuple[Condition, ...]]:
     return lambda *positions: tuple(Condition(holds, (position,)) for position in positions)
 
 
