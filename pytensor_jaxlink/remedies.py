@@ -41,11 +41,6 @@ class Remedy(Enum):
         "register a JAX sampler of {op} with pytensor.link.jax.dispatch.random.jax_sample_fn"
     )
     DENSE = "make the matrix dense first: pytensor.sparse.dense_from_sparse"
-    TENSOR_INPUT = (
-        "make the input a tensor, and name its dimensions inside: "
-        "pytensor.xtensor.as_xtensor(tensor, dims=...)"
-    )
-    TENSOR_OUTPUT = "return the values without the names of dimensions: .values"
 
     # -- a shape that depends on data
     MASK = "keep the full array and mask it: pt.where(mask, x, 0) in the place of x[mask]"

@@ -6,4 +6,5 @@ from pytensor_jaxlink.graph.source import UNKNOWN as UNKNOWN
 from pytensor_jaxlink.graph.source import has_user_line as has_user_line
 from pytensor_jaxlink.graph.source import serves as serves
 from pytensor_jaxlink.graph.source import user_location as user_location
+from pytensor_jaxlink.graph.types import ArrayType as ArrayType
 from pytensor_jaxlink.graph.view import GraphView as GraphView

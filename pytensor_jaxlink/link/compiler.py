@@ -19,7 +19,6 @@ from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
 from pytensor.scalar.basic import ScalarType
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import (
     NodeFacts,
@@ -37,7 +36,7 @@ from pytensor_jaxlink.errors import (
     NotTranspilableOrJittableError,
     UntranspilableOpError,
 )
-from pytensor_jaxlink.graph import GraphView, op_name, serves, user_location
+from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, serves, user_location
 from pytensor_jaxlink.link.explanation import (
     Explanation,
     describe_callbacks,
@@ -297,7 +296,7 @@ class CompiledGraph:
         return tuple(
             position
             for position, variable in enumerate(self.source.outputs)
-            if not isinstance(variable.type, DenseTensorType | ScalarType)
+            if not isinstance(variable.type, ArrayType | ScalarType)
             and (variable.owner is None or isinstance(variable.owner.op, DeepCopyOp))
         )
 
@@ -456,7 +455,7 @@ class ByPython:
                 self._made = PerformLinker(allow_gc=True).accept(self.graph).make_thunk()
             thunk, containers, _ = self._made
             for container, value in zip(containers, inputs, strict=True):
-                dense = isinstance(container.type, DenseTensorType)
+                dense = isinstance(container.type, ArrayType)
                 container.storage[0] = to_numpy(value, self._stats) if dense else value
             return thunk()
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.fitting import fits, fitter
 from pytensor_jaxlink.link.shared import hold_arrays
 from pytensor_jaxlink.runtime import (
@@ -87,7 +87,7 @@ class FastFunction(FastCall, Function):
     def _commit_states(self, args: tuple[Any, ...]) -> None:
         """Put states where exported code leaves them, so that JAX compiles once."""
         updates: Any = self._update_input_storage
-        cells = [c.storage for _, c in updates if isinstance(c.type, DenseTensorType)]
+        cells = [c.storage for _, c in updates if isinstance(c.type, ArrayType)]
         values = [*[cell[0] for cell in cells], *args]
         self.vm.commit(values, range(len(cells)))
         for cell, value in zip(cells, values, strict=False):

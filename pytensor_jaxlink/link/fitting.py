@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from pytensor.link.basic import Container
-from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.runtime import ARRAY, array_fits
 
 
 def fitter(container: Container) -> Callable[[Any], Any]:
     """A function that gives a value as it goes to the device, or None where PyTensor must look."""
     kind = container.type
-    if not isinstance(kind, DenseTensorType):
+    if not isinstance(kind, ArrayType):
         return lambda value: None
     dtype, ndim = np.dtype(kind.dtype), kind.ndim
     fixed = [(axis, length) for axis, length in enumerate(kind.shape) if length is not None]
@@ -42,4 +42,4 @@ def fitter(container: Container) -> Callable[[Any], Any]:
 
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value that JAX traces is one of a type, in the types that JAX now has."""
-    return isinstance(kind, DenseTensorType) and array_fits(value, kind.dtype, kind.shape)
+    return isinstance(kind, ArrayType) and array_fits(value, kind.dtype, kind.shape)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pytensor.compile.maker import FunctionMaker
-from pytensor.tensor.type import DenseTensorType
 
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
 from pytensor_jaxlink.plan import Plan
@@ -163,7 +163,7 @@ class JAXFunction(FastFunction):
         arrays = {
             position
             for position, container in enumerate(self.input_storage)
-            if isinstance(container.type, DenseTensorType)
+            if isinstance(container.type, ArrayType)
         }
         return tuple(sorted(arrays & {*found.updated, *found.given} - static))
 

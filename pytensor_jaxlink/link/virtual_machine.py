@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
@@ -61,7 +61,7 @@ class VirtualMachine:
         types = [variable.type for variable in compiled.source.outputs]
         places = range(len(types) - len(overwritten))
         return Ending(
-            tuple(k for k in places if isinstance(types[k], DenseTensorType)),
+            tuple(k for k in places if isinstance(types[k], ArrayType)),
             tuple(k for k in places if isinstance(types[k], ScalarType)),
             compiled.copied,
             overwritten,

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.tensor.random.op import RandomVariable
@@ -21,7 +20,15 @@ from pytensor_jaxlink.lowering.checks import require
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on the parameters at some positions."""
+    """A condition on the parameters at some positions.
+
+    Attributes
+    ----------
+    holds
+        Computes it, by NumPy or by `jax.numpy`, its first argument.
+    positions
+        The positions of the others.
+    """
 
     holds: Callable[..., Any]
     positions: tuple[int, ...]
@@ -30,10 +37,10 @@ class Condition:
         """State that it holds; constants are looked at while JAX traces and cost nothing."""
         values = [parameters[position] for position in self.positions]
         if all(isinstance(value, np.ndarray | np.generic) for value in values):
-            with jax.ensure_compile_time_eval():
-                require(np.asarray(self.holds(*map(jnp.asarray, values))))
+            with np.errstate(all="ignore"):
+                require(np.asarray(self.holds(np, *values)))
         else:
-            require(self.holds(*map(jnp.asarray, values)))
+            require(self.holds(jnp, *map(jnp.asarray, values)))
 
 
 def by_name(table: dict[str, Any], op: RandomVariable) -> Any:
@@ -54,17 +61,17 @@ def require_domain(op: RandomVariable, parameters: tuple[Any, ...]) -> None:
 # -- conditions on one parameter -------------------------------------------------------------------
 
 
-def _each(holds: Callable[[Any], Any]) -> Callable[..., tuple[Condition, ...]]:
+def _each(holds: Callable[[Any, Any], Any]) -> Callable[..., tuple[Condition, ...]]:
     return lambda *positions: tuple(Condition(holds, (position,)) for position in positions)
 
 
-_at_least_0 = _each(lambda value: value >= 0)  # SciPy's scale: NaN is refused
-_more_than_0 = _each(lambda value: value > 0)
-_chance = _each(lambda value: (value >= 0) & (value <= 1))
-_chance_above_0 = _each(lambda value: (value > 0) & (value <= 1))
-_no_sign = _each(lambda value: jnp.isnan(value) | ~jnp.signbit(value))  # NumPy's scale
-_above_0_or_nan = _each(lambda value: ~(value <= 0))
-_finite = _each(jnp.isfinite)
+_at_least_0 = _each(lambda xp, value: value >= 0)  # SciPy's scale: NaN is refused
+_more_than_0 = _each(lambda xp, value: value > 0)
+_chance = _each(lambda xp, value: (value >= 0) & (value <= 1))
+_chance_above_0 = _each(lambda xp, value: (value > 0) & (value <= 1))
+_no_sign = _each(lambda xp, value: xp.isnan(value) | ~xp.signbit(value))  # NumPy's scale
+_above_0_or_nan = _each(lambda xp, value: ~(value <= 0))
+_finite = _each(lambda xp, value: xp.isfinite(value))
 
 
 def _together(holds: Callable[..., Any], *positions: int) -> tuple[Condition, ...]:
@@ -77,23 +84,23 @@ _LARGEST_RATE = float(np.iinfo("int64").max - 10 * np.sqrt(np.iinfo("int64").max
 _LARGEST_POPULATION = 1_000_000_000
 
 
-def _width(low: Any, high: Any) -> Any:
+def _width(xp: Any, low: Any, high: Any) -> Any:
     width = high - low
-    return jnp.isfinite(width) & ~jnp.signbit(width)
+    return xp.isfinite(width) & ~xp.signbit(width)
 
 
-def _mixed_rate(count: Any, chance: Any) -> Any:
+def _mixed_rate(xp: Any, count: Any, chance: Any) -> Any:
     """NumPy draws a negative binomial variable from a Poisson one with a gamma rate."""
-    return ~((1 - chance) / chance * (count + 10 * jnp.sqrt(count)) > _LARGEST_RATE)
+    return ~((1 - chance) / chance * (count + 10 * xp.sqrt(count)) > _LARGEST_RATE)
 
 
-def possible_draw(good: Any, bad: Any, drawn: Any) -> Any:
+def possible_draw(xp: Any, good: Any, bad: Any, drawn: Any) -> Any:
     """Whether so many can be drawn from a population that NumPy takes."""
     counts = (good >= 0) & (bad >= 0) & (drawn >= 0)
-    return counts & (jnp.maximum(good, bad) < _LARGEST_POPULATION) & (drawn <= good + bad)
+    return counts & (xp.maximum(good, bad) < _LARGEST_POPULATION) & (drawn <= good + bad)
 
 
-def _chances_of_all_but_last(p: Any) -> Any:
+def _chances_of_all_but_last(xp: Any, p: Any) -> Any:
     in_range = ((p >= 0) & (p <= 1)).all(axis=-1)
     return in_range & (p[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
 
@@ -108,15 +115,15 @@ _DOMAINS: dict[str, tuple[Condition, ...]] = {
     "pytensor.DirichletRV": _above_0_or_nan(0),
     "pytensor.ExponentialRV": _no_sign(0),
     "pytensor.GammaRV": _no_sign(0, 1),
-    "pytensor.GenGammaRV": _together(lambda alpha, p: alpha / p > 0, 0, 1)
-    + _each(lambda power: power != 0)(1)
+    "pytensor.GenGammaRV": _together(lambda xp, alpha, p: alpha / p > 0, 0, 1)
+    + _each(lambda xp, power: power != 0)(1)
     + _at_least_0(2),
     "pytensor.GeometricRV": _chance_above_0(0),
     "pytensor.GumbelRV": _at_least_0(1),
     "pytensor.HalfCauchyRV": _at_least_0(1),
     "pytensor.HalfNormalRV": _at_least_0(1),
     "pytensor.HyperGeometricRV": _together(possible_draw, 0, 1, 2),
-    "pytensor.IntegersRV": _together(lambda low, high: low < high, 0, 1),
+    "pytensor.IntegersRV": _together(lambda xp, low, high: low < high, 0, 1),
     "pytensor.InvGammaRV": _no_sign(0, 1),
     "pytensor.LaplaceRV": _no_sign(1),
     "pytensor.LogNormalRV": _no_sign(1),
@@ -125,20 +132,20 @@ _DOMAINS: dict[str, tuple[Condition, ...]] = {
     "pytensor.NegBinomialRV": _more_than_0(0) + _chance_above_0(1) + _together(_mixed_rate, 0, 1),
     "pytensor.NormalRV": _no_sign(1),
     "pytensor.ParetoRV": _more_than_0(0) + _at_least_0(1),
-    "pytensor.PoissonRV": _each(lambda rate: (rate >= 0) & (rate <= _LARGEST_RATE))(0),
+    "pytensor.PoissonRV": _each(lambda xp, rate: (rate >= 0) & (rate <= _LARGEST_RATE))(0),
     "pytensor.StudentTRV": _more_than_0(0) + _at_least_0(2),
-    "pytensor.TriangularRV": _together(lambda left, mode: ~(left > mode), 0, 1)
-    + _together(lambda mode, right: ~(mode > right), 1, 2)
-    + _together(lambda left, right: left != right, 0, 2),
+    "pytensor.TriangularRV": _together(lambda xp, left, mode: ~(left > mode), 0, 1)
+    + _together(lambda xp, mode, right: ~(mode > right), 1, 2)
+    + _together(lambda xp, left, right: left != right, 0, 2),
     "pytensor.TruncExponentialRV": _more_than_0(0) + _at_least_0(2),
     "pytensor.UniformRV": _together(_width, 0, 1),
     "pytensor.VonMisesRV": _no_sign(1),
     "pytensor.WaldRV": _above_0_or_nan(0, 1),
     "pytensor.WeibullRV": _no_sign(0),
-    "pymc.DiscreteUniformRV": _together(lambda low, high: low < high + 1, 0, 1),
+    "pymc.DiscreteUniformRV": _together(lambda xp, low, high: low < high + 1, 0, 1),
     "pymc.MoyalRV": _at_least_0(1),
     "pymc.RiceRV": _at_least_0(0, 1),
     "pymc.SkewNormalRV": _at_least_0(1),
-    "pymc.TruncatedNormalRV": _more_than_0(1) + _together(lambda low, high: low < high, 2, 3),
+    "pymc.TruncatedNormalRV": _more_than_0(1) + _together(lambda xp, low, high: low < high, 2, 3),
     "pymc.WaldRV": _above_0_or_nan(0, 1),
 }

@@ -4,7 +4,9 @@ XLA's CPU compiler fuses elementwise operations into each operation that reads t
 a value once for each reader, with all that it was computed from: in a chain of steps whose values
 the gradient reads again, the cost grows with the square of its length.  A fence
 (`jax.lax.optimization_barrier`) makes it store the value.  That costs a pass over memory, so only
-values are fenced that several operations read and that would cost more to compute again.
+values are fenced that several operations read and that would cost more to compute again.  Draws
+cost more than that always, and it is their code above all that takes XLA long to compile: a
+hierarchical model of four normal draws compiles in half the time when they are stored.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Iterable
 
 from pytensor.graph.basic import Apply
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops.costs import FUNCTION, cost_of
@@ -36,6 +39,8 @@ def fenced(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     found = []
     for node in nodes:
         apply = view.nodes[node]
+        if isinstance(apply.op, RandomVariable):
+            found += [number for number in view.node_outputs[node][1:] if readers[number]]
         if not isinstance(apply.op, Elemwise | DimShuffle):
             continue
         cost = _cost(apply) + sum(again.get(number, 0) for number in view.node_inputs[node])

@@ -16,11 +16,10 @@ from pytensor.link.c.op import COp
 from pytensor.scalar import math
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
-from pytensor.tensor.type import DenseTensorType
 from scipy.special import expit
 
 from pytensor_jaxlink.errors import FAILED_ON_HOST
-from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.values import as_known
 from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 
@@ -223,4 +222,4 @@ class GraphOnHost:
 
 
 def _dtype_of(kind: Type) -> np.dtype[Any] | None:
-    return np.dtype(kind.dtype) if isinstance(kind, DenseTensorType) else None
+    return np.dtype(kind.dtype) if isinstance(kind, ArrayType) else None

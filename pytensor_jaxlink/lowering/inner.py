@@ -12,10 +12,10 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.lowering.checks import are_read, collecting, require
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
@@ -42,7 +42,7 @@ def _has_gradient_of_its_own(op: OpFromGraph, node: Apply) -> bool:
     """Whether somebody has said what the gradient is, instead of leaving it to the inner graph."""
     own = op.pullback_overrides is not None or type(op).pullback is not OpFromGraph.pullback
     variables = (*node.inputs, *node.outputs)
-    return own and all(isinstance(v.type, DenseTensorType | ScalarType) for v in variables)
+    return own and all(isinstance(v.type, ArrayType | ScalarType) for v in variables)
 
 
 @jax_rule.register(Branch)

@@ -13,7 +13,8 @@ import jax
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.link.jax.dispatch.basic import jax_funcify
-from pytensor.tensor.type import DenseTensorType
+
+from pytensor_jaxlink.graph import ArrayType
 
 _LENGTH = 2  # of dimensions whose length is not known
 
@@ -24,7 +25,7 @@ def needs_concrete(node: Apply, positions: Sequence[int]) -> bool:
     Cost: two traces of the rule, on arrays with two entries a dimension.  A rule that fails for
     another reason (these shapes, say) says nothing.
     """
-    if not all(isinstance(variable.type, DenseTensorType) for variable in node.inputs):
+    if not all(isinstance(variable.type, ArrayType) for variable in node.inputs):
         return False
     try:
         function = jax_funcify(node.op, node=node)

@@ -15,29 +15,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
+from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement, MvNormalRV
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.domains import require_domain
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
+from pytensor_jaxlink.lowering.streams import exponential, next_key, normal
 from pytensor_jaxlink.lowering.values import as_size, canonical_dtype
 
 
 @jax_rule.register(RandomVariable)
 def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFunction:
-    sampler = sampler_of(op)
+    sampler = sampler_of(op) or jax_sample_fn(op, node=node)
     dtype = node.outputs[1].type.dtype
 
     def draw(key: Any, size: Any, *parameters: Any) -> Any:
         if context.checks:
             require_domain(op, parameters)
         shape = _batch_shape(op, parameters) if size is None else tuple(map(as_size, size))
-        if sampler is None:
-            return _upstream(op, node, key, size is None, shape, parameters)
-        after, now = jax.random.split(key)
-        return after, sampler(now, shape, dtype, *parameters)
+        return next_key(key), sampler(key, shape, dtype, *parameters)
 
     return draw
 
@@ -54,9 +53,8 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
             require(jnp.isfinite(factor))  # where there is none NumPy raises `LinAlgError`
         given = _batch_shape(op, (mean, covariance))
         shape = given if size is None else tuple(map(as_size, size))
-        after, now = jax.random.split(key)
-        normal = jax.random.normal(now, (*shape, mean.shape[-1]), dtype)
-        return after, mean + jnp.einsum("...ij,...j->...i", factor, normal)
+        drawn = normal(key, (*shape, mean.shape[-1]), dtype)
+        return next_key(key), mean + jnp.einsum("...ij,...j->...i", factor, drawn)
 
     return draw
 
@@ -93,19 +91,18 @@ def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxF
             _require_chances(chances[0], count)
             if core_ndim == 0:
                 require(jnp.asarray(a) == length)
-        after, now = jax.random.split(key)
         kind = canonical_dtype("float64")
-        scores = jax.random.gumbel(now, (*batch_shape, length), kind)
+        scores = -jnp.log(exponential(key, (*batch_shape, length), kind))
         for p in chances:
             scores += jnp.log(jnp.asarray(p, kind))
         places = jax.lax.top_k(scores, count)[1]
         if core_ndim == 0:
-            return after, places.reshape(batch_shape + wanted)
+            return next_key(key), places.reshape(batch_shape + wanted)
         entry = np.shape(a)[np.ndim(a) - core_ndim + 1 :]
         population = jnp.broadcast_to(a, (*batch_shape, length, *entry))
         places = places.reshape((*batch_shape, count, *[1] * len(entry)))
         found = jnp.take_along_axis(population, places, axis=len(batch_shape))
-        return after, found.reshape(batch_shape + wanted + entry)
+        return next_key(key), found.reshape(batch_shape + wanted + entry)
 
     return draw
 
@@ -126,22 +123,6 @@ def _require_chances(p: Any, count: int) -> None:
     precision = max(jnp.finfo(p.dtype).eps, np.finfo("float64").eps) ** 0.5
     require((p >= 0).all() & (jnp.abs(p.sum(axis=-1) - 1) <= precision).all())
     require((p > 0).sum(axis=-1) >= count)
-
-
-def _upstream(
-    op: RandomVariable,
-    node: Apply,
-    key: Any,
-    unsized: bool,
-    shape: tuple[int, ...],
-    parameters: tuple[Any, ...],
-) -> tuple[Any, Any]:
-    """PyTensor's own JAX sampler."""
-    sized = op.make_node(node.inputs[0], shape, *node.inputs[2:]) if unsized else node
-    state, draws = rule_with_literals(sized, [1])(
-        {"jax_state": key}, np.asarray(shape, dtype="int64"), *parameters
-    )
-    return state["jax_state"], draws
 
 
 def _batch_shape(op: RandomVariable, parameters: tuple[Any, ...]) -> tuple[int, ...]:

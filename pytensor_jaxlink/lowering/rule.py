@@ -34,12 +34,11 @@ from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax, Softmax
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import BrokenShapeError
-from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 from pytensor_jaxlink.lowering.probing import needs_concrete
@@ -340,7 +339,7 @@ class Rules:
         sparse = [v for v in node.inputs if isinstance(v.type, SparseTensorType)]
         if not type(node.op).__module__.startswith("pytensor.sparse") or not self.has_own(node.op):
             return f"{op_name(node.op)} has no JAX implementation for sparse matrices"
-        if len(sparse) > 1 and not isinstance(node.outputs[0].type, DenseTensorType):
+        if len(sparse) > 1 and not isinstance(node.outputs[0].type, ArrayType):
             same_pattern = type(node.op).__name__ in _OF_ONE_PATTERN
             return None if same_pattern else "the pattern of its result depends on the data"
         return "it multiplies two sparse matrices" if len(sparse) > 1 else None

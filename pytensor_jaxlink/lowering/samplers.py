@@ -12,86 +12,163 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import random
 from jax.scipy import special
+from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.domains import by_name, possible_draw
+from pytensor_jaxlink.lowering.rejection import accepted, binomial, gamma, log_gamma, poisson
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
+from pytensor_jaxlink.lowering.streams import (
+    exponential,
+    fork,
+    integers,
+    next_round,
+    normal,
+    normal_of,
+    real_of,
+    uniform,
+    uniforms,
+    wide,
+)
 from pytensor_jaxlink.lowering.values import canonical_dtype
 
 Sampler = Callable[..., Any]
 
 
 def sampler_of(op: RandomVariable) -> Sampler | None:
-    """Our sampler for a distribution, or None."""
+    """Our sampler for a distribution, or None; one that somebody has registered goes first."""
+    registered = jax_sample_fn.dispatch(type(op))
+    if not registered.__module__.startswith("pytensor."):
+        return None
     return by_name(_SAMPLERS, op)
 
 
 # -- samplers --------------------------------------------------------------------------------------
 
 
-def _real(dtype: str) -> Any:
-    """The dtype in which to compute real draws."""
-    return jnp.promote_types(canonical_dtype(dtype), "float32")
+def _scaled(draw: Callable[..., Any]) -> Sampler:
+    """The sampler of a family with location and scale, from its standard draws."""
+
+    def scaled(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
+        return loc + scale * draw(key, shape, real_of(dtype))
+
+    return scaled
 
 
-def _wide() -> Any:
-    """The dtype in which counts are drawn: NumPy's, where JAX has it."""
-    return canonical_dtype("float64")
+def _cauchy(key: Any, shape: Any, kind: Any) -> Any:
+    return jnp.tan(jnp.pi * (uniform(key, shape, kind) - 0.5))
+
+
+def _gumbel(key: Any, shape: Any, kind: Any) -> Any:
+    return -jnp.log(exponential(key, shape, kind))
+
+
+def _laplace(key: Any, shape: Any, kind: Any) -> Any:
+    centred = 2 * uniform(key, shape, kind) - 1
+    return -jnp.sign(centred) * jnp.log1p(-jnp.abs(centred))
+
+
+def _logistic(key: Any, shape: Any, kind: Any) -> Any:
+    drawn = uniform(key, shape, kind)
+    return jnp.log(drawn) - jnp.log1p(-drawn)
+
+
+def _uniform(key: Any, shape: Any, dtype: str, low: Any, high: Any) -> Any:
+    low, high = (jnp.asarray(bound, real_of(dtype)) for bound in (low, high))
+    return low + (high - low) * uniform(key, shape, real_of(dtype))
+
+
+def _bernoulli(key: Any, shape: Any, dtype: str, p: Any) -> Any:
+    return uniform(key, shape, wide()) < p
+
+
+def _exponential(key: Any, shape: Any, dtype: str, scale: Any) -> Any:
+    return scale * exponential(key, shape, real_of(dtype))
+
+
+def _pareto(key: Any, shape: Any, dtype: str, b: Any, scale: Any) -> Any:
+    return scale * jnp.exp(exponential(key, shape, real_of(dtype)) / b)
 
 
 def _weibull(key: Any, shape: Any, dtype: str, concentration: Any) -> Any:
-    draws = random.weibull_min(key, 1.0, concentration, shape, dtype=_real(dtype))
-    return jnp.where(jnp.asarray(concentration) == 0, jnp.zeros((), draws.dtype), draws)
+    concentration = jnp.asarray(concentration, real_of(dtype))
+    draws = exponential(key, shape, real_of(dtype)) ** (1 / concentration)
+    return jnp.where(concentration == 0, jnp.zeros((), draws.dtype), draws)
+
+
+def _gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: Any) -> Any:
+    return scale * gamma(key, shape, alpha, real_of(dtype))
 
 
 def _beta(key: Any, shape: Any, dtype: str, alpha: Any, beta: Any) -> Any:
-    draws = random.beta(key, alpha, beta, shape, dtype=_real(dtype))
-    certain = jnp.isinf(jnp.asarray(beta, _real(dtype))) & jnp.isfinite(alpha)
-    return jnp.where(certain, jnp.zeros((), draws.dtype), draws)
+    """The share of one gamma variable in the sum of two."""
+    kind = real_of(dtype)
+    both = jnp.stack([jnp.broadcast_to(jnp.asarray(each, kind), shape) for each in (alpha, beta)])
+    first, second = log_gamma(key, (2, *shape), both, kind)
+    return 1 / (1 + jnp.exp(second - first))
+
+
+def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
+    drawn = log_gamma(key, (*shape, jnp.shape(alpha)[-1]), alpha, real_of(dtype))
+    return jax.nn.softmax(drawn, axis=-1)
+
+
+def _student_t(key: Any, shape: Any, dtype: str, df: Any, loc: Any, scale: Any) -> Any:
+    """A normal variable over the root of a gamma variable of which the mean is 1."""
+    kind = real_of(dtype)
+    half = jnp.asarray(df, kind) / 2
+    return loc + scale * normal(fork(key), shape, kind) / jnp.sqrt(
+        gamma(key, shape, half, kind) / half
+    )
 
 
 def _half_normal(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
-    return loc + scale * jnp.abs(random.normal(key, shape, _real(dtype)))
+    return loc + scale * jnp.abs(normal(key, shape, real_of(dtype)))
+
+
+def _half_cauchy(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
+    return loc + scale * jnp.tan(jnp.pi / 2 * uniform(key, shape, real_of(dtype)))
 
 
 def _log_normal(key: Any, shape: Any, dtype: str, mean: Any, sigma: Any) -> Any:
-    return jnp.exp(mean + sigma * random.normal(key, shape, _real(dtype)))
+    return jnp.exp(mean + sigma * normal(key, shape, real_of(dtype)))
 
 
 def _inverse_gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: Any) -> Any:
-    rate = 1 / jnp.asarray(scale, _real(dtype))
-    return 1 / (random.gamma(key, alpha, shape, _real(dtype)) * rate)
+    rate = 1 / jnp.asarray(scale, real_of(dtype))
+    return 1 / (gamma(key, shape, alpha, real_of(dtype)) * rate)
 
 
 def _generalised_gamma(key: Any, shape: Any, dtype: str, alpha: Any, power: Any, scale: Any) -> Any:
-    power = jnp.asarray(power, _real(dtype))
-    return random.gamma(key, alpha / power, shape, _real(dtype)) ** (1 / power) * scale
+    power = jnp.asarray(power, real_of(dtype))
+    return gamma(key, shape, alpha / power, real_of(dtype)) ** (1 / power) * scale
 
 
 def _wald(key: Any, shape: Any, dtype: str, mean: Any, scale: Any) -> Any:
     """Michael, Schucany & Haas, "Generating random variates" (1976), in NumPy's form."""
-    kind = _wide()
-    mean, scale = jnp.asarray(mean, kind), jnp.asarray(scale, kind)
-    normal, uniform = random.split(key)
-    y = mean * random.normal(normal, shape, kind) ** 2
+    mean, scale = jnp.asarray(mean, wide()), jnp.asarray(scale, wide())
+    first, second = uniforms(key, 2, shape, wide())
+    y = mean * normal_of(first) ** 2
     smaller = mean * (1 - 2 / (1 + jnp.sqrt(1 + 4 * scale / y)))
-    is_smaller = random.uniform(uniform, shape, kind) <= mean / (mean + smaller)
-    draws = jnp.where(is_smaller, smaller, mean * mean / smaller)
+    draws = jnp.where(second <= mean / (mean + smaller), smaller, mean * mean / smaller)
     return jnp.where(jnp.isinf(scale), mean, draws)
 
 
 def _triangular(key: Any, shape: Any, dtype: str, left: Any, mode: Any, right: Any) -> Any:
-    return random.triangular(key, left, mode, right, shape, dtype=_real(dtype))
+    """By inversion of the distribution function."""
+    drawn, width = uniform(key, shape, real_of(dtype)), jnp.asarray(right, real_of(dtype)) - left
+    below = left + jnp.sqrt(drawn * width * (mode - left))
+    above = right - jnp.sqrt((1 - drawn) * width * (right - mode))
+    return jnp.where(drawn * width < mode - left, below, above)
 
 
 def _truncated_exponential(
     key: Any, shape: Any, dtype: str, bound: Any, loc: Any, scale: Any
 ) -> Any:
     """By inversion of the distribution function."""
-    uniform = random.uniform(key, shape, dtype=_real(dtype))
-    return loc - scale * jnp.log1p(uniform * jnp.expm1(-bound))
+    drawn = uniform(key, shape, real_of(dtype))
+    return loc - scale * jnp.log1p(drawn * jnp.expm1(-bound))
 
 
 def _shifted_wald(key: Any, shape: Any, dtype: str, mu: Any, lam: Any, alpha: Any) -> Any:
@@ -105,22 +182,21 @@ def _truncated_normal(
 
     ``jax.random.truncated_normal`` loses its digits a few standard deviations out.
     """
-    kind = _real(dtype)
+    kind = real_of(dtype)
     low, high = ((jnp.asarray(bound, kind) - mu) / sigma for bound in (lower, upper))
     mirrored = low > 0  # there log_ndtr is close to 0: the mirror image has the digits
     low, high = jnp.where(mirrored, -high, low), jnp.where(mirrored, -low, high)
     log_low, log_high = special.log_ndtr(low), special.log_ndtr(high)
-    uniform = random.uniform(key, shape, dtype=kind, minval=jnp.finfo(kind).tiny)
+    drawn = uniform(key, shape, kind)
     # log(Phi(low) + u (Phi(high) - Phi(low)))
-    log_share = log_high + jnp.log(uniform + (1 - uniform) * jnp.exp(log_low - log_high))
+    log_share = log_high + jnp.log(drawn + (1 - drawn) * jnp.exp(log_low - log_high))
     value = jnp.clip(ndtri_exp(log_share), low, high)
     return mu + sigma * jnp.where(mirrored, -value, value)
 
 
 def _integers(key: Any, shape: Any, dtype: str, low: Any, high: Any) -> Any:
     """As NumPy draws them: in 64 bits, before the dtype of the draws."""
-    kind = canonical_dtype("int64")
-    return random.randint(key, shape, jnp.asarray(low, kind), jnp.asarray(high, kind), kind)
+    return integers(key, shape, low, high)
 
 
 def _discrete_uniform(key: Any, shape: Any, dtype: str, lower: Any, upper: Any) -> Any:
@@ -129,26 +205,25 @@ def _discrete_uniform(key: Any, shape: Any, dtype: str, lower: Any, upper: Any) 
 
 def _moyal(key: Any, shape: Any, dtype: str, mu: Any, sigma: Any) -> Any:
     """``-log(z**2)`` for a standard normal z (SciPy, ``moyal``)."""
-    normal = random.normal(key, shape, dtype=_real(dtype))
-    return mu - 2 * sigma * jnp.log(jnp.abs(normal))
+    return mu - 2 * sigma * jnp.log(jnp.abs(normal(key, shape, real_of(dtype))))
 
 
 def _rice(key: Any, shape: Any, dtype: str, b: Any, sigma: Any) -> Any:
     """The length of a normal vector in the plane, with mean of length b."""
-    first, second = random.normal(key, (2, *shape), dtype=_real(dtype))
+    first, second = normal(key, (2, *shape), real_of(dtype))
     return sigma * jnp.hypot(first + b, second)
 
 
 def _skew_normal(key: Any, shape: Any, dtype: str, mu: Any, sigma: Any, alpha: Any) -> Any:
     """Azzalini, "A class of distributions which includes the normal ones" (1985), section 2."""
-    first, second = random.normal(key, (2, *shape), dtype=_real(dtype))
-    delta = alpha / jnp.sqrt(1 + jnp.asarray(alpha, _real(dtype)) ** 2)
+    first, second = normal(key, (2, *shape), real_of(dtype))
+    delta = alpha / jnp.sqrt(1 + jnp.asarray(alpha, real_of(dtype)) ** 2)
     return mu + sigma * (delta * jnp.abs(first) + jnp.sqrt(1 - delta**2) * second)
 
 
 def _matrix_normal(key: Any, shape: Any, dtype: str, mu: Any, rows: Any, columns: Any) -> Any:
-    normal = random.normal(key, (*shape, *jnp.shape(mu)[-2:]), dtype=_real(dtype))
-    return mu + rows @ normal @ jnp.swapaxes(columns, -1, -2)
+    drawn = normal(key, (*shape, *jnp.shape(mu)[-2:]), real_of(dtype))
+    return mu + rows @ drawn @ jnp.swapaxes(columns, -1, -2)
 
 
 def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: Any, drawn: Any) -> Any:
@@ -159,71 +234,58 @@ def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: Any, drawn
     )
     # What the domain excludes is not drawn: it can be of any length.
     good, bad, drawn = (
-        jnp.where(possible_draw(good, bad, drawn), count, 0) for count in (good, bad, drawn)
+        jnp.where(possible_draw(jnp, good, bad, drawn), count, 0) for count in (good, bad, drawn)
     )
     total = good + bad
     left = jnp.minimum(drawn, total - drawn)  # what is drawn, or what is left behind
 
     def step(made: Any, state: Any) -> Any:
         found, key = state
-        key, now = random.split(key)
         chance = (good - found) / (total - made)
-        hit = random.uniform(now, shape, dtype="float64") < chance
-        return jnp.where((made < left) & hit, found + 1, found), key
+        hit = uniform(key, shape, wide()) < chance
+        return jnp.where((made < left) & hit, found + 1, found), next_round(key)
 
     steps = jnp.max(left, initial=0)
     found, _ = jax.lax.fori_loop(0, steps, step, (jnp.zeros(shape, kind), key))
     return jnp.where(left == drawn, found, good - found)
 
 
-def _half_cauchy(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
-    return loc + scale * jnp.abs(random.cauchy(key, shape, dtype=_real(dtype)))
-
-
 def _categorical(key: Any, shape: Any, dtype: str, p: Any) -> Any:
     """By inversion, as PyTensor draws: what is left of 1 is a category after the last one."""
-    drawn = random.uniform(key, shape, _wide())[..., None]
-    return (jnp.cumsum(jnp.asarray(p, _wide()), axis=-1) < drawn).sum(axis=-1)
+    drawn = uniform(key, shape, wide())[..., None]
+    return (jnp.cumsum(jnp.asarray(p, wide()), axis=-1) < drawn).sum(axis=-1)
 
 
 def _geometric(key: Any, shape: Any, dtype: str, p: Any) -> Any:
     """By inversion; what is beyond the largest integer is that."""
     kind = canonical_dtype(dtype)
-    uniform = random.uniform(key, shape, _wide(), minval=jnp.finfo(_wide()).tiny)
-    trials = jnp.ceil(jnp.log(uniform) / jnp.log1p(-jnp.asarray(p, _wide())))
+    trials = jnp.ceil(-exponential(key, shape, wide()) / jnp.log1p(-jnp.asarray(p, wide())))
     largest = jnp.iinfo(kind).max
     draws = jnp.maximum(trials, 1).astype(kind)
     return jnp.where(trials >= float(largest), largest, draws)
 
 
+def _poisson(key: Any, shape: Any, dtype: str, rate: Any) -> Any:
+    return poisson(key, shape, rate)
+
+
 def _negative_binomial(key: Any, shape: Any, dtype: str, count: Any, chance: Any) -> Any:
-    mixing, key = random.split(key)
-    chance = jnp.asarray(chance, _wide())
-    rate = random.gamma(mixing, count, shape, _wide()) * ((1 - chance) / chance)
-    return random.poisson(key, rate, shape, canonical_dtype(dtype))
+    chance = jnp.asarray(chance, wide())
+    rate = gamma(key, shape, count, wide()) * ((1 - chance) / chance)
+    return poisson(fork(key), shape, rate)
 
 
 def _binomial(key: Any, shape: Any, dtype: str, count: Any, chance: Any) -> Any:
-    count, chance = (jnp.broadcast_to(value, shape) for value in (count, chance))
-    return _successes(key, count, chance)
-
-
-def _successes(key: Any, count: Any, chance: Any) -> Any:
-    """Binomial draws; the loop of `jax.random.binomial` never ends where a chance is -0.0."""
-    chance = jnp.asarray(chance, _wide())
-    chance = jnp.where(chance == 0, jnp.zeros((), chance.dtype), chance)
-    return random.binomial(key, count, chance, jnp.shape(chance), dtype=_wide())
+    return binomial(key, shape, count, chance)
 
 
 def _beta_binomial(key: Any, shape: Any, dtype: str, count: Any, alpha: Any, beta: Any) -> Any:
-    mixing, key = random.split(key)
-    count = jnp.broadcast_to(count, shape)
-    return _successes(key, count, _beta(mixing, shape, "float64", alpha, beta))
+    return binomial(fork(key), shape, count, _beta(key, shape, "float64", alpha, beta))
 
 
 def _multinomial(key: Any, shape: Any, dtype: str, count: Any, p: Any) -> Any:
     """One category after the other, binomial among the rest; the last takes what is left."""
-    p = jnp.broadcast_to(jnp.asarray(p, _wide()), (*shape, jnp.shape(p)[-1]))
+    p = jnp.broadcast_to(jnp.asarray(p, wide()), (*shape, jnp.shape(p)[-1]))
     first = jnp.moveaxis(p[..., :-1], -1, 0)
     last = jnp.maximum(1 - first.sum(axis=0, keepdims=True), 0)
     # The chance of each category among those that are not drawn yet.
@@ -231,12 +293,12 @@ def _multinomial(key: Any, shape: Any, dtype: str, count: Any, p: Any) -> Any:
     chances = jnp.clip(jnp.where(rest > 0, first / rest, 0.0), 0.0, 1.0)
     left = jnp.broadcast_to(jnp.asarray(count, p.dtype), shape)
 
-    def category(left: Any, drawn: Any) -> tuple[Any, Any]:
-        key, chance = drawn
-        found = jnp.where(left > 0, _successes(key, left, chance), 0.0)
-        return left - found, found
+    def category(state: Any, chance: Any) -> tuple[Any, Any]:
+        left, key = state
+        found = jnp.where(left > 0, binomial(key, shape, left, chance), 0.0)
+        return (left - found, fork(fork(key))), found
 
-    left, found = jax.lax.scan(category, left, (random.split(key, len(first)), chances))
+    (left, _), found = jax.lax.scan(category, (left, key), chances)
     return jnp.concatenate([jnp.moveaxis(found, 0, -1), left[..., None]], axis=-1)
 
 
@@ -245,49 +307,58 @@ _NARROW = 1e6  # from this concentration on NumPy draws from a normal distributi
 
 def _von_mises(key: Any, shape: Any, dtype: str, mu: Any, kappa: Any) -> Any:
     """By rejection: Best & Fisher, "Efficient simulation of the von Mises distribution" (1979)."""
-    kind = _real(dtype)
+    kind = real_of(dtype)
     kappa = jnp.broadcast_to(jnp.asarray(kappa, kind), shape)
     safe = jnp.clip(kappa, 1e-5, _NARROW)
     tau = 1 + jnp.sqrt(1 + 4 * safe**2)
     rho = (tau - jnp.sqrt(2 * tau)) / (2 * safe)
     r = (1 + rho**2) / (2 * rho)
 
-    def draw(state: Any) -> Any:
-        cosine, accepted, key = state
-        key, now = random.split(key)
-        first, second = random.uniform(now, (2, *shape), kind, minval=jnp.finfo(kind).tiny)
+    def propose(key: Any) -> tuple[Any, Any]:
+        first, second = uniforms(key, 2, shape, kind)
         z = jnp.cos(jnp.pi * first)
-        found = (1 + r * z) / (r + z)
-        c = safe * (r - found)
+        c = safe * (r - (1 + r * z) / (r + z))
         accept = (c * (2 - c) > second) | (jnp.log(c / second) + 1 - c >= 0)
-        return jnp.where(accepted, cosine, found), accepted | accept, key
+        return (1 + r * z) / (r + z), accept
 
-    key, sign, normal = random.split(key, 3)
-    start = (jnp.zeros(shape, kind), jnp.isnan(kappa), key)
-    cosine, _, _ = jax.lax.while_loop(lambda state: ~state[1].all(), draw, start)
-    angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * random.rademacher(sign, shape, kind)
-    angle = jnp.where(kappa > _NARROW, random.normal(normal, shape, kind) / jnp.sqrt(kappa), angle)
+    first, second = uniforms(key, 2, shape, kind)
+    cosine = accepted(key, shape, jnp.zeros((), kind), jnp.isnan(kappa), propose)
+    angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * jnp.where(first < 0.5, -1, 1)
+    angle = jnp.where(kappa > _NARROW, normal_of(second) / jnp.sqrt(kappa), angle)
     angle = jnp.where(jnp.isnan(kappa), jnp.nan, angle)
     return jnp.mod(mu + angle + jnp.pi, 2 * jnp.pi) - jnp.pi
 
 
 _SAMPLERS: dict[str, Sampler] = {
+    "pytensor.BernoulliRV": _bernoulli,
     "pytensor.BetaBinomialRV": _beta_binomial,
     "pytensor.BetaRV": _beta,
     "pytensor.BinomialRV": _binomial,
     "pytensor.CategoricalRV": _categorical,
+    "pytensor.CauchyRV": _scaled(_cauchy),
+    "pytensor.DirichletRV": _dirichlet,
+    "pytensor.ExponentialRV": _exponential,
+    "pytensor.GammaRV": _gamma,
     "pytensor.GenGammaRV": _generalised_gamma,
     "pytensor.GeometricRV": _geometric,
+    "pytensor.GumbelRV": _scaled(_gumbel),
     "pytensor.HalfCauchyRV": _half_cauchy,
     "pytensor.HalfNormalRV": _half_normal,
     "pytensor.HyperGeometricRV": _hypergeometric,
     "pytensor.IntegersRV": _integers,
     "pytensor.InvGammaRV": _inverse_gamma,
+    "pytensor.LaplaceRV": _scaled(_laplace),
     "pytensor.LogNormalRV": _log_normal,
+    "pytensor.LogisticRV": _scaled(_logistic),
     "pytensor.MultinomialRV": _multinomial,
     "pytensor.NegBinomialRV": _negative_binomial,
+    "pytensor.NormalRV": _scaled(normal),
+    "pytensor.ParetoRV": _pareto,
+    "pytensor.PoissonRV": _poisson,
+    "pytensor.StudentTRV": _student_t,
     "pytensor.TriangularRV": _triangular,
     "pytensor.TruncExponentialRV": _truncated_exponential,
+    "pytensor.UniformRV": _uniform,
     "pytensor.VonMisesRV": _von_mises,
     "pytensor.WaldRV": _wald,
     "pytensor.WeibullRV": _weibull,

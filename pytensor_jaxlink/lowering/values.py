@@ -13,9 +13,9 @@ from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.type import DenseTensorType
 from pytensor.tensor.type_other import NoneTypeT
 
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _DTYPES_OF_JAX = frozenset(
@@ -40,7 +40,7 @@ _DTYPES_OF_JAX = frozenset(
 
 def has_jax_values(kind: Type) -> bool:
     """Whether values of a PyTensor type can be arguments and results of JAX code."""
-    if isinstance(kind, DenseTensorType | ScalarType):
+    if isinstance(kind, ArrayType | ScalarType):
         return kind.dtype in _DTYPES_OF_JAX
     if isinstance(kind, SparseTensorType):
         return kind.dtype in _DTYPES_OF_JAX and kind.format in ("csr", "csc")
@@ -99,7 +99,7 @@ def as_known(value: Any, kind: Type) -> Any:
     TypeError
         If an integer is declared and the value is not one.
     """
-    if not isinstance(kind, DenseTensorType | ScalarType):
+    if not isinstance(kind, ArrayType | ScalarType):
         return value
     dtype = np.dtype(kind.dtype)
     if type(value) is np.ndarray and value.dtype == dtype and kind.ndim:
@@ -109,7 +109,7 @@ def as_known(value: Any, kind: Type) -> Any:
         if dtype.kind in "iu" and array.dtype.kind not in "biu" and array.size:
             raise TypeError(f"{value!r} is not an integer, and {kind} is declared")
         array = array.astype(dtype)
-    return array if isinstance(kind, DenseTensorType) else array[()]
+    return array if isinstance(kind, ArrayType) else array[()]
 
 
 def as_jax(value: Any) -> Any:
@@ -124,7 +124,7 @@ def as_declared(value: Any, kind: Type) -> Any:
     """
     if isinstance(value, SparseValue):
         return value.with_data(as_dtype(value.data, kind.dtype))
-    if not isinstance(kind, DenseTensorType | ScalarType):
+    if not isinstance(kind, ArrayType | ScalarType):
         return value
     if isinstance(value, bool | int | float):
         value = np.asarray(value)  # and so stays concrete where JAX traces

@@ -15,6 +15,8 @@ from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.tensor.type import TensorType
 
+from pytensor_jaxlink.graph import ArrayType
+
 
 class WhileLoop(Op):
     """A `Scan` whose number of steps JAX need not know.
@@ -92,7 +94,7 @@ class Branch(Op):
 
 def _common_type(left: Variable, right: Variable) -> Any:
     """The type of both, with the lengths in which they differ left open."""
-    if left.type == right.type or not isinstance(left.type, TensorType):
+    if left.type == right.type or not isinstance(left.type, ArrayType):
         return left.type
     lengths = [
         one if one == other else None

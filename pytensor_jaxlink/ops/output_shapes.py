@@ -15,9 +15,8 @@ from pytensor.link.c.op import COp
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.rewriting.shape import ShapeFeature
-from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.ops.control_flow import Branch, WhileLoop
 from pytensor_jaxlink.ops.shape_inputs import shape_inputs
 from pytensor_jaxlink.ops.static_inputs import can_be_static
@@ -101,7 +100,7 @@ def _unknown_of_draws(op: RandomVariable, node: Apply) -> UnknownShapes:
 
 
 def _is_dense(variable: Any) -> bool:
-    return isinstance(variable.type, DenseTensorType | ScalarType)
+    return isinstance(variable.type, ArrayType | ScalarType)
 
 
 def _variables(copies: Sequence[Any]) -> list[Any]:

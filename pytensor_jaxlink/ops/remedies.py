@@ -14,7 +14,6 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.extra_ops import Repeat, Unique
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
-from pytensor.xtensor.basic import TensorFromXTensor, XTensorFromTensor
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.graph import op_name
@@ -73,16 +72,6 @@ def _of_batch(op: Blockwise, node: Apply) -> tuple[str, ...]:
 @remedies.register(RandomVariable)
 def _of_draws(op: RandomVariable, node: Apply) -> tuple[str, ...]:
     return (Remedy.REGISTER_SAMPLER.text(op=type(op).__name__),)
-
-
-@remedies.register(TensorFromXTensor)
-def _of_named_input(op: TensorFromXTensor, node: Apply) -> tuple[str, ...]:
-    return (Remedy.TENSOR_INPUT.text(),)
-
-
-@remedies.register(XTensorFromTensor)
-def _of_named_output(op: XTensorFromTensor, node: Apply) -> tuple[str, ...]:
-    return (Remedy.TENSOR_OUTPUT.text(),)
 
 
 @remedies.register(Unique)

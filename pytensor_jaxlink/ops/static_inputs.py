@@ -33,9 +33,10 @@ from pytensor.tensor.subtensor import (
     IncSubtensor,
     Subtensor,
 )
-from pytensor.tensor.type import DenseTensorType, discrete_dtypes
+from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.ops.control_flow import WhileLoop
 from pytensor_jaxlink.ops.windows import Realign, Window
 
@@ -88,7 +89,7 @@ def can_be_static(variable: Variable) -> bool:
     so a node that demands them runs on the host instead (see `data_inputs`).
     """
     kind = variable.type
-    if not isinstance(kind, DenseTensorType):
+    if not isinstance(kind, ArrayType):
         # Scalars outside tensors (ScalarFromTensor makes them) carry slice bounds.
         return hasattr(kind, "dtype") and getattr(kind, "ndim", None) == 0
     if kind.ndim == 0:

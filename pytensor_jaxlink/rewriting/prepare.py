@@ -18,9 +18,9 @@ from pytensor.tensor.basic import stack
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Shape_i
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.compat import IfElse, mutable
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.ops import Contraction
 from pytensor_jaxlink.rewriting import traces
 from pytensor_jaxlink.rewriting.control_flow import (
@@ -89,7 +89,7 @@ def _concerns(node: Apply) -> bool:
 
 
 def _copies_no_array(node: Apply) -> bool:
-    return isinstance(node.op, DeepCopyOp) and not isinstance(node.outputs[0].type, DenseTensorType)
+    return isinstance(node.op, DeepCopyOp) and not isinstance(node.outputs[0].type, ArrayType)
 
 
 def _takes_transposed(node: Apply) -> bool:

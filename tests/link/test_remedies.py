@@ -33,7 +33,6 @@ from pytensor.link.jax.dispatch import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.typed_list import make_list
-from pytensor.xtensor import as_xtensor, xtensor
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker, jaxify
@@ -222,22 +221,6 @@ def dense() -> Iterator[str]:
     f = pytensor.function([one, other], pt.concatenate(arrays, axis=1), mode="JAXSELECTIVE")
     assert f.explain().graph_break_count == 0
     assert_same(f(matrix, matrix), np.hstack([np.diag(X)] * 2))
-
-
-@case(Remedy.TENSOR_INPUT)
-def tensor_input() -> Iterator[str]:
-    x = xtensor("x", dims=("a",), dtype="float64")
-    yield broken([x], pt.exp(x.values))
-    tensor = vector("tensor")
-    whole([tensor], pt.exp(as_xtensor(tensor, dims=("a",)).values), X)
-
-
-@case(Remedy.TENSOR_OUTPUT)
-def tensor_output() -> Iterator[str]:
-    tensor = vector("tensor")
-    x = as_xtensor(tensor, dims=("a",))
-    yield broken([tensor], x * 2)
-    whole([tensor], (x * 2).values, X)
 
 
 # -- a shape that depends on data ------------------------------------------------------------------

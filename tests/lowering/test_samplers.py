@@ -22,6 +22,16 @@ LIMIT = 1e-3  # a right sampler fails one test in a thousand seeds; the seed is 
 
 CONTINUOUS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "pytensor.BetaRV": ((2.0, 3.0), stats.beta(2, 3)),
+    "pytensor.CauchyRV": ((1.0, 2.0), stats.cauchy(1, 2)),
+    "pytensor.ExponentialRV": ((2.0,), stats.expon(scale=2)),
+    "pytensor.GammaRV": ((2.5, 1.5), stats.gamma(2.5, scale=1.5)),
+    "pytensor.GumbelRV": ((1.0, 2.0), stats.gumbel_r(1, 2)),
+    "pytensor.LaplaceRV": ((1.0, 2.0), stats.laplace(1, 2)),
+    "pytensor.LogisticRV": ((1.0, 2.0), stats.logistic(1, 2)),
+    "pytensor.NormalRV": ((1.0, 2.0), stats.norm(1, 2)),
+    "pytensor.ParetoRV": ((2.0, 1.5), stats.pareto(2, scale=1.5)),
+    "pytensor.StudentTRV": ((3.0, 1.0, 2.0), stats.t(3, 1, 2)),
+    "pytensor.UniformRV": ((-1.0, 2.0), stats.uniform(-1, 3)),
     "pytensor.GenGammaRV": ((2.0, 3.0, 1.5), stats.gengamma(2 / 3, 3, scale=1.5)),
     "pytensor.HalfCauchyRV": ((1.0, 2.0), stats.halfcauchy(1, 2)),
     "pytensor.HalfNormalRV": ((1.0, 2.0), stats.halfnorm(1, 2)),
@@ -45,6 +55,8 @@ TAILS = {
     (0.0, 1.0, -1.0, 30.0): stats.truncnorm(-1, 30),
 }
 DISCRETE = {
+    "pytensor.BernoulliRV": ((0.3,), stats.bernoulli(0.3)),
+    "pytensor.PoissonRV": ((3.0,), stats.poisson(3)),
     "pytensor.BetaBinomialRV": ((10, 2.0, 3.0), stats.betabinom(10, 2, 3)),
     "pytensor.BinomialRV": ((10, 0.3), stats.binom(10, 0.3)),
     "pytensor.GeometricRV": ((0.3,), stats.geom(0.3)),
@@ -53,7 +65,26 @@ DISCRETE = {
     "pytensor.NegBinomialRV": ((5.0, 0.4), stats.nbinom(5, 0.4)),
     "pymc.DiscreteUniformRV": ((-2, 5), stats.randint(-2, 6)),
 }
-OTHERS = {"pytensor.CategoricalRV", "pytensor.MultinomialRV", "pymc.MatrixNormalRV"}
+COUNTS = [
+    ("pytensor.PoissonRV", (rate,), stats.poisson(rate)) for rate in (0.0, 0.01, 9.99, 10.0, 300.0)
+] + [
+    ("pytensor.BinomialRV", (count, chance), stats.binom(count, chance))
+    for count, chance in (
+        (0, 0.5),
+        (7, 0.0),
+        (7, 1.0),
+        (40, 0.9),
+        (30, 0.5),
+        (600, 0.02),
+        (99, 0.8),
+    )
+]
+OTHERS = {
+    "pytensor.CategoricalRV",
+    "pytensor.DirichletRV",
+    "pytensor.MultinomialRV",
+    "pymc.MatrixNormalRV",
+}
 
 
 def draws(name: str, parameters: Any, shape: tuple[int, ...] = (COUNT,), seed: int = 7) -> Any:
@@ -101,6 +132,57 @@ def test_discrete(name: str) -> None:
     found = draws(name, parameters)
     low, high = (int(min(bound, 1000)) for bound in distribution.support())
     assert frequencies_agree(found - low, distribution.pmf(np.arange(low, high + 1)))
+
+
+@pytest.mark.parametrize(("name", "parameters", "distribution"), COUNTS)
+def test_counts_with_small_and_large_means(name: str, parameters: Any, distribution: Any) -> None:
+    found = draws(name, parameters)
+    if distribution.var() == 0:
+        assert (found == distribution.mean()).all()
+    else:
+        low = int(distribution.ppf(1e-9))
+        chances = distribution.pmf(np.arange(low, int(distribution.isf(1e-9)) + 1))
+        assert frequencies_agree(found - low, chances)
+
+
+@pytest.mark.parametrize("rate", [1e6, 1e12])
+def test_large_counts_are_nearly_normal(rate: float) -> None:
+    for name, parameters, scale in (
+        ("pytensor.PoissonRV", (rate,), rate**0.5),
+        ("pytensor.BinomialRV", (2 * rate, 0.5), (rate / 2) ** 0.5),
+    ):
+        found = (draws(name, parameters) - rate) / scale
+        assert stats.kstest(found, stats.norm.cdf).pvalue > LIMIT
+
+
+@pytest.mark.parametrize("alpha", [0.03, 1.0, 1e4])
+def test_gamma_with_small_and_large_concentrations(alpha: float) -> None:
+    distribution = stats.gamma(alpha)
+    for given in (alpha, jnp.float32(alpha).astype("float64")):  # known while JAX traces, or not
+        found = distribution.cdf(draws("pytensor.GammaRV", (given, 1.0)))
+        assert stats.kstest(found, stats.uniform.cdf).pvalue > LIMIT
+
+
+def test_beta_with_small_concentrations() -> None:
+    found = draws("pytensor.BetaRV", (1e-3, 2e-3))
+    assert np.isfinite(found).all()
+    assert abs((found > 0.5).mean() - 1 / 3) < 0.02
+
+
+def test_dirichlet() -> None:
+    alpha = np.array([0.5, 1.0, 3.0])
+    found = draws("pytensor.DirichletRV", (alpha,))
+    np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-12)
+    for column, each in enumerate(alpha):
+        distribution = stats.beta(each, alpha.sum() - each)
+        assert stats.kstest(found[:, column], distribution.cdf).pvalue > LIMIT
+
+
+@pytest.mark.parametrize("name", ["GammaRV", "PoissonRV", "BinomialRV", "VonMisesRV", "BetaRV"])
+@pytest.mark.parametrize("value", [np.nan, -1.0, np.inf, -np.inf])
+def test_every_loop_ends(name: str, value: float) -> None:
+    count = {"PoissonRV": 1}.get(name, 2)
+    draws(f"pytensor.{name}", (value,) * count, (3,))
 
 
 def test_hypergeometric_when_most_is_drawn() -> None:

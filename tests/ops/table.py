@@ -19,6 +19,7 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarOp
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.xtensor.basic import XTypeCastOp
 
 from pytensor_jaxlink.lowering.rule import jax_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
@@ -81,7 +82,7 @@ def _subclasses(kind: type) -> set[type]:
 
 def answer(kind: type[Op]) -> str:
     """How nodes of an Op class run."""
-    if kind.__module__.startswith("pytensor.xtensor"):
+    if kind.__module__.startswith("pytensor.xtensor") and not issubclass(kind, XTypeCastOp):
         return LOWERED
     if not _has_rule(kind):
         return HOST

@@ -15,9 +15,9 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.rewriting.shape import ShapeFeature
 from pytensor.tensor.shape import Shape_i
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.graph import ArrayType
 
 Place = tuple[int, int]
 """An input and one of its axes."""
@@ -55,7 +55,7 @@ class Dimensions:
         self._names = names
         self._types = [variable.type for variable in graphs[0].inputs]
         for number, (name, kind, value) in enumerate(zip(names, self._types, values, strict=True)):
-            if isinstance(kind, DenseTensorType):
+            if isinstance(kind, ArrayType):
                 said = given.get(name) if name else None
                 self._declare(number, kind, said, value)
         for graph in graphs:

@@ -17,13 +17,13 @@ from pytensor.link.basic import Container
 from pytensor.scalar.basic import ScalarType
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
 from pytensor_jaxlink.artifact.graph.names import name_of
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
 
 
@@ -52,7 +52,7 @@ def kind_of(kind: Type) -> Kind:
     text = str(kind)
     if isinstance(kind, SparseTensorType):
         return Kind("sparse", text, kind.dtype, tuple(kind.shape), kind.format)
-    if isinstance(kind, DenseTensorType):
+    if isinstance(kind, ArrayType):
         return Kind("array", text, kind.dtype, tuple(kind.shape))
     if isinstance(kind, ScalarType):
         return Kind("number", text, kind.dtype, ())
