@@ -180,6 +180,14 @@ def _half_cauchy(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
     return loc + scale * jnp.abs(random.cauchy(key, shape, dtype=_real(dtype)))
 
 
+def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
+    """Beside an infinite concentration the others have nothing; JAX divides all by infinity."""
+    alpha = jnp.asarray(alpha, _real(dtype))
+    draws = random.dirichlet(key, alpha, shape, _real(dtype))
+    none = jnp.isinf(alpha.sum(axis=-1, keepdims=True)) & jnp.isfinite(alpha)
+    return jnp.where(none, jnp.zeros((), draws.dtype), draws)
+
+
 def _categorical(key: Any, shape: Any, dtype: str, p: Any) -> Any:
     """By inversion, as PyTensor draws: what is left of 1 is a category after the last one."""
     drawn = random.uniform(key, shape, _wide())[..., None]
@@ -276,6 +284,7 @@ _SAMPLERS: dict[str, Sampler] = {
     "pytensor.BetaRV": _beta,
     "pytensor.BinomialRV": _binomial,
     "pytensor.CategoricalRV": _categorical,
+    "pytensor.DirichletRV": _dirichlet,
     "pytensor.GenGammaRV": _generalised_gamma,
     "pytensor.GeometricRV": _geometric,
     "pytensor.HalfCauchyRV": _half_cauchy,
