@@ -110,8 +110,11 @@ def _beta(key: Any, shape: Any, dtype: str, alpha: Any, beta: Any) -> Any:
 
 
 def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
+    """Beside an infinite concentration the others have nothing, as in NumPy."""
+    alpha = jnp.asarray(alpha, real_of(dtype))
     drawn = log_gamma(key, (*shape, jnp.shape(alpha)[-1]), alpha, real_of(dtype))
-    return jax.nn.softmax(drawn, axis=-1)
+    none = jnp.isinf(alpha.sum(axis=-1, keepdims=True)) & jnp.isfinite(alpha)
+    return jnp.where(none, jnp.zeros((), drawn.dtype), jax.nn.softmax(drawn, axis=-1))
 
 
 def _student_t(key: Any, shape: Any, dtype: str, df: Any, loc: Any, scale: Any) -> Any:
