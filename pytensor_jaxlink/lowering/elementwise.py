@@ -77,7 +77,8 @@ def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
 @jax_rule.register(Softmax)
 def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
     """Reductions without an identity: PyTensor raises where there is nothing to reduce."""
-    function = upstream_rule(node)
+    of_integers = node.inputs[0].type.dtype[0] in "iu" and isinstance(op, Softmax | LogSoftmax)
+    function = _softmax_of_integers(op, node) if of_integers else upstream_rule(node)
     axes = (op.axis,) if isinstance(op.axis, int) else op.axis
 
     def reduce(array: Any) -> Any:
@@ -90,6 +91,20 @@ def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
         return function(array)
 
     return reduce
+
+
+def _softmax_of_integers(op: Any, node: Apply) -> JaxFunction:
+    """JAX takes the smallest integer for the maximum of nothing; differences wrap, as in NumPy."""
+    result = node.outputs[0].type.dtype
+
+    def softmax(array: Any) -> Any:
+        array = as_jax(array)
+        powers = as_dtype(array - array.max(op.axis, keepdims=True), result)
+        if isinstance(op, LogSoftmax):
+            return powers - jnp.log(jnp.exp(powers).sum(op.axis, keepdims=True))
+        return jnp.exp(powers) / jnp.exp(powers).sum(op.axis, keepdims=True)
+
+    return softmax
 
 
 @jax_rule.register(CAReduce)

@@ -16,6 +16,8 @@ from pytensor_jaxlink.lowering.scalars.question import (
     scalar_function,
     scalar_function_for,
 )
+from pytensor_jaxlink.lowering.special.distributions import upper_tail_below_one
+from pytensor_jaxlink.lowering.special.pieces import pieces
 
 
 @scalar_function.register(math.GammaLn)
@@ -78,6 +80,9 @@ def gammaincc(a: Any, x: Any) -> Any:
     near = _is_uniform(a, x)
     value = special.gammaincc(jnp.where(near, 1, a), jnp.where(near, 1, x))
     value = jnp.where(near, _uniform(a, x, near, 1), value)
+    # JAX subtracts the lower function from 1, which leaves no digits of a small difference.
+    small = (a > 0) & (a <= 1) & (x > 0) & (x <= 1)
+    value = jnp.where(small, pieces((small, upper_tail_below_one, ((a, 0.5), (x, 0.5)))), value)
     return jnp.where((a == 0) & (x > 0), 0, value)
 
 
