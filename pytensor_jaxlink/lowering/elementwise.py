@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.scalar.basic import Cast, Switch
+from pytensor.scalar.basic import Cast, LogicalComparison, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Argmax, Max, NonZeroDimsCAReduce
@@ -23,6 +23,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
+from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
 from pytensor_jaxlink.lowering.values import as_dtype, as_jax, check_broadcast
 
 
@@ -37,7 +38,10 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
         common = result  # a function of integers with fractional values
     if common == np.float16:
         common = np.dtype("float32")  # as NumPy does; the result is rounded once
-    if set(dtypes) == {common.name} or isinstance(op.scalar_op, _OF_OTHER_DTYPES):
+    own_dtypes = isinstance(op.scalar_op, _OF_OTHER_DTYPES)
+    if isinstance(op.scalar_op, LogicalComparison) and mixes_integers(node):
+        own_dtypes = True
+    if set(dtypes) == {common.name} or own_dtypes:
         return function
 
     def promoted(*values: Any) -> Any:
