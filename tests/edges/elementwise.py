@@ -22,13 +22,19 @@ from pytensor.tensor import math as tensor_math
 from pytensor.tensor.elemwise import Elemwise
 
 from tests.edges.compare import difference, differences_of_entries, outcomes
+from tests.edges.known import OLD
 from tests.edges.values import DTYPES, edges, few
 from tests.helpers import PYTHON
 
 REFERENCE = PYTHON.excluding("fusion")
 
 # Of Ops with any number of inputs.
-_ARITIES = {"Add": (2, 3), "Mul": (2, 3), "BetaIncInv": (3,), "ScalarLoop": (2,)}
+_ARITIES = {
+    "Add": (2,) if OLD else (2, 3),
+    "Mul": (2,) if OLD else (2, 3),
+    "BetaIncInv": (3,),
+    "ScalarLoop": (2,),
+}
 # Their iterations take long for the large arguments of the full set.
 SLOW = {
     "BetaInc", "BetaIncInv", "GammaInc", "GammaIncC", "GammaIncInv", "GammaIncCInv", "GammaL",
@@ -90,6 +96,10 @@ def cases(arity: int, dtypes: Sequence[tuple[str, ...]], **options: Any) -> Iter
 
 
 def _applies(op: ScalarOp, dtypes: Sequence[str]) -> bool:
+    kinds = {dtype[0] for dtype in dtypes}
+    by_entry = isinstance(op, basic.Cast) and ("c" in kinds or op.o_type.dtype[0] in "iu")
+    if OLD and (by_entry or type(op).__name__ == "ComplexFromPolar"):
+        return False  # PyTensor 3.0 runs them entry by entry, in Python, and raises
     own_graph = isinstance(op, basic.ScalarInnerGraphOp | loop.ScalarLoop)
     if own_graph and {kind.dtype for kind in op.inputs_type[-2:]} != set(dtypes):
         return False
@@ -157,7 +167,8 @@ def _at(ops: list[ScalarOp], grid: list[Any], place: int, expected: Any, found: 
 def _of_outputs(ops: list[ScalarOp], inputs: Any, wanted: Any, given: Any) -> list[str]:
     if isinstance(wanted, type) or isinstance(given, type):
         names = ", ".join(type(op).__name__ for op in ops)
-        return differences_of_entries(names, inputs, wanted, given)
+        one, other = (each if isinstance(each, type) else each[0] for each in (wanted, given))
+        return differences_of_entries(names, inputs, one, other)
     texts: list[str] = []
     for op, one, other in zip(ops, wanted, given, strict=True):
         texts += differences_of_entries(type(op).__name__, inputs, one, other)

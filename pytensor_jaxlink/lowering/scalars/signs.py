@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from pytensor.graph.basic import Apply
 from pytensor.scalar import basic, math
