@@ -11,7 +11,6 @@ from pytensor_jaxlink.lowering import random as _random
 from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering import solvers as _solvers
 from pytensor_jaxlink.lowering import sparse as _sparse
-from pytensor_jaxlink.lowering import special as _special
 from pytensor_jaxlink.lowering import windows as _windows
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
@@ -19,6 +18,7 @@ from pytensor_jaxlink.lowering.checks import unread as unread
 from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.program import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules as Rules
+from pytensor_jaxlink.lowering.special import rules as _special
 
 # Importing these modules registers their rules.
 RULES = (

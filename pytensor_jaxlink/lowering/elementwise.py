@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.scalar.basic import Cast, Switch
+from pytensor.scalar.basic import Cast, LogicalComparison, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Argmax, Max, NonZeroDimsCAReduce
@@ -23,6 +23,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
+from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
 from pytensor_jaxlink.lowering.values import as_dtype, as_jax, check_broadcast
 
 
@@ -37,7 +38,10 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
         common = result  # a function of integers with fractional values
     if common == np.float16:
         common = np.dtype("float32")  # as NumPy does; the result is rounded once
-    if set(dtypes) == {common.name} or isinstance(op.scalar_op, _OF_OTHER_DTYPES):
+    own_dtypes = isinstance(op.scalar_op, _OF_OTHER_DTYPES)
+    if isinstance(op.scalar_op, LogicalComparison) and mixes_integers(node):
+        own_dtypes = True
+    if set(dtypes) == {common.name} or own_dtypes:
         return function
 
     def promoted(*values: Any) -> Any:
@@ -77,7 +81,8 @@ def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
 @jax_rule.register(Softmax)
 def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
     """Reductions without an identity: PyTensor raises where there is nothing to reduce."""
-    function = upstream_rule(node)
+    of_integers = node.inputs[0].type.dtype[0] in "iu" and isinstance(op, Softmax | LogSoftmax)
+    function = _softmax_of_integers(op, node) if of_integers else upstream_rule(node)
     axes = (op.axis,) if isinstance(op.axis, int) else op.axis
 
     def reduce(array: Any) -> Any:
@@ -90,6 +95,20 @@ def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
         return function(array)
 
     return reduce
+
+
+def _softmax_of_integers(op: Any, node: Apply) -> JaxFunction:
+    """JAX takes the smallest integer for the maximum of nothing; differences wrap, as in NumPy."""
+    result = node.outputs[0].type.dtype
+
+    def softmax(array: Any) -> Any:
+        array = as_jax(array)
+        powers = as_dtype(array - array.max(op.axis, keepdims=True), result)
+        if isinstance(op, LogSoftmax):
+            return powers - jnp.log(jnp.exp(powers).sum(op.axis, keepdims=True))
+        return jnp.exp(powers) / jnp.exp(powers).sum(op.axis, keepdims=True)
+
+    return softmax
 
 
 @jax_rule.register(CAReduce)

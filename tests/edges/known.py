@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytensor
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "known_differences.md"
+
+OLD = pytensor.__version__.startswith("3.0.")
 
 
 @dataclass
@@ -90,6 +93,7 @@ def _any(test: Any) -> Any:
 
 _VOCABULARY: dict[str, Any] = {
     "np": np,
+    "old": OLD,
     "denormal": denormal,
     "inf": _any(np.isinf),
     "nan": _any(np.isnan),

@@ -5,6 +5,7 @@ They are functions of arrays: an `Elemwise` applies them to its broadcast inputs
 
 from pytensor_jaxlink.lowering.scalars import (
     arithmetic,
+    comparisons,
     conversions,
     divisions,
     gammas,
@@ -20,6 +21,7 @@ from pytensor_jaxlink.lowering.scalars.special import ndtri_exp
 __all__ = [
     "ScalarFunction",
     "arithmetic",
+    "comparisons",
     "conversions",
     "divisions",
     "gammas",

@@ -12,6 +12,7 @@ from jax import lax
 from pytensor.graph.basic import Apply
 from pytensor.scalar import basic, math
 
+from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     scalar_function,
@@ -95,4 +96,8 @@ def _complex(op: basic.Complex, node: Apply) -> ScalarFunction:
 
 @scalar_function_for("ComplexFromPolar")
 def _complex_from_polar(op: basic.ComplexFromPolar, node: Apply) -> ScalarFunction:
-    return lambda radius, angle: jax.lax.complex(radius * jnp.cos(angle), radius * jnp.sin(angle))
+    def complex_from_polar(radius: Any, angle: Any) -> Any:
+        require(~(radius < 0))  # PyTensor raises
+        return jax.lax.complex(radius * jnp.cos(angle), radius * jnp.sin(angle))
+
+    return complex_from_polar

@@ -51,15 +51,16 @@ def _floor_divide(x: Any, y: Any) -> Any:
     across = (left != 0) & ((left < 0) != (y < 0))
     whole = jnp.round(jnp.where(across, whole - 1, whole))
     quotient = x / y
-    whole = jnp.where(whole == 0, jnp.copysign(whole, quotient), whole)
+    whole = jnp.where(whole == 0, 0 * quotient, whole)  # cheaper than `copysign`
     return jnp.where(y == 0, quotient, whole)
 
 
 @jax.custom_jvp
 def _remainder(x: Any, y: Any) -> Any:
-    left = jnp.fmod(x, y)
-    across = (left != 0) & ((left < 0) != (y < 0))
-    return jnp.where(across, left + y, jnp.where(left == 0, jnp.copysign(left, y), left))
+    left, below = jnp.fmod(x, y), y < 0
+    across = (left != 0) & ((left < 0) != below)
+    size = jnp.abs(left)
+    return jnp.where(across, left + y, jnp.where(below, -size, size))  # a zero has the sign of y
 
 
 @_remainder.defjvp

@@ -16,6 +16,8 @@ from pytensor_jaxlink.lowering.scalars.question import (
     scalar_function,
     scalar_function_for,
 )
+from pytensor_jaxlink.lowering.special.distributions import upper_tail_below_one
+from pytensor_jaxlink.lowering.special.pieces import pieces
 
 
 @scalar_function.register(math.GammaLn)
@@ -70,7 +72,9 @@ def gammainc(a: Any, x: Any) -> Any:
     near = _is_uniform(a, x)
     value = special.gammainc(jnp.where(near, 1, a), jnp.where(near, 1, x))
     value = jnp.where(near, _uniform(a, x, near, -1), value)
-    return jnp.where((a == 0) & (x > 0), 1, value)
+    value = jnp.where((a == 0) & (x > 0), 1, value)
+    endless = jnp.where((x >= 0) & (x < jnp.inf), 0.0, jnp.nan)
+    return jnp.where(a == jnp.inf, endless, value)
 
 
 def gammaincc(a: Any, x: Any) -> Any:
@@ -78,7 +82,12 @@ def gammaincc(a: Any, x: Any) -> Any:
     near = _is_uniform(a, x)
     value = special.gammaincc(jnp.where(near, 1, a), jnp.where(near, 1, x))
     value = jnp.where(near, _uniform(a, x, near, 1), value)
-    return jnp.where((a == 0) & (x > 0), 0, value)
+    # JAX subtracts the lower function from 1, which leaves no digits of a small difference.
+    small = (a > 0) & (a <= 1) & (x > 0) & (x <= 1)
+    value = jnp.where(small, pieces((small, upper_tail_below_one, ((a, 0.5), (x, 0.5)))), value)
+    value = jnp.where((a == 0) & (x > 0), 0, value)
+    endless = jnp.where((x >= 0) & (x < jnp.inf), 1.0, jnp.nan)
+    return jnp.where(a == jnp.inf, endless, value)
 
 
 # Where both arguments are large and near each other, JAX's series needs as many terms as the root

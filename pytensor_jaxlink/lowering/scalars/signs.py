@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from pytensor.graph.basic import Apply
 from pytensor.scalar import basic, math
@@ -13,7 +12,6 @@ from pytensor.scalar import basic, math
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
-    literal,
     scalar_function,
 )
 
@@ -45,33 +43,6 @@ def _round_half_away_from_zero(op: Any, node: Apply) -> ScalarFunction:
         return jnp.where(x == 0, -0.0, jnp.trunc(x + jnp.copysign(0.5, x)))
 
     return rounded
-
-
-@scalar_function.register(basic.Maximum)
-def _maximum(op: Any, node: Apply) -> ScalarFunction | None:
-    if _has_one_zero(node):
-        return None
-    if common_dtype(node) == np.float16:
-        return lambda x, y: jnp.where((x >= y) | jnp.isnan(x), x, y)
-    return lambda x, y: jnp.where((x > y) | jnp.isnan(x), x, y)
-
-
-@scalar_function.register(basic.Minimum)
-def _minimum(op: Any, node: Apply) -> ScalarFunction | None:
-    if _has_one_zero(node):
-        return None
-    if common_dtype(node) == np.float16:
-        return lambda x, y: jnp.where((x <= y) | jnp.isnan(x), x, y)
-    return lambda x, y: jnp.where((x < y) | jnp.isnan(x), x, y)
-
-
-def _has_one_zero(node: Apply) -> bool:
-    """Whether no two zeros can meet, of which NumPy takes the second (of float16 the first)."""
-    if common_dtype(node).kind != "f":
-        return True
-    return any(
-        value is not None and bool(np.all(value != 0)) for value in map(literal, node.inputs)
-    )
 
 
 @scalar_function.register(math.Erfinv)

@@ -16,6 +16,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
     scalar_function_for,
 )
 from pytensor_jaxlink.lowering.scalars.signs import positive_zero
+from pytensor_jaxlink.lowering.special.error_function import erfcx
 
 
 @scalar_function.register(math.I0)
@@ -61,9 +62,9 @@ def ndtri_exp(y: Any) -> Any:
     # The square is kept from overflowing; for such arguments the first guess is exact.
     x = guess = -jnp.sqrt(2.0) * jnp.sqrt(-low)
     for _ in range(_NEWTON_STEPS):
-        value = special.log_ndtr(x)
-        slope = jnp.exp(-0.5 * x**2 - 0.5 * jnp.log(2 * jnp.pi) - value)
-        x = x - (value - low) / slope
+        scaled = erfcx(-x / np.sqrt(2))  # JAX's `log_ndtr` has three terms of a series for it
+        value = jnp.log(scaled / 2) - 0.5 * x**2
+        x = x - (value - low) * scaled * np.sqrt(np.pi / 2)
     x = jnp.where(jnp.isfinite(x), x, guess)
     near_zero = -special.ndtri(-jnp.expm1(y))
     middle = special.ndtri(jnp.exp(y))

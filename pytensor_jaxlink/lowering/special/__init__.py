@@ -1,3 +1,1 @@
 """Special functions that JAX does not have, or has for a part of their domain."""
-
-from pytensor_jaxlink.lowering.special import rules as rules

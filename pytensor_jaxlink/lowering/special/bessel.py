@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jax.scipy import special
 
 from pytensor_jaxlink.lowering.special.pieces import pieces, summed
@@ -51,7 +52,7 @@ def _hankel(v: Any, x: Any) -> Any:
     phase = np.pi / 2 * ((v + 0.5) % 4)
     cosine = jnp.cos(x) * jnp.cos(phase) + jnp.sin(x) * jnp.sin(phase)
     sine = jnp.sin(x) * jnp.cos(phase) - jnp.cos(x) * jnp.sin(phase)
-    return jnp.sqrt(2 / np.pi / x) * (cosine * real - sine * imaginary)
+    return np.sqrt(2 / np.pi) / jnp.sqrt(x) * (cosine * real - sine * imaginary)
 
 
 def _power_series(v: Any, x: Any) -> Any:
@@ -155,17 +156,12 @@ def jv(v: Any, x: Any) -> Any:
 def _series_below(order: int) -> np.ndarray:
     """Chebyshev's coefficients of ``J_order(x) / x**order`` in ``2 (x / 25)**2 - 1``.
 
-    They interpolate Bessel's integral (DLMF 10.9.1) and Poisson's (10.9.4), which the trapezoidal
-    rule gives to rounding.
+    For order 0 Graf's addition theorem (DLMF 10.23.7) gives them; ``J_1`` is ``-J_0'``.
     """
-    angles = np.pi * (np.arange(64) + 0.5) / 64
-
-    def function(t: Any) -> Any:
-        x = _HANKEL * np.sqrt((t + 1) / 2)
-        weights = np.sin(angles) ** 2 if order else np.ones_like(angles)
-        return (np.cos(np.multiply.outer(x, np.cos(angles))) * weights).mean(axis=-1)
-
-    return np.polynomial.chebyshev.chebinterpolate(function, 34)
+    k = np.arange(36)
+    squares = scipy.special.jv(k, _HANKEL / 2) ** 2
+    of_zero = np.where(k == 0, 1, 2) * (-1) ** k * squares
+    return -4 / _HANKEL**2 * np.polynomial.chebyshev.chebder(of_zero) if order else of_zero
 
 
 def _of_order(order: int, x: Any) -> Any:
@@ -173,15 +169,17 @@ def _of_order(order: int, x: Any) -> Any:
     distance = jnp.abs(x)
     table = jnp.asarray(_series_below(order), x.dtype)
     last = len(_series_below(order)) - 1
-    t = 2 * jnp.square(jnp.minimum(distance, _HANKEL) / _HANKEL) - 1
+    # How far Chebyshev's argument is from -1; Reinsch's form of the sum keeps the digits there.
+    rise = 2 * jnp.square(jnp.minimum(distance, _HANKEL) / _HANKEL)
 
     def add(k: Any, pair: Any) -> Any:
-        here, above = pair
-        return table[last - k] + 2 * t * here - above, here
+        here, step = pair
+        step = table[last - k] + 2 * rise * here - step
+        return step - here, step
 
-    zero = jnp.zeros_like(t)
-    here, above = jax.lax.fori_loop(0, last, add, (zero, zero), unroll=5)
-    value = table[0] + t * here - above
+    zero = jnp.zeros_like(rise)
+    here, step = jax.lax.fori_loop(0, last, add, (zero, zero), unroll=5)
+    value = table[0] + rise * here - step
     far = _hankel(jnp.full_like(x, order), jnp.clip(distance, _HANKEL, np.finfo(x.dtype).max))
     value = jnp.where(distance < _HANKEL, value * x if order else value, far)
     if order:

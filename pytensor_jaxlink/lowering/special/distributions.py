@@ -113,10 +113,14 @@ def upper_gamma(a: Any, x: Any) -> Any:
 
 
 def _upper_gamma_below_one(a: Any, x: Any) -> Any:
-    """The same where both are below 1 (DLMF 8.7.3)."""
+    """The same where both are below 1."""
+    return upper_tail_below_one(a, x) / jnp.exp(log_gamma_density(a, x))
+
+
+def upper_tail_below_one(a: Any, x: Any) -> Any:
+    """The upper tail of a gamma variable where both arguments are at most 1 (DLMF 8.7.3)."""
     series = _series(lambda n: -x / n, a, 20, x)
-    tail = _complement(gammaln1p(a), a, jnp.log(x), series)
-    return tail / jnp.exp(log_gamma_density(a, x))
+    return _complement(gammaln1p(a), a, jnp.log(x), series)
 
 
 def _complement(log_scale: Any, a: Any, log_x: Any, series: Any) -> Any:

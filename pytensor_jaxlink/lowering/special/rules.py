@@ -46,7 +46,9 @@ def _at_ends(value: Any, valid: Any, p: Any, end: float) -> Any:
     return jnp.where(valid & (p == 1), end, value)
 
 
-def _in_double(function: ScalarFunction, op: Any, node: Apply) -> ScalarFunction:
+def _in_double(function: ScalarFunction, op: Any, node: Apply) -> ScalarFunction | None:
+    if any(variable.type.dtype.startswith("complex") for variable in node.inputs):
+        return None  # they are functions of real numbers here
     result = canonical_dtype(node.outputs[0].type.dtype)
 
     def computed(*values: Any) -> Any:

@@ -1,0 +1,79 @@
+"""Comparisons of numbers that JAX compares otherwise than NumPy.
+
+Complex numbers are ordered by the real part, then by the imaginary part; JAX compares NaN in one
+part and goes on to the other.  A uint64 and a signed integer are compared exactly; JAX converts
+both to float64.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from pytensor.graph.basic import Apply
+from pytensor.scalar import basic
+
+from pytensor_jaxlink.lowering.scalars.question import (
+    ScalarFunction,
+    common_dtype,
+    scalar_function,
+)
+
+
+def _is_less(x: Any, y: Any, *, or_equal: bool = False) -> Any:
+    numbers = ~(jnp.isnan(jnp.imag(x)) | jnp.isnan(jnp.imag(y)))
+    below = jnp.less_equal if or_equal else jnp.less
+    first = (jnp.real(x) < jnp.real(y)) & numbers
+    return first | ((jnp.real(x) == jnp.real(y)) & below(jnp.imag(x), jnp.imag(y)))
+
+
+def _is_greater(x: Any, y: Any, *, or_equal: bool = False) -> Any:
+    return _is_less(y, x, or_equal=or_equal)
+
+
+def _extreme(wins: ScalarFunction, x: Any, y: Any) -> Any:
+    """The first of two that are equal; NaN where one is."""
+    return jnp.where(wins(x, y, or_equal=True) | jnp.isnan(x), x, y)
+
+
+_FUNCTIONS: dict[Any, ScalarFunction] = {
+    basic.LT: _is_less,
+    basic.GT: _is_greater,
+    basic.LE: partial(_is_less, or_equal=True),
+    basic.GE: partial(_is_greater, or_equal=True),
+    basic.Maximum: partial(_extreme, _is_greater),
+    basic.Minimum: partial(_extreme, _is_less),
+}
+_OF_INTEGERS: dict[Any, ScalarFunction] = {
+    basic.LT: jnp.less,
+    basic.GT: jnp.greater,
+    basic.LE: jnp.less_equal,
+    basic.GE: jnp.greater_equal,
+    basic.EQ: jnp.equal,
+    basic.NEQ: jnp.not_equal,
+}
+
+
+def mixes_integers(node: Apply) -> bool:
+    """Whether a node compares a uint64 with a signed integer."""
+    kinds = {np.dtype(variable.type.dtype).kind for variable in node.inputs}
+    return kinds == {"i", "u"} and common_dtype(node).kind == "f"
+
+
+def _compare_integers(compare: ScalarFunction, x: Any, y: Any) -> Any:
+    """A negative number is below every unsigned one."""
+    x_below, y_below = x < 0, y < 0
+    exact = compare(jnp.asarray(x, "uint64"), jnp.asarray(y, "uint64"))
+    return jnp.where(x_below, compare(0, 1), jnp.where(y_below, compare(1, 0), exact))
+
+
+def _compare(op: Any, node: Apply) -> ScalarFunction | None:
+    if type(op) in _OF_INTEGERS and mixes_integers(node):
+        return partial(_compare_integers, _OF_INTEGERS[type(op)])
+    return _FUNCTIONS.get(type(op)) if common_dtype(node).kind == "c" else None
+
+
+for _kind in {**_FUNCTIONS, **_OF_INTEGERS}:
+    scalar_function.register(_kind, _compare)
