@@ -13,7 +13,6 @@ from pytensor_jaxlink.artifact.graph.known import FUNCTIONS, OPS, OTHERS
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
-
 # Host steps may be loops in the forms that the linker gives them.
 _OUR_OPS = "pytensor_jaxlink.ops."
 
