@@ -71,7 +71,8 @@ class Names:
         if module == "builtins" and Exception in kinds:
             found = getattr(builtins, path, None)
         else:
-            self._check(name, known=name in OPS | OTHERS or module.startswith(_OUR_OPS))
+            known = name in OPS or name in OTHERS or module.startswith(_OUR_OPS)
+            self._check(name, known=known)
             found = self._find(module, path)
         if not isinstance(found, type) or not issubclass(found, kinds):
             raise ArtifactError(
