@@ -91,7 +91,7 @@ def foreign(folder: Path) -> list[Path]:
 
 def test_files_of_others_are_neither_counted_nor_deleted(tmp_path: Path) -> None:
     others = foreign(tmp_path)
-    (tmp_path / f"plan-{A}.jaxlink").symlink_to(others[0])
+    (tmp_path / f"code-{A}.jaxlink").symlink_to(others[0])
     (tmp_path / f"plan-{A}.jaxlink").mkdir()
     folder = Folder(tmp_path, 40_000)
     for number in range(20):
@@ -100,7 +100,7 @@ def test_files_of_others_are_neither_counted_nor_deleted(tmp_path: Path) -> None
     own = list(tmp_path.glob(f"code-{'0' * 60}*"))
     # As many as there would be in a folder of their own.
     assert 30_000 < sum(path.stat().st_size for path in own) <= 40_000
-    assert (tmp_path / f"plan-{A}.jaxlink").is_symlink()
+    assert (tmp_path / f"code-{A}.jaxlink").is_symlink()
     assert (tmp_path / f"plan-{A}.jaxlink").is_dir()
 
 
