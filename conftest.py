@@ -1,14 +1,27 @@
 """Settings that every test shares."""
 
 import os
+from collections.abc import Iterator
 
 # Nothing under test needs a C compiler; without this PyTensor would look for one.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
-# Nothing goes to the home of who runs the tests; those that look at what is kept name a folder.
-os.environ["PYTENSOR_JAXLINK_CACHE"] = ""
 
+import jax
+import pytest
 from hypothesis import settings
+from jax.experimental.compilation_cache import compilation_cache
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture
+def restored_cache() -> Iterator[None]:
+    """JAX's compilation cache, which is that of the process, is as before after the test."""
+    names = [name for name in jax.config.values if "cache" in name]
+    before = {name: getattr(jax.config, name) for name in names}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()

@@ -19,7 +19,7 @@ from pytensor_jaxlink.artifact.container import Container, Member, write_contain
 from pytensor_jaxlink.errors import ArtifactError
 
 # The kind of a file and a checksum; nobody else gives such names.
-_OWN = re.compile(r"(code|plan|xla)-[0-9a-f]{64}\.jaxlink")
+_OWN = re.compile(r"(code|plan)-[0-9a-f]{64}\.jaxlink")
 _KEPT = 0.9  # of the limit is what eviction leaves, so that not each file that is written evicts
 
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ class Folder:
     """
 
     def __init__(self, path: Path, limit: int) -> None:
-        self.path, self._limit = path, limit
+        self.path, self.limit = path, limit
 
     def read(self, kind: str, name: str, make: Callable[[Container], Result]) -> Result | None:
         """What ``make`` makes of a file, or None where there is none that is whole.
@@ -71,6 +71,15 @@ class Folder:
             return str(error)
         return None
 
+    def makes(self, name: str) -> bool:
+        """Make a folder in this one.  Returns whether it can be written to."""
+        path = self.path / name
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return False
+        return os.access(path, os.W_OK | os.X_OK)
+
     def _path(self, kind: str, name: str) -> Path:
         file = f"{kind}-{name}.jaxlink"
         assert _OWN.fullmatch(file), f"{file!r} would never be deleted"
@@ -83,10 +92,10 @@ class Folder:
         delete_abandoned(found, _OWN)
         files = [(status, Path(each.path)) for each in found if (status := _status(each))]
         total = sum(status.st_size for status, _ in files)
-        if total <= self._limit:
+        if total <= self.limit:
             return
         for status, path in sorted(files, key=lambda each: each[0].st_mtime_ns):
-            if total <= self._limit * _KEPT:
+            if total <= self.limit * _KEPT:
                 return
             _delete(path)
             total -= status.st_size

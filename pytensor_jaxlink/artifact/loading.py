@@ -23,7 +23,7 @@ def load(
     prefer: Literal["compiled", "graph"] = "compiled",
     allow: Sequence[str] = (),
     mode: Any = None,
-    compilation_cache: bool | str | os.PathLike[str] | None = True,
+    compilation_cache: str | os.PathLike[str] | None = None,
     compiler_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """The function, or the dictionary of functions, that `save` wrote to a file.
@@ -46,13 +46,10 @@ def load(
     mode
         What compiles the graph, where another mode than the saved one is wanted.
     compilation_cache
-        What a file holds is for any machine, and XLA makes the machine's own code of it at the
-        first call, which takes most of the time until the first result.  That code is kept for
-        later processes in ``$PYTENSOR_JAXLINK_CACHE``, else in the folder ``pytensor_jaxlink`` of
-        ``$XDG_CACHE_HOME`` or ``~/.cache``: at most 1 GiB, and only where the folder is the user's
-        own and nobody else can write to it.  Where JAX has a compilation cache already, that is
-        used.  A folder is one for JAX's compilation cache in this process, as in `JAXLinker`.
-        False and None keep nothing.
+        A folder for JAX's persistent compilation cache, set for the whole process, as in
+        `JAXLinker`.  A file is for any machine, and XLA makes the machine's own code of it at the
+        first call, which takes most of the time until the first result.  With a folder, only the
+        first process compiles.
     compiler_options
         Options of XLA, as in `JAXLinker`.  Those of the function that was saved are not in force:
         some have XLA write files.
@@ -79,45 +76,22 @@ def load(
         raise ValueError(f"prefer={prefer!r} is not one of 'compiled', 'graph'")
     if isinstance(allow, str):
         raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
-    _check_options(compiler_options, mode)
+    _check_options(compiler_options, mode, compilation_cache)
+    if compilation_cache is not None:
+        from pytensor_jaxlink.runtime import use_compilation_cache
+
+        use_compilation_cache(compilation_cache)
     with Container(path) as container, reading(container):
-        keeps = _keeps_code(compilation_cache)
-        file = _File(container, allow, mode, compiler_options, keeps_code=keeps)
+        file = _File(container, allow, mode, compiler_options)
         functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
         return functions[""] if container.manifest["single"] else functions
 
 
-def compile_ahead(
-    path: str | os.PathLike[str], signatures: Mapping[str, Any], compilation_cache: Any
-) -> None:
-    """Compile the functions of a file, so that later processes find the machine's code.
-
-    Parameters
-    ----------
-    path
-        The file.
-    signatures
-        For each function, for each region, for what: as `Stats.signatures` has it.
-    compilation_cache
-        Where to keep the code, as in `load`.
-    """
-    with Container(path) as container:
-        file = _File(container, (), None, None, keeps_code=_keeps_code(compilation_cache))
-        # Nothing is run, so host steps, which may need modules that are not allowed, are left out.
-        for name, function in file.compiled(host_ops=lambda place: lambda *values: ()).items():
-            function.compile_for(signatures[name])
-
-
-def _keeps_code(compilation_cache: Any) -> bool:
-    """Whether the code is kept in the user's folder; has JAX use another one where it is named."""
-    if isinstance(compilation_cache, str | os.PathLike):
-        from pytensor_jaxlink.runtime import use_compilation_cache
-
-        use_compilation_cache(compilation_cache)
-    return compilation_cache is True
-
-
-def _check_options(compiler_options: Any, mode: Any) -> None:
+def _check_options(compiler_options: Any, mode: Any, compilation_cache: Any) -> None:
+    if compilation_cache is not None and not isinstance(compilation_cache, str | os.PathLike):
+        raise ValueError(
+            f"load: compilation_cache={compilation_cache!r} is not the name of a folder"
+        )
     if compiler_options is None:
         return
     from pytensor_jaxlink.runtime import problem_of_options
@@ -141,12 +115,10 @@ class _File:
         allow: Sequence[str],
         mode: Any,
         compiler_options: Mapping[str, Any] | None,
-        *,
-        keeps_code: bool,
     ) -> None:
         manifest = container.manifest
         self._container, self._allow, self._mode = container, allow, mode
-        self._compiler_options, self._keeps_code = compiler_options, keeps_code
+        self._compiler_options = compiler_options
         self._layers = manifest["layers"]
         self._signatures = {n: signature_of(each) for n, each in manifest["functions"].items()}
         self._cells = [cell_of(each) for each in manifest["cells"]]
@@ -198,16 +170,11 @@ class _File:
         signature = self._signatures[name]
         return layer.function(name, signature, storages, self._mode, self._compiler_options)
 
-    def compiled(self, host_ops: Any = None) -> dict[str, Any]:
-        """The functions, as they were compiled.
-
-        Parameters
-        ----------
-        host_ops
-            Makes the functions of host steps that need PyTensor, where they are not to be imported.
-        """
+    def compiled(self) -> dict[str, Any]:
+        """The functions, as they were compiled."""
         from pytensor_jaxlink.artifact.compiled.function import SavedState
-        from pytensor_jaxlink.artifact.compiled.loading import CompiledReader
+        from pytensor_jaxlink.artifact.compiled.loading import MOST_KEPT, CompiledReader
+        from pytensor_jaxlink.runtime import Policy
 
         summary = self._layers["compiled"]
         float_type = str(summary["float_type"])
@@ -215,12 +182,11 @@ class _File:
             SavedState(cell, storage, float_type)
             for cell, storage in zip(self._cells, self._storages(), strict=True)
         ]
-        reader = CompiledReader(self._container, self._data, host_ops or self._host_ops)
+        reader = CompiledReader(self._container, self._data, self._host_ops)
         documents = self._container.document("compiled.json")
+        policy = Policy(MOST_KEPT, "compile", compiler_options=self._compiler_options)
         functions = {
-            name: reader.function(
-                documents[name], signature, states, float_type, self._policy(reader.checksum(name))
-            )
+            name: reader.function(documents[name], signature, states, float_type, policy)
             for name, signature in self._signatures.items()
         }
         if "graph" in self._layers:
@@ -229,15 +195,6 @@ class _File:
             for name, function in functions.items():
                 function.fallback = self._fallback(name, function, document, storages)
         return functions
-
-    def _policy(self, checksum: str) -> Any:
-        from pytensor_jaxlink.artifact.compiled.loading import MOST_KEPT
-        from pytensor_jaxlink.artifact.machine_code import MachineCode
-        from pytensor_jaxlink.runtime import Policy
-
-        policy = Policy(MOST_KEPT, "compile", compiler_options=self._compiler_options)
-        kept = MachineCode.of_user(checksum) if self._keeps_code else None
-        return policy if kept is None else kept.kept_by(policy)
 
     def _host_ops(self, place: Any) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""

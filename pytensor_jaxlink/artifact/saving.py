@@ -31,12 +31,10 @@ from pytensor_jaxlink.artifact.graph.functions import (
 )
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
-from pytensor_jaxlink.artifact.loading import compile_ahead
-from pytensor_jaxlink.artifact.machine_code import user_folder
 from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.function import JAXFunction
-from pytensor_jaxlink.runtime import has_compilation_cache, is_forked_child, refused
+from pytensor_jaxlink.runtime import is_forked_child, refused
 
 _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
 
@@ -51,7 +49,6 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     platforms: Sequence[str] | None = None,
     static: Mapping[str, Any] = MappingProxyType({}),
     vjp_order: int = 0,
-    compilation_cache: bool | str | os.PathLike[str] | None = True,
 ) -> None:
     """Write functions to a file, with their shared variables as they are now.
 
@@ -81,11 +78,6 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         beside those that the function was called with.
     vjp_order
         How often the loaded code can be differentiated backward, through ``jax_fn``.
-    compilation_cache
-        Where to keep this machine's code, as in `load`, for the shapes that the function was called
-        with: so that the first process that loads the file finds it.  It is not in the file.  XLA
-        compiles it for that once more, which for a log density with its gradient takes two or three
-        times as long as all else.  False and None leave it to the first process.
 
     Raises
     ------
@@ -141,33 +133,12 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     }
     write_container(path, manifest, {**members, **data.members})
     _delete_abandoned(Path(path))
-    if compiled and _is_kept(compilation_cache):
-        _compile_for_here(path, named, compilation_cache)
 
 
 def _delete_abandoned(path: Path) -> None:
     """Delete what processes that were killed while they saved to the same place have left."""
     with suppress(OSError), os.scandir(path.absolute().parent) as entries:
         delete_abandoned(entries, re.compile(re.escape(path.name)))
-
-
-def _is_kept(compilation_cache: Any) -> bool:
-    if compilation_cache is True:
-        return has_compilation_cache() or user_folder() is not None
-    return compilation_cache not in (None, False)
-
-
-def _compile_for_here(path: Any, named: Mapping[str, Any], compilation_cache: Any) -> None:
-    """Have XLA compile the loaded functions for what the saved ones were called with.
-
-    They are loaded for it, because what XLA is given in later processes must be the very same.
-    """
-    signatures = {
-        name: function.vm.compiled.without_callbacks().stats.signatures
-        for name, function in named.items()
-    }
-    with suppress(Exception):  # the file is complete, and whoever loads it can compile
-        compile_ahead(path, signatures, compilation_cache)
 
 
 def _check(named: Mapping[str, Any]) -> None:

@@ -112,7 +112,6 @@ class FastFunction(FastCall, Function):
         executor = self.vm.compiled.executor
         if executor is not self._executor:
             self._executor, self._stats = executor, self._compiled.stats
-            self._windows = self._compiled.policy.windows
             self._path = self._fast = None
             if self._has_fast_path and not self.profile:
                 self._path = self.vm.fast(self._boundary(), self._pack(), self._donatable())

@@ -62,11 +62,12 @@ class JAXLinker(PerformLinker):
         that is compiled from then on.
     cache_dir : path, optional
         A folder for the start-up cache: a function that was built and called in an earlier process
-        is neither rewritten nor traced again, and XLA's code for it is found there too (unless JAX
-        has been given a compilation cache).  Many processes may use it at once.
+        is neither rewritten nor traced again.  JAX's compilation cache is put in the folder ``xla``
+        there, for the process, unless JAX has one already.  Many processes may use it at once.
         ``f.stats.start_up_cache`` says what became of a function.
     cache_limit : int
-        The bytes that the start-up cache may have; what was used least recently goes first.
+        The bytes that the start-up cache may have, and JAX's beside it; what was used least
+        recently goes first.
     device : jax.Device or str, optional
         Where to run what is not committed to a device: NumPy arrays, constants.  A platform
         (``"cpu"``: its first device) or one of its devices (``"gpu:1"``), of this process.  Arrays

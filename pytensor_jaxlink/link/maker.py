@@ -8,6 +8,7 @@ from typing import Any
 from pytensor.compile.executor import Function
 from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.mode import Mode
+from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.link.function import JAXFunction
@@ -69,8 +70,10 @@ class JAXFunctionMaker(FunctionMaker):
         self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
         prepare = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
 
-        def rewrite(*rest: Any) -> Any:
-            with keeping_lines(fgraph):
+        compiler = config.cxx
+
+        def rewrite(*rest: Any) -> Any:  # later, if the start-up cache has the function
+            with keeping_lines(fgraph), config.change_flags(cxx=compiler):
                 return prepare(*rest)
 
         mode: Any = rest[0]

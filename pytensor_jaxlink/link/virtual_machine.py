@@ -115,9 +115,8 @@ class VirtualMachine:
                 "a function of several regions is compiled by running it: "
                 f"{Remedy.GIVE_ARRAYS.text()}"
             )
-        policy = self.compiled.policy
         try:
-            with jax.enable_x64(True), policy.here():
+            with jax.enable_x64(True), self.compiled.policy.here():
                 self._compile(values)
         except Exception as error:
             executor = self.compiled.executor
@@ -126,8 +125,6 @@ class VirtualMachine:
             self.compiled.fall_back(values, error)  # as a call does, whose outputs nobody wants
             if executor is self.compiled.executor:
                 raise
-        finally:
-            policy.windows.leave()
 
     def _compile_in_child(self, examples: list[Any], others: list[Any]) -> None:
         raise refused("nothing can be compiled")

@@ -1,8 +1,6 @@
 """Runs plans.  Needs JAX and NumPy, never PyTensor."""
 
 from pytensor_jaxlink.runtime.bindings import Boundary as Boundary
-from pytensor_jaxlink.runtime.compilation import Windows as Windows
-from pytensor_jaxlink.runtime.compilation import compilation_folder as compilation_folder
 from pytensor_jaxlink.runtime.compilation import has_compilation_cache as has_compilation_cache
 from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_of_options
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache

@@ -19,9 +19,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice, repeat, starmap
 from operator import setitem
 from sys import getrefcount
@@ -139,7 +137,7 @@ class Donation:
             name = self._what.given[position]
             remember_donated(name, values[position], self._stats.calls + 1)
         self._stats.donated_bytes += compiled.bytes
-        with interrupts_wait(), compiled.kept(values):
+        with interrupts_wait():
             found = compiled.function(*values)
             all_right = not compiled.conditional or all_hold(found.pop())
             if all_right:
@@ -147,7 +145,6 @@ class Donation:
             else:
                 back = [place for place, p in enumerate(self._states) if p in compiled.donated]
                 store([self._cells[place] for place in back], [found[place] for place in back])
-        compiled.kept = _no_more
         compiled.careful = bool(compiled.conditional or compiled.given)
         return [found[place] for place in compiled.order], all_right
 
@@ -197,17 +194,15 @@ class Donation:
             if not self._show_unusable:
                 warnings.filterwarnings("ignore", message=_UNUSABLE)
             function = self._policy.jit(restoring, donate_argnums=tuple(chosen))
-            kept = partial(self._policy.kept, ("donating", chosen, static))
-            with kept(values):
-                try:
-                    lowered = function.lower(*values)
-                except _CannotDonateError:
-                    return None
-                if conditional and not set(chosen) <= set(self._states):
-                    # What the caller gave could not be given back.
-                    fewer = [position for position in chosen if position in self._states]
-                    return self._compile(static, values, fewer) if fewer else None
-                memory: Any = lowered.compile().memory_analysis()
+            try:
+                lowered = function.lower(*values)
+            except _CannotDonateError:
+                return None
+            if conditional and not set(chosen) <= set(self._states):
+                # What the caller gave could not be given back.
+                fewer = [position for position in chosen if position in self._states]
+                return self._compile(static, values, fewer) if fewer else None
+            memory: Any = lowered.compile().memory_analysis()
         needed = 0
         if memory is not None:
             needed = memory.temp_size_in_bytes + memory.output_size_in_bytes
@@ -220,7 +215,6 @@ class Donation:
             bytes=sum(values[position].nbytes for position in chosen),
             needed=needed,
             conditional=conditional,
-            kept=kept,
         )
 
 
@@ -239,12 +233,7 @@ class _Compiled:
     bytes: int
     needed: int  # bytes, beyond those that are reused
     conditional: bool
-    kept: Callable[..., AbstractContextManager[None]]  # keeps what the first call compiles
     careful: bool = True  # whether there is more to do than to call it
-
-
-def _no_more(values: Sequence[Any]) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 def _kinds(values: Sequence[Any]) -> list[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import jax
-import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.plan import Plan
@@ -131,24 +130,6 @@ class Executor:
             note_explicit_axes(error, inputs)
             raise
 
-    def compile_for(
-        self, signatures: Sequence[Sequence[tuple[Any, Any]]], committed: Iterable[int] = ()
-    ) -> None:
-        """Compile regions ahead of calls, and keep the code as the policy says.
-
-        Parameters
-        ----------
-        signatures
-            For each region of the plan the static values and arguments, as `Stats.signatures` has
-            them.
-        committed
-            The numbers of inputs that lie on a device and are to stay there.  So do the results of
-            code made by `jax.export`, and what goes with such arrays to a region.
-        """
-        with jax.enable_x64(True), self.policy.here():
-            where = jax.device_put(np.zeros(())).sharding
-            self._ready.compile_for(signatures, committed, where)
-
     def fast(
         self,
         boundary: Boundary,
@@ -218,15 +199,11 @@ class Executor:
     def _trace_in_child(self, inputs: Sequence[Any]) -> list[Any]:
         raise refused("a function of JAX cannot run")
 
-    def _compile_in_child(self, *signatures: Any, **options: Any) -> None:
-        raise refused("nothing can be compiled")
-
 
 replace_in_forked_child(
     Executor,
     __call__=Executor._call_in_child,
     trace=Executor._trace_in_child,
-    compile_for=Executor._compile_in_child,
 )
 
 

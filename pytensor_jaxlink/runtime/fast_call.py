@@ -44,7 +44,6 @@ class FastCall:
     _fits: Sequence[Callable[[Any], Any]]
     _misfits = 0
     _stats: Any
-    _windows: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 -- one frame a call
         """Evaluate the function.  A `jax.Array` never visits the host."""
@@ -65,19 +64,15 @@ class FastCall:
             if len(args) > 1 and (moved > _SMALL or args[0] is args[1]):
                 args = self._moved_once(args)
         try:
-            try:
-                found = fast(*args)
-            except Exception as error:
-                if hasattr(error, FAILED_ON_HOST) and not hasattr(error, FAILED_NODE):
-                    raise
-                return self._again(args, error)
-            self._stats.direct += 1
-            if type(found) is ARRAY:
-                return found
-            return self._finished(found, args)
-        finally:
-            if self._windows.open:  # JAX has compiled
-                self._windows.leave()
+            found = fast(*args)
+        except Exception as error:
+            if hasattr(error, FAILED_ON_HOST) and not hasattr(error, FAILED_NODE):
+                raise
+            return self._again(args, error)
+        self._stats.direct += 1
+        if type(found) is ARRAY:
+            return found
+        return self._finished(found, args)
 
     def _finished(self, found: Any, args: tuple[Any, ...]) -> Any:
         """The answer of a call, when its conditions hold and its updates are stored."""

@@ -97,9 +97,7 @@ class LastRegion:
         if not conditions or all_hold(*conditions):
             if self._place is not None:
                 self._place(arguments)
-            taken = arguments[: len(self._last.arguments)]
-            with self._policy.kept((self._last.index, static), taken):
-                self._region.lower(*((static,) if static else ()), *arguments).compile()
+            self._region.lower(*((static,) if static else ()), *arguments).compile()
             self._donation.compile_for(static, arguments)
         return _FALSE
 

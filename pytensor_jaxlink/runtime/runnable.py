@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import jax
-from jax.sharding import Sharding
 
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.constants import Constants
@@ -87,28 +84,6 @@ class Runnable:
             jit,
         )
 
-    def compile_for(
-        self,
-        signatures: Sequence[Sequence[tuple[Any, Any]]],
-        committed: Iterable[int],
-        where: Sharding,
-    ) -> None:
-        """Compile the regions, of inner plans too; see `Executor.compile_for`."""
-        lying = set(committed)
-        following = {*self.shared, *self.constants.data} if lying else set(self.constants.data)
-        for step, function in zip(self.plan.steps, self.functions, strict=True):
-            if isinstance(function, Driven):
-                for part in function.parts:
-                    part.compile_for(signatures, (), where)
-            if not isinstance(step, Region):
-                continue
-            placed = lying | following if lying & set(step.arguments) else ()
-            for static, arguments in signatures[step.index]:
-                pairs = zip(step.arguments, arguments, strict=True)
-                kinds = [_lying(each, where) if n in placed else each for n, each in pairs]
-                function.compile_for(static, kinds)
-            lying.update(step.results)
-
 
 @dataclass(frozen=True, eq=False)
 class Driven:
@@ -148,11 +123,4 @@ def _taken_by_several_regions(plan: Plan) -> tuple[int, ...]:
         number
         for number in plan.inputs
         if taken[number] > 1 and number not in on_host and number not in plan.generators
-    )
-
-
-def _lying(kind: Any, where: Sharding) -> Any:
-    """The kind of an argument that lies somewhere."""
-    return jax.tree_util.tree_map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), kind
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from pytensor_jaxlink.errors import DoesNotFitError, RecompileLimitError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime.compilation import Windows
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
 
@@ -36,20 +35,14 @@ class Policy:
         among the last used, or raise `RecompileLimitError`.
     compiler_options
         What XLA is asked for.
-    name
-        What the compiled functions are called in JAX's cache and in profiles.
     device
         Where what is not committed to a device runs; None leaves it to JAX.
-    windows
-        Those in which XLA's code is kept.
     """
 
     limit: int = 8
     beyond: Literal["host", "compile", "error"] = "host"
     compiler_options: Mapping[str, Any] | None = None
-    name: str | None = None
     device: Any = None
-    windows: Windows = field(default_factory=Windows)
 
     @classmethod
     def of(cls, options: Any) -> Policy:
@@ -62,35 +55,11 @@ class Policy:
         """Makes the device JAX's default, in this thread."""
         return nullcontext() if self.device is None else jax.default_device(self.device)
 
-    def kept(self, what: Any, arguments: Any) -> AbstractContextManager[None]:
-        """Keeps the code of what is compiled inside, for arguments like these.
-
-        Parameters
-        ----------
-        what
-            What tells it from other parts of the function: constants that have a `repr`.
-        """
-        return self.windows.around(_text(what, arguments))
-
-    def keep(self, what: Any, arguments: Any) -> None:
-        """The same for what JAX compiles when it has traced; ends with `Windows.leave`."""
-        self.windows.enter(_text(what, arguments))
-
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         """`jax.jit` with the options for XLA."""
         if self.compiler_options:
             options["compiler_options"] = dict(self.compiler_options)
-        return jax.jit(self._named(function), **options)
-
-    def _named(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        if self.name is None:
-            return function
-
-        def named(*arguments: Any) -> Any:
-            return function(*arguments)
-
-        named.__name__ = self.name
-        return named
+        return jax.jit(function, **options)
 
 
 class _LimitReachedError(DoesNotFitError):
@@ -111,11 +80,9 @@ class CompiledRegion:
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        self._windows = policy.windows
         jitted = self.jitted(self.traced)
         # JAX takes longer for a call with a static argument, even an empty one.
         self._jitted = jitted if region.static else lambda _, *arguments: jitted(*arguments)
-        self._lower = jitted.lower if region.static else lambda _, *rest: jitted.lower(*rest)
 
     def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The results of the region, and its conditions."""
@@ -125,21 +92,12 @@ class CompiledRegion:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
-        finally:
-            if self._windows.open:  # JAX has compiled
-                self._windows.leave()
-
-    def compile_for(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
-        """Compile for arguments like these; the next call traces again, and finds the code kept."""
-        with self._policy.kept((self._region.index, static), arguments):
-            self._lower(static, *arguments).compile()
 
     def traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The same while JAX traces; raises `DoesNotFitError` where the limit has been reached."""
         signature = _signature(static, arguments)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
             raise _LimitReachedError
-        self._policy.keep((self._region.index, static), arguments)
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
@@ -250,12 +208,6 @@ def hashable(value: Any) -> Any:
     elif isinstance(value, list):
         value = tuple(value)
     return _Real(value) if type(value) is float else value
-
-
-def _text(what: Any, arguments: Any) -> str:
-    leaves = jax.tree_util.tree_leaves(arguments)
-    kinds = [(np.shape(leaf), str(getattr(leaf, "dtype", ""))) for leaf in leaves]
-    return repr((what, kinds))
 
 
 def _signature(static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, ...]:

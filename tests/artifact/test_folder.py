@@ -64,7 +64,7 @@ def test_what_was_used_least_recently_goes(tmp_path: Path) -> None:
         for path in files(tmp_path):
             os.utime(path, ns=tuple(time - 10**9 for time in [path.stat().st_mtime_ns] * 2))
     assert folder.read("code", named(0), content) is not None  # used now
-    folder.write("xla", named(5), {}, {"data.json": [bytes(5000)]})
+    folder.write("code", named(5), {}, {"data.json": [bytes(5000)]})
     folder.write("code", named(6), {}, {"data.json": [bytes(5000)]})
     folder.write("code", named(7), {}, {"data.json": [bytes(5000)]})
     names = [path.stem for path in files(tmp_path)]
@@ -91,7 +91,7 @@ def foreign(folder: Path) -> list[Path]:
 
 def test_files_of_others_are_neither_counted_nor_deleted(tmp_path: Path) -> None:
     others = foreign(tmp_path)
-    (tmp_path / f"xla-{A}.jaxlink").symlink_to(others[0])
+    (tmp_path / f"code-{A}.jaxlink").symlink_to(others[0])
     (tmp_path / f"plan-{A}.jaxlink").mkdir()
     folder = Folder(tmp_path, 40_000)
     for number in range(20):
@@ -100,7 +100,7 @@ def test_files_of_others_are_neither_counted_nor_deleted(tmp_path: Path) -> None
     own = list(tmp_path.glob(f"code-{'0' * 60}*"))
     # As many as there would be in a folder of their own.
     assert 30_000 < sum(path.stat().st_size for path in own) <= 40_000
-    assert (tmp_path / f"xla-{A}.jaxlink").is_symlink()
+    assert (tmp_path / f"code-{A}.jaxlink").is_symlink()
     assert (tmp_path / f"plan-{A}.jaxlink").is_dir()
 
 

@@ -129,7 +129,7 @@ def _saved(graph: Graph, function: Any, options: Sequence[str]) -> Iterator[Any]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "f.jaxlink"
         try:
-            save(function, path, compilation_cache=False)
+            save(function, path)
         except ArtifactError as error:
             yield "graph", error
             return
@@ -142,7 +142,7 @@ def _saved(graph: Graph, function: Any, options: Sequence[str]) -> Iterator[Any]
 
 
 def _loaded(graph: Graph, layer: Any, path: Path) -> Way:
-    loaded = load(path, prefer=layer, allow=("tests",), compilation_cache=False)
+    loaded = load(path, prefer=layer, allow=("tests",))
     states = loaded.graph.state if layer == "graph" else loaded.state
     named = {state.name: state for state in states}
 

@@ -34,7 +34,7 @@ def config_of_jax() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")  # PyMC's packages warn about each other, and of few draws
-@pytest.mark.usefixtures("config_of_jax")
+@pytest.mark.usefixtures("config_of_jax", "restored_cache")
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = blocks(page)

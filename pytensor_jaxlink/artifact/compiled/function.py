@@ -7,8 +7,6 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
-import jax
-
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
 from pytensor_jaxlink.artifact.compiled.regions import NotSavedError, SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
@@ -26,7 +24,6 @@ from pytensor_jaxlink.runtime import (
     array_fits,
     brought_along,
     commit,
-    is_one_region,
     named_from_parent,
     ready_as,
     refuse_donated,
@@ -97,7 +94,7 @@ class LoadedFunction(FastCall):
         self._executor, self._tracer = runners
         self.plan: Plan = self._executor.plan
         self.stats: Stats = self._executor.stats
-        self._stats, self._windows = self.stats, self._executor.policy.windows
+        self._stats = self.stats
         self._ending, self._converters, self._regions = ending, converters, regions
         self.fallback: Callable[[Exception], Callable[..., Any]] | None = None
         self.own_storages = [None if default is None else list(default) for default in defaults]
@@ -155,9 +152,6 @@ class LoadedFunction(FastCall):
         except Exception as error:
             self._explain(error, values)
             raise
-        finally:
-            if self._windows.open:  # JAX has compiled
-                self._windows.leave()
         outputs = self._ending.overwrite(values, outputs, self.stats)
         for position, form in self._ending.forms(self.stats).items():
             outputs[position] = form(outputs[position])
@@ -208,41 +202,6 @@ class LoadedFunction(FastCall):
             [cell[0]] = all_from_parent(cell)
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
         return self.fallback(error)(*(values[place] for place in self._taken))
-
-    def _compile_in_child(self, signatures: Any) -> None:
-        raise refused("nothing can be compiled")
-
-    def compile_for(self, signatures: Sequence[Sequence[tuple[Any, Any]]]) -> None:
-        """Have XLA compile, ahead of calls and without running anything.
-
-        Parameters
-        ----------
-        signatures
-            For each region of the plan the static values and arguments, as ``stats.signatures`` has
-            them.
-        """
-        if not (self._has_fast_path and is_one_region(self.plan)):
-            kept = [self.plan.inputs[place] for place in self._on_device]
-            self._executor.compile_for(signatures, kept)
-            return  # what several regions exchange is known when they run
-        [region] = self.plan.regions
-        for _, arguments in signatures[region.index]:
-            given = dict(zip(region.arguments, arguments, strict=True))
-            values = [given.get(number) for number in self.plan.inputs]
-            for place, spec in enumerate(self.signature.inputs):
-                if spec.cell is not None:
-                    values[place] = self._storage[place][0]
-            commit(values, self._on_device)
-            for place in self._on_device:
-                self._storage[place][0] = values[place]
-            if self._path is None:
-                self._find_fast()
-            if self._path is not None:
-                try:
-                    with jax.enable_x64(True):
-                        self._path.compile(values)
-                finally:
-                    self._windows.leave()
 
     def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         given = dict(zip(self._taken, args, strict=False))
@@ -315,11 +274,7 @@ class LoadedFunction(FastCall):
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"
 
 
-replace_in_forked_child(
-    LoadedFunction,
-    __call__=LoadedFunction._call_in_child,
-    compile_for=LoadedFunction._compile_in_child,
-)
+replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)
 
 
 def _fits(signature: Signature, position: int, value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,16 +60,6 @@ class CompiledReader:
 
     def __init__(self, container: Container, data: DataReader, host_ops: HostOps) -> None:
         self._container, self._data, self._host_ops = container, data, host_ops
-
-    def checksum(self, name: str) -> str:
-        """What tells the code of a function of this file from that of others."""
-        members = self._container.manifest["members"]
-        parts = [
-            f"{member} {members[member]['sha256']}"
-            for member in sorted(members)
-            if member == "compiled.json" or member.startswith("regions/")
-        ]
-        return hashlib.sha256("\n".join([*parts, name]).encode()).hexdigest()
 
     def function(
         self,

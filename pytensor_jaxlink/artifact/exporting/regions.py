@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -164,7 +165,7 @@ def _export(
         forms[:] = map(form_of, results)
         return jax.tree_util.tree_leaves(list(results)), conditions
 
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), _without_paths():
         exported = export.export(jax.jit(flat), platforms=target.platforms)(*leaves)
         try:
             blob = exported.serialize(vjp_order=target.vjp_order)
@@ -189,6 +190,27 @@ def _export(
     count = sum(1 if form is None else 3 for form in forms)
     shapes = [tuple(map(_plain, found.shape)) for found in exported.out_avals[:count]]
     return specialisation, shapes
+
+
+@contextmanager
+def _without_paths() -> Iterator[None]:
+    """Have JAX note no files of this machine in the code: it is for others.
+
+    Its configuration is that of the process; what another thread traces meanwhile lacks them too,
+    which nothing but XLA's own messages show.
+    """
+    wanted = {
+        "jax_include_full_tracebacks_in_locations": False,
+        "jax_hlo_source_file_canonicalization_regex": ".*",
+    }
+    before = {name: getattr(jax.config, name) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            jax.config.update(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
 
 
 def _plain(length: Any) -> int | str:

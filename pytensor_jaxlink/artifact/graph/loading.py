@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.link.c.basic import CLinker, DualLinker, OpWiseCLinker
 
 from pytensor_jaxlink.artifact.graph.functions import make_cell, make_function, saved_graph
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
@@ -14,6 +16,7 @@ from pytensor_jaxlink.artifact.graph.names import Names
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
@@ -83,7 +86,9 @@ class GraphLayer:
         }
         graph = self._reader.graph(self._functions[name], given)
         mode = _mode_of(signature, compiler_options) if mode is None else mode
-        function = make_function(graph, signature, storages, mode)
+        _check_mode(mode)
+        with config.change_flags(cxx=""):  # constants of Ops without Python code are folded by C
+            function = make_function(graph, signature, storages, mode)
         function.graph = saved_graph(graph, signature)
         return function
 
@@ -107,3 +112,21 @@ def _mode_of(signature: Signature, compiler_options: Mapping[str, Any] | None) -
     include, exclude, require = signature.rewrites
     query = RewriteDatabaseQuery(include=include, exclude=exclude, require=require)
     return Mode(linker=JAXLinker(**options, compiler_options=compiler_options), optimizer=query)
+
+
+def _check_mode(mode: Any) -> None:
+    """Refuse modes that generate C code: Ops of a file put their properties into it."""
+    found: Any = get_mode(mode)
+    linker = getattr(found, "linker", found)  # ours may be given in the place of a mode
+    linkers = getattr(linker, "linkers", (linker,))
+    if getattr(found, "check_c_code", False) or any(map(_makes_c_code, linkers)):
+        raise ArtifactError(
+            f"mode={mode!r} generates C code, and none is generated from a file. Give a mode that "
+            "does not, such as JAXLinker(), 'NUMBA' or Mode(linker='py')."
+        )
+
+
+def _makes_c_code(linker: Any) -> bool:
+    return isinstance(linker, CLinker | DualLinker | OpWiseCLinker) or bool(
+        getattr(linker, "c_thunks", False)
+    )

@@ -9,14 +9,9 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from pytensor_jaxlink.artifact.graph.known import FUNCTIONS, OPS, OTHERS
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
-
-# Modules of PyTensor that define nothing a graph holds, and do something when they are imported.
-_CLOSED = ("pytensor.bin", "pytensor.d3viz", "pytensor.ipython", "pytensor.link")
-# Functions of PyTensor that properties of Ops may be: those that choose types.
-_FUNCTIONS = ("pytensor.scalar.basic",)
-
 
 # Host steps may be loops in the forms that the linker gives them.
 _OUR_OPS = "pytensor_jaxlink.ops."
@@ -63,7 +58,8 @@ class Names:
     Parameters
     ----------
     allow
-        Modules beside PyTensor's; their submodules are included.
+        Modules whose names all are open, beside the known names of PyTensor; their submodules are
+        included.
     """
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
@@ -75,6 +71,8 @@ class Names:
         if module == "builtins" and Exception in kinds:
             found = getattr(builtins, path, None)
         else:
+            known = name in OPS or name in OTHERS or module.startswith(_OUR_OPS)
+            self._check(name, known=known)
             found = self._find(module, path)
         if not isinstance(found, type) or not issubclass(found, kinds):
             raise ArtifactError(
@@ -85,8 +83,7 @@ class Names:
     def of_function(self, name: Any) -> Any:
         """The function with a name, or the Op that was made from it and has its name."""
         module, path = self._split(name)
-        if not self._allowed(module) and module not in _FUNCTIONS:
-            raise self._refused(name, module)
+        self._check(name, known=name in FUNCTIONS)
         found = self._find(module, path)
         if isinstance(found, FunctionType):
             return found
@@ -120,18 +117,19 @@ class Names:
     def _allowed(self, module: str) -> bool:
         return any(f"{module}.".startswith(f"{each}.") for each in self._allow)
 
-    @staticmethod
-    def _refused(name: str, module: str) -> ArtifactError:
-        return ArtifactError(
-            f"the file refers to {name!r}, and only modules of PyTensor and those that you allow "
-            f"are imported. {Remedy.ALLOW.text(module=module.partition('.')[0])}."
+    def _check(self, name: str, *, known: bool) -> None:
+        """Whether a name may be looked for."""
+        module = name.partition(":")[0]
+        if known or self._allowed(module):
+            return
+        package = module.partition(".")[0]
+        raise ArtifactError(
+            f"the file refers to {name!r}. Only the Ops and Types of PyTensor that this library "
+            "knows are open to files, and modules that you allow. "
+            f"{Remedy.ALLOW.text(module=module if package == 'pytensor' else package)}."
         )
 
     def _find(self, module: str, path: str) -> Any:
-        ours = module == "pytensor" or module.startswith(("pytensor.", _OUR_OPS))
-        closed = any(f"{module}.".startswith(f"{each}.") for each in _CLOSED)
-        if not self._allowed(module) and (not ours or closed):
-            raise self._refused(f"{module}:{path}", module)
         try:
             found: Any = import_module(module)
             for part in path.split("."):

@@ -260,6 +260,19 @@ def _random_variable(op: Any) -> dict[str, Any]:
     }
 
 
+@build_part.register(RandomVariable)
+def _build_random_variable(kind: Any, properties: dict[str, Any]) -> Any:
+    _check_attributes(properties.get("name"))
+    return kind(**properties)
+
+
+def _check_attributes(*names: Any) -> None:
+    """Refuse special methods: PyTensor calls what these attributes of a value are."""
+    for name in names:
+        if str(name).startswith("_") and name != "__str__":
+            raise ArtifactError(f"{name!r} is no public attribute")
+
+
 @properties_of.register(FromFunctionOp)
 def _from_function(op: Any) -> dict[str, Any]:
     own = vars(op)
@@ -278,3 +291,9 @@ def _print(op: Any) -> dict[str, Any]:
     if op.global_fn is default:
         found.pop("global_fn", None)
     return found
+
+
+@build_part.register(Print)
+def _build_print(kind: Any, properties: dict[str, Any]) -> Any:
+    _check_attributes(*properties.get("attrs", ()))
+    return kind(**properties)

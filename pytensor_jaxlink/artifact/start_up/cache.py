@@ -16,7 +16,6 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.folder import Folder
-from pytensor_jaxlink.artifact.machine_code import MachineCode
 from pytensor_jaxlink.artifact.start_up.graph import StartUpGraph
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.plans import Kept, RegionOf, describe, kept_of, read
@@ -25,9 +24,9 @@ from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.start_up import Compiled
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime import use_compilation_cache
+from pytensor_jaxlink.runtime import has_compilation_cache, use_compilation_cache
 
-_KIND = "plan"
+_KIND, _XLA = "plan", "xla"
 _opened: dict[tuple[str, int], Cache] = {}
 
 
@@ -60,14 +59,24 @@ class Cache:
         """What is known of a graph; see `pytensor_jaxlink.link.start_up.Cache`."""
         linker: Any = mode.linker
         options: Options = linker.options
+        self._use_compilation_cache(options.compilation_cache)
         try:
             _check(options)
             key = key_of(given, updated, mode, inputs, outputs)
         except Exception as error:  # whatever stands in the way is not the user's concern
             return Entry(self._folder, options, problem=_reason(error))
-        if options.compilation_cache is not None:
-            use_compilation_cache(options.compilation_cache)
         return Entry(self._folder, options, key)
+
+    def _use_compilation_cache(self, given: str | os.PathLike[str] | None) -> None:
+        """Set the folder of JAX's compilation cache: the one given, or else, for want of any, ours.
+
+        JAX warns at each compilation that it cannot write, so a folder where it could not is no
+        folder for it.
+        """
+        if given is not None:
+            use_compilation_cache(given)
+        elif not has_compilation_cache() and self._folder.makes(_XLA):
+            use_compilation_cache(self._folder.path / _XLA, self._folder.limit)
 
 
 class Entry:
@@ -109,12 +118,10 @@ class Entry:
                 compiled.stats.start_up_cache = f"not kept: {self._problem}"
                 return compiled, overwritten
             compile_now, fgraph = (lambda: (compiled, overwritten)), compiled.source
-        original, key = self._original, self._key
+        original = self._original
         assert original is not None, "what is kept has regions, which know it"
-        assert key is not None
         original.compile_now = compile_now
-        code = MachineCode(self._folder, key.text)
-        graph = StartUpGraph(kept, original, fgraph, self._options, code, status=status)
+        graph = StartUpGraph(kept, original, fgraph, self._options, status=status)
         return graph, kept.overwritten
 
     def _read(self, container: Container) -> Kept:

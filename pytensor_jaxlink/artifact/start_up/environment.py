@@ -46,6 +46,21 @@ def versions() -> dict[str, Any]:
     return found | {"pytensor_jaxlink": digest.hexdigest()}
 
 
+@cache
+def machine() -> str:
+    """What XLA compiles for: the kind of the device and the instructions of the processor."""
+    parts = [platform.machine(), platform.system(), jax.default_backend()]
+    parts.append(jax.devices()[0].device_kind)
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    # The model and what it can do (``flags``, on Arm ``Features``), of the first processor.
+    wanted = ("model name", "flags", "Features", "CPU part")
+    parts += [next((line for line in lines if line.startswith(name)), "") for name in wanted]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def flags() -> dict[str, str]:
     """The configuration that rewriting and tracing look at."""
     found = {name: str(getattr(jax.config, name, None)) for name in _FLAGS}

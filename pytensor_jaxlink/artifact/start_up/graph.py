@@ -7,7 +7,6 @@ from typing import Any
 
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.artifact.machine_code import MachineCode
 from pytensor_jaxlink.artifact.start_up.plans import Kept
 from pytensor_jaxlink.artifact.start_up.regions import Original
 from pytensor_jaxlink.link.options import Options
@@ -35,12 +34,11 @@ class StartUpGraph:
         original: Original,
         source: FunctionGraph,
         options: Options,
-        code: MachineCode,
         *,
         status: str,
     ) -> None:
         self.source, self.options, self.copied = source, options, kept.copied
-        self.policy = code.kept_by(Policy.of(options))
+        self.policy = Policy.of(options)
         self.stats = Stats(start_up_cache=status)
         self.stats.with_regions(len(kept.plan.regions))
         self._kept, self._original = kept, original

@@ -19,8 +19,12 @@ from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
-from pytensor_jaxlink.artifact.machine_code import machine
-from pytensor_jaxlink.artifact.start_up.environment import flags, foreign_code, versions
+from pytensor_jaxlink.artifact.start_up.environment import (
+    flags,
+    foreign_code,
+    machine,
+    versions,
+)
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
 

@@ -205,3 +205,17 @@ def test_code_for_open_dimensions_has_fences(tmp_path: Path) -> None:
     assert "tensor<?xf64>" in module
     assert module.count("optimization_barrier") >= 5
     np.testing.assert_allclose(load(tmp_path / "f")(np.ones(4)), f(np.ones(4)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("vjp_order", [0, 1])
+def test_no_paths_of_the_author(vjp_order: int, tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], [pt.exp(x).sum(), x[pt.argmax(x)]], mode="JAXSELECTIVE")
+    f(np.ones(3))
+    before = f.stats.compilations[:]
+    save(f, tmp_path / "f", vjp_order=vjp_order)
+    content = b"".join(each for _, each in members_of((tmp_path / "f").read_bytes()))
+    for folder in (Path(__file__).parents[3], Path(jax.__file__).parents[1]):
+        assert str(folder).encode() not in content
+    f(np.ones(3))
+    assert f.stats.compilations == before
