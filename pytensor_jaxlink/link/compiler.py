@@ -53,6 +53,7 @@ from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
     INCOMPATIBLE_REWRITES,
     REQUIRED_REWRITES,
+    check_buffers,
     default_query,
     enabled_of,
     inline_broken,
@@ -452,6 +453,7 @@ class ByPython:
         with self._lock:  # the thunk has one set of cells
             if self._made is None:
                 self.graph = self._source.clone()
+                check_buffers(self.graph)
                 self._made = PerformLinker(allow_gc=True).accept(self.graph).make_thunk()
             thunk, containers, _ = self._made
             for container, value in zip(containers, inputs, strict=True):

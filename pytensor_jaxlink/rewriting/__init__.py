@@ -2,6 +2,7 @@
 
 from pytensor_jaxlink.rewriting import gathers as _gathers
 from pytensor_jaxlink.rewriting import orderings as _orderings
+from pytensor_jaxlink.rewriting.buffers import check_buffers as check_buffers
 from pytensor_jaxlink.rewriting.control_flow import inline_broken as inline_broken
 from pytensor_jaxlink.rewriting.database import register as register
 from pytensor_jaxlink.rewriting.inner import offsets as offsets

@@ -13,11 +13,17 @@ def test_every_distribution_has_a_case() -> None:
     assert {*random.family()} - cases - host == {"pytensor.ScipyRandomVariable"}
 
 
-@pytest.mark.parametrize("name", random.scalar_cases())
+# The others run by ``python -m tests.edges random``.
+@pytest.mark.parametrize("name", [name for name in random.scalar_cases() if name not in random.FULL_ONLY])
 def test_scalar_parameters(name: str) -> None:
     assert random.differences(name) == []
 
 
-@pytest.mark.parametrize("name", random.OTHERS)
+@pytest.mark.parametrize("name", [name for name in random.OTHERS if name not in random.FULL_ONLY])
 def test_other_parameters(name: str) -> None:
     assert random.differences_of_others(name) == []
+
+
+@pytest.mark.parametrize("name", ["NormalRV", "BernoulliRV", "IntegersRV"])
+def test_sizes(name: str) -> None:
+    assert random.differences_of_sizes(f"pytensor.{name}") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from pytensor.scan.utils import until
 from pytensor.tensor.blockwise import Blockwise
 
 from pytensor_jaxlink.compat import ifelse
+from tests.edges.compare import outcome, same
 from tests.helpers import assert_same, black_box, check_against_python, compile_both
 
 X = np.array([1.5, -0.5, 2.0, 0.25])
@@ -348,3 +350,23 @@ def test_what_has_no_checks_costs_none(kind: str) -> None:
     [region] = f._compiled._lowered.functions
     _, conditions = region((), value)
     assert conditions == ()
+
+
+LOOPS: dict[str, Callable[[Any, Any], Any]] = {
+    "last": lambda x, n: scan(lambda t: t * 2, outputs_info=[x], n_steps=n)[-1],
+    "trace": lambda x, n: scan(lambda t: t * 2, outputs_info=[x], n_steps=n),
+    "two taps": lambda x, n: scan(
+        lambda a, b: a + b, outputs_info=[{"initial": x, "taps": [-1, -2]}], n_steps=n
+    )[-1],
+    "until": lambda x, n: scan(
+        lambda t: (t * 2, until(t.sum() > 9)), outputs_info=[x], n_steps=n
+    )[-1],
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_negative_number_of_steps_raises_as_where_buffers_are_allocated(name: str) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f, reference = compile_both([x, n], LOOPS[name](x, n).sum())
+    for steps in (1, 0, -1, -2, -3):
+        assert same(outcome(f, np.ones(2), steps), outcome(reference, np.ones(2), steps)), steps
