@@ -14,7 +14,9 @@ def test_every_distribution_has_a_case() -> None:
 
 
 # The others run by ``python -m tests.edges random``.
-@pytest.mark.parametrize("name", [name for name in random.scalar_cases() if name not in random.FULL_ONLY])
+@pytest.mark.parametrize(
+    "name", [name for name in random.scalar_cases() if name not in random.FULL_ONLY]
+)
 def test_scalar_parameters(name: str) -> None:
     assert random.differences(name) == []
 

@@ -358,9 +358,9 @@ LOOPS: dict[str, Callable[[Any, Any], Any]] = {
     "two taps": lambda x, n: scan(
         lambda a, b: a + b, outputs_info=[{"initial": x, "taps": [-1, -2]}], n_steps=n
     )[-1],
-    "until": lambda x, n: scan(
-        lambda t: (t * 2, until(t.sum() > 9)), outputs_info=[x], n_steps=n
-    )[-1],
+    "until": lambda x, n: scan(lambda t: (t * 2, until(t.sum() > 9)), outputs_info=[x], n_steps=n)[
+        -1
+    ],
 }
 
 
