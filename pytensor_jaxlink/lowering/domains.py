@@ -89,6 +89,11 @@ def _width(xp: Any, low: Any, high: Any) -> Any:
     return xp.isfinite(width) & ~xp.signbit(width)
 
 
+def _standard_bounds(xp: Any, mu: Any, sigma: Any, lower: Any, upper: Any) -> Any:
+    """SciPy compares them in standard deviations: it refuses what rounding makes equal."""
+    return (lower - mu) / sigma < (upper - mu) / sigma
+
+
 def _mixed_rate(xp: Any, count: Any, chance: Any) -> Any:
     """NumPy draws a negative binomial variable from a Poisson one with a gamma rate."""
     return ~((1 - chance) / chance * (count + 10 * xp.sqrt(count)) > _LARGEST_RATE)
@@ -142,10 +147,11 @@ _DOMAINS: dict[str, tuple[Condition, ...]] = {
     "pytensor.VonMisesRV": _no_sign(1),
     "pytensor.WaldRV": _above_0_or_nan(0, 1),
     "pytensor.WeibullRV": _no_sign(0),
+    "pymc.BetaClippedRV": _more_than_0(0, 1),
     "pymc.DiscreteUniformRV": _together(lambda xp, low, high: low < high + 1, 0, 1),
     "pymc.MoyalRV": _at_least_0(1),
     "pymc.RiceRV": _at_least_0(0, 1),
-    "pymc.SkewNormalRV": _at_least_0(1),
-    "pymc.TruncatedNormalRV": _more_than_0(1) + _together(lambda xp, low, high: low < high, 2, 3),
+    "pymc.SkewNormalRV": _at_least_0(1) + _finite(2),
+    "pymc.TruncatedNormalRV": _at_least_0(1) + _together(_standard_bounds, 0, 1, 2, 3),
     "pymc.WaldRV": _above_0_or_nan(0, 1),
 }

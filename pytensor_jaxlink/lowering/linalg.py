@@ -48,7 +48,7 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
         case SolveTriangular() if op.unit_diagonal or _is_a_factor(node.inputs[0]):
             return function
         case SolveTriangular():
-            return lambda a, b: _solution_or_nan(function(a, b), _has_zero(a), op.b_ndim)
+            return lambda a, b: _solution_or_nan(function(a, b), _is_singular(a), op.b_ndim)
         case Solve(assume_a="sym" | "her"):
             return lambda a, b: _solved(function(_half(a, op), b), b, op.b_ndim)
         case Solve():
@@ -207,6 +207,11 @@ def _is_a_factor(matrix: Variable) -> bool:
 def _has_zero(matrix: Any) -> Any:
     """Whether a triangular matrix is singular, as LAPACK finds it."""
     return (jnp.diagonal(matrix, axis1=-2, axis2=-1) == 0).any(axis=-1)
+
+
+def _is_singular(matrix: Any) -> Any:
+    """The zero that OpenBLAS looks for by a minimum, which NaN hides in the first place only."""
+    return _has_zero(matrix) & ~jnp.isnan(matrix[..., :1, :1]).any(axis=(-2, -1))
 
 
 def _solved(solution: Any, given: Any, core_ndim: int) -> Any:

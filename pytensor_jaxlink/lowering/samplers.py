@@ -111,11 +111,12 @@ def _beta(key: Any, shape: Any, dtype: str, alpha: Any, beta: Any) -> Any:
 
 
 def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
-    """Beside an infinite concentration the others have nothing, as in NumPy."""
-    alpha = jnp.asarray(alpha, real_of(dtype))
-    drawn = log_gamma(key, (*shape, jnp.shape(alpha)[-1]), alpha, real_of(dtype))
+    """Beside an infinite concentration the finite ones have nothing."""
+    kind = real_of(dtype)
+    alpha = jnp.asarray(alpha, kind)
+    draws = jax.nn.softmax(log_gamma(key, (*shape, alpha.shape[-1]), alpha, kind), axis=-1)
     none = jnp.isinf(alpha.sum(axis=-1, keepdims=True)) & jnp.isfinite(alpha)
-    return jnp.where(none, jnp.zeros((), drawn.dtype), jax.nn.softmax(drawn, axis=-1))
+    return jnp.where(none, jnp.zeros((), kind), draws)
 
 
 def _student_t(key: Any, shape: Any, dtype: str, df: Any, loc: Any, scale: Any) -> Any:

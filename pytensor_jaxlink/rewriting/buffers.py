@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
@@ -30,6 +32,6 @@ def _check(graph: FunctionGraph, node: Apply) -> None:
         return
     least = 0 if info.n_mit_sot else -1
     check = CheckAndRaise(ValueError, "negative dimensions are not allowed")
-    checked = check(steps, ge(steps, least))
+    checked: Any = check(steps, ge(steps, least))
     checked.tag.trace = getattr(node.outputs[0].tag, "trace", [])
     graph.change_node_input(node, 0, checked, reason="check_buffers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.edges import linalg
+from tests.edges.known import rows
 
 ABSTRACT = {"BaseBlockDiagonal", "SolveBase"}
 
@@ -16,3 +17,13 @@ def test_every_op_has_a_case() -> None:
 @pytest.mark.parametrize("name", linalg.CASES)
 def test_edges(name: str) -> None:
     assert linalg.differences(name, full=False) == []
+
+
+def test_every_row_is_needed() -> None:
+    wanted = [row for row in rows() if {*linalg.family()} & {*row.op.split(", ")}]
+    before = [row.used for row in wanted]
+    for name in ("solve, vector", "det"):
+        assert linalg.differences(name, full=False) == []
+    used = [row.used - count for row, count in zip(wanted, before, strict=True)]
+    assert wanted
+    assert 0 not in used
