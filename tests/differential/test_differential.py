@@ -14,7 +14,7 @@ from tests.differential.options import OPTIONS
 from tests.differential.report import in_words
 from tests.differential.shrink import shrunk
 
-GRAPHS = 72
+GRAPHS = 36
 
 
 @pytest.fixture(autouse=True, scope="module")

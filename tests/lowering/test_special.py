@@ -112,7 +112,7 @@ def test_over_the_domain(name: str) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients(name: str) -> None:
-    arguments = [each[:: max(1, len(each) // 300)] for each in grid(name)]
+    arguments = [each[:: max(1, len(each) // 100)] for each in grid(name)]
     reference = gradient_of(name, PYTHON)
     with np.errstate(all="ignore"):
         expected = reference(*arguments)
