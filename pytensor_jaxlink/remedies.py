@@ -124,6 +124,7 @@ class Remedy(Enum):
     # -- saved functions
     INSTALL = "pip install 'pytensor_jaxlink[save]'"
     SAVE_GRAPH_ONLY = "save(..., compiled=False)"
+    OTHER_MODE = "Give a mode that does not, such as JAXLinker(), 'NUMBA' or Mode(linker='py')"
     LOAD_GRAPH = "load(path, prefer='graph')"
     CALL_FIRST = "Call the function with the sizes that you want before you save it"
     NAME_SIZES = "name them: static={...}, dims={...}"

@@ -11,6 +11,11 @@ from pytensor_jaxlink import inspect, load
 from tests.data.write import HERE, functions
 
 PATH = HERE / "version_1.jaxlink"
+# Of the code in the file, by the samplers of the version that wrote it.
+DRAWS = [
+    [-1.5669438868657897, 0.9420043222211595],
+    [-0.34928607273320006, -0.80625920738695],
+]
 
 
 @pytest.mark.parametrize("prefer", ["compiled", "graph"])
@@ -18,10 +23,11 @@ def test_version_1(prefer: Any) -> None:
     loaded = load(PATH, prefer=prefer)
     here = functions()
     x = np.random.default_rng(0).normal(size=(5, 3))
-    for _ in range(2):
+    for drawn in DRAWS:
         np.testing.assert_allclose(loaded["step"](x), here["step"](x), rtol=1e-12)
         np.testing.assert_allclose(loaded["powers"](), here["powers"](), rtol=1e-12)
-        np.testing.assert_allclose(loaded["draw"](), here["draw"](), rtol=1e-12)
+        expected = here["draw"]() if prefer == "graph" else drawn
+        np.testing.assert_allclose(loaded["draw"](), expected, rtol=1e-12)
     np.testing.assert_allclose(loaded["first"](x, 4), here["first"](x, 4), rtol=1e-12)
 
 

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
 
-from pytensor_jaxlink import ArtifactError, load, save
+from pytensor_jaxlink import ArtifactError, JAXLinker, load, save
 from pytensor_jaxlink.artifact import container
 from pytensor_jaxlink.artifact.graph import properties_of
 from pytensor_jaxlink.remedies import Remedy
@@ -48,7 +49,7 @@ def warned(run: Any) -> str:
 WITHOUT = """
 import sys
 import numpy as np, pytensor, pytensor.tensor as pt
-from pytensor_jaxlink import ArtifactError, load, save
+from pytensor_jaxlink import ArtifactError, JAXLinker, load, save
 path = sys.argv[1]
 x = pt.dvector("x")
 f = pytensor.function([x], x.sum(), mode="JAXSELECTIVE")
@@ -93,6 +94,16 @@ def install() -> Iterator[str]:
 @case(Remedy.SAVE_GRAPH_ONLY)
 def save_graph_only() -> Iterator[str]:
     yield without_flatbuffers()[0]
+
+
+@case(Remedy.OTHER_MODE)
+def other_mode() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        save(total(), path)
+        yield error_of(lambda: load(path, prefer="graph", mode=Mode("c")), ArtifactError)
+        for mode in (JAXLinker(), Mode(linker="py")):
+            assert load(path, prefer="graph", mode=mode)(ONES) == 4
 
 
 @case(Remedy.LOAD_GRAPH)

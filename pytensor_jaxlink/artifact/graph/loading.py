@@ -20,6 +20,7 @@ from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
+from pytensor_jaxlink.remedies import Remedy
 
 
 class GraphLayer:
@@ -121,8 +122,8 @@ def _check_mode(mode: Any) -> None:
     linkers = getattr(linker, "linkers", (linker,))
     if getattr(found, "check_c_code", False) or any(map(_makes_c_code, linkers)):
         raise ArtifactError(
-            f"mode={mode!r} generates C code, and none is generated from a file. Give a mode that "
-            "does not, such as JAXLinker(), 'NUMBA' or Mode(linker='py')."
+            f"mode={mode!r} generates C code, and none is generated from a file. "
+            f"{Remedy.OTHER_MODE.text()}."
         )
 
 
