@@ -86,14 +86,14 @@ def compare_all(task: Task, connection: Any) -> None:
     """Compare the graphs of a task; the body of a process."""
     import jax
 
-    from pytensor_jaxlink.runtime import compilation_folder
     from tests.differential.compare import compare
     from tests.differential.grammar import random_graph
+    from tests.differential.shared_code import shared_code
 
     logging.disable(logging.CRITICAL)  # rewrites of PyTensor that fail
     counts = Counts()
     # Most options give the same program for a region, which XLA then compiles once.
-    with TemporaryDirectory() as folder, compilation_folder(folder):
+    with TemporaryDirectory() as folder, shared_code(folder):
         for number, seed in enumerate(task.seeds):
             connection.send(seed)
             graph = random_graph(seed, without=task.without, only=task.only)
