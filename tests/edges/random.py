@@ -122,7 +122,9 @@ def _chosen(count: int, *, chances: bool) -> Draw:
 
 OTHERS: dict[str, tuple[str, Draw, tuple[Any, ...]]] = {
     "categorical": ("pytensor.CategoricalRV", _shaped(pt.random.categorical), VECTORS),
-    "multinomial": ("pytensor.MultinomialRV", _shaped(lambda p, **o: ptr.multinomial(5, p, **o)), VECTORS),
+    "multinomial": (
+        "pytensor.MultinomialRV", _shaped(lambda p, **o: ptr.multinomial(5, p, **o)), VECTORS
+    ),
     "multinomial of none": (
         "pytensor.MultinomialRV", _shaped(lambda p, **o: ptr.multinomial(0, p, **o)), VECTORS[:3]
     ),
@@ -147,11 +149,15 @@ OTHERS: dict[str, tuple[str, Draw, tuple[Any, ...]]] = {
         for count in (0, 1, 2, 3, 4, -1)
     },
     **{
-        f"choice of {count}": ("pytensor.ChoiceWithoutReplacement", _chosen(count, chances=False), ([],))
+        f"choice of {count}": (
+            "pytensor.ChoiceWithoutReplacement", _chosen(count, chances=False), ([],)
+        )
         for count in (0, 2, 3, 4, -1)
     },
     "permutation": (
-        "pytensor.PermutationRV", lambda rng, x: ptr.permutation(x, rng=rng), ([1.0, 1.0], [], [2.0])
+        "pytensor.PermutationRV",
+        lambda rng, x: ptr.permutation(x, rng=rng),
+        ([1.0, 1.0], [], [2.0]),
     ),
 }  # fmt: skip
 """Distributions with other parameters: the class, a graph of one array, and its values."""
