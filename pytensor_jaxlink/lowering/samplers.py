@@ -102,12 +102,12 @@ def _gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: Any) -> Any:
 
 
 def _beta(key: Any, shape: Any, dtype: str, alpha: Any, beta: Any) -> Any:
-    """The share of one gamma variable in the sum of two; an infinite one has none, as in NumPy."""
+    """The share of one gamma variable in the sum of two; of an infinite one it is NaN."""
     kind = real_of(dtype)
     both = jnp.stack([jnp.broadcast_to(jnp.asarray(each, kind), shape) for each in (alpha, beta)])
     first, second = log_gamma(key, (2, *shape), both, kind)
-    share = 1 / (1 + jnp.exp(second - first))
-    return jnp.where(jnp.isinf(jnp.asarray(alpha, kind)), jnp.full((), jnp.nan, kind), share)
+    first = jnp.where(jnp.isinf(both[0]), jnp.nan, first)
+    return 1 / (1 + jnp.exp(second - first))
 
 
 def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
