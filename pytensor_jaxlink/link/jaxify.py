@@ -111,7 +111,7 @@ class PureFunction:
         """
         sizes, count = self._sizes(), len(self._first)
         return tuple(
-            _value_for_jax(variable.get_value(), is_size=position in sizes)
+            _value_for_jax(variable.get_value(return_internal_type=True), is_size=position in sizes)
             for position, variable in enumerate(self.shared, start=count)
         )
 
