@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import warnings
 from functools import lru_cache
+from types import FrameType
 
 from pytensor_jaxlink.errors import JAXLinkWarning
 
@@ -60,11 +61,7 @@ def _machinery() -> tuple[str, ...]:
 
 def warn_at_user_line(message: str) -> None:
     """Warn, at the line of the user's code that is running."""
-    frame, nearest = inspect.currentframe(), {}  # of each rank, the innermost frame
-    while frame is not None:
-        nearest.setdefault(_rank(frame.f_code.co_filename), frame)
-        frame = frame.f_back
-    best = nearest[min(nearest)]
+    best = _user_frame()
     warnings.warn_explicit(
         message,
         JAXLinkWarning,
@@ -73,6 +70,20 @@ def warn_at_user_line(message: str) -> None:
         best.f_globals.get("__name__", "<unknown>"),
         best.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+def running_line() -> str:
+    """``file:line`` of the user's code that is running."""
+    frame = _user_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _user_frame() -> FrameType:
+    frame, nearest = inspect.currentframe(), {}  # of each rank, the innermost frame
+    while frame is not None:
+        nearest.setdefault(_rank(frame.f_code.co_filename), frame)
+        frame = frame.f_back
+    return nearest[min(nearest)]
 
 
 def _rank(filename: str) -> int:

@@ -58,11 +58,11 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 def check_against_python(inputs: Sequence[Any], outputs: Any, *calls: Sequence[Any]) -> Any:
-    """Compile, compare on each call that no call needed a rescue, and return the function."""
+    """Compile, compare on each call that no call needed the fallback, and return the function."""
     function, reference = compile_both(inputs, outputs)
     for arguments in calls:
         assert_same(function(*arguments), reference(*arguments))
-    assert function.stats.rescues == 0, function.explain()
+    assert function.stats.fallbacks == 0, function.explain()
     return function
 
 

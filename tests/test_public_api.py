@@ -134,7 +134,7 @@ import numpy as np, pytensor, pytensor.tensor as pt, pytensor_jaxlink, jax
 x, n = pt.vector("x"), pt.lscalar("n")
 f = pytensor.function([x, n], [x[:n] * 2, x.argmax(), n * 2**40], mode="JAXSELECTIVE")
 print(*[str(value.dtype) for value in f(np.ones(3, "float32"), 2)], jax.config.jax_enable_x64)
-print(int(f(np.ones(3, "float32"), 2)[2]) == 2**41, f.stats.rescues)
+print(int(f(np.ones(3, "float32"), 2)[2]) == 2**41, f.stats.fallbacks)
 """
     assert run(code) == "float32 int64 int64 False\nTrue 0\n"
 

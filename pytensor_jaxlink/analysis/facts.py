@@ -134,7 +134,7 @@ class Questions:
     inner_graphs
         The inner graphs that the linker is to lower by itself: none where the Op is opaque or has a
         JAX rule of its own.
-    learned_sizes
+    recorded_sizes
         Positions of inputs that turned out to be sizes, though nobody had declared them.
     may_be_called
         Whether a node with an obstacle may stay in its region, as a callback.
@@ -142,7 +142,7 @@ class Questions:
 
     obstacle: Callable[[Apply], Obstacle | None]
     inner_graphs: Callable[[Apply], tuple[InnerGraph, ...]]
-    learned_sizes: Callable[[Apply], tuple[int, ...]] = field(default=_nothing)
+    recorded_sizes: Callable[[Apply], tuple[int, ...]] = field(default=_nothing)
     may_be_called: Callable[[Apply], bool] = field(default=_never)
 
 
@@ -167,7 +167,7 @@ def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFact
             return NodeFacts(sizes, (), (), None, foldable=False, callback=callback)
         obstacle = _not_called(obstacle, shapes)
     sizes = {inputs[position] for position in static_inputs(apply.op, apply)}
-    sizes.update(inputs[position] for position in questions.learned_sizes(apply))
+    sizes.update(inputs[position] for position in questions.recorded_sizes(apply))
     inner_graphs = questions.inner_graphs(apply)
     within = user_location(view, node) if inner_graphs else None
     inner = tuple(_analyse_inner(graph, questions, within) for graph in inner_graphs)

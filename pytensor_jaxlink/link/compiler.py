@@ -1,4 +1,4 @@
-"""One graph, compiled: the analyses in their order, and what is learned while it runs."""
+"""One graph, compiled: the analyses in their order, and the failures recorded while it runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -36,6 +37,7 @@ from pytensor_jaxlink.errors import (
     NotTranspilableOrJittableError,
     UntranspilableOpError,
 )
+from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, serves, user_location
 from pytensor_jaxlink.link.explanation import (
     Explanation,
@@ -46,6 +48,7 @@ from pytensor_jaxlink.link.explanation import (
 )
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.shared import bytes_held
+from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower, unread
 from pytensor_jaxlink.ops import Branch, InnerGraph, UnknownShapes, output_shapes
 from pytensor_jaxlink.partition import Partition, schedule, select, sink
@@ -106,12 +109,13 @@ class CompiledGraph:
         self._questions = Questions(
             self._rules.obstacle,
             self._inner_graphs,
-            self._rules.learned_sizes,
+            self._rules.recorded_sizes,
             self._rules.may_be_called,
         )
         self._rewritten: dict[Any, Any] = {}
         self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
-        self._lessons: list[str] = []
+        self._failures: list[str] = []
+        self._recording = Lock()
         self._rewrites = notes_of(fgraph)
         self._on_host = ByPython(fgraph, self.stats)
         self._build()
@@ -137,13 +141,18 @@ class CompiledGraph:
             self._lowered,
             partition.breaks,
             partition.static_inputs,
-            self._lessons,
+            self._failures,
             self._rewrites,
             describe_callbacks(view, facts),
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
-            self._lowered, self.stats, jit=self.options.jit is not False, fallback=self.fall_back
+            self._lowered,
+            self.stats,
+            jit=self.options.jit is not False,
+            fallback=partial(self.fall_back, plan=self.plan),
         )
+        for cut in self.explanation.breaks:
+            Topic.BREAKS.log(cut.__str__)
         if self._refusal() is not None:
             self.executor = self._refuse
 
@@ -362,14 +371,27 @@ class CompiledGraph:
 
     # -- when JAX fails ------------------------------------------------------------------------
 
-    def fall_back(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
-        """Finish a call by PyTensor's own implementation, and learn from the failure.
+    def fall_back(
+        self, inputs: Sequence[Any], error: BaseException | None, *, plan: Plan
+    ) -> Sequence[Any]:
+        """Finish a call by PyTensor's own implementation, and record the failure.
 
         If that implementation raises, the failure was the user's to see: it raises what PyTensor's
-        Python linker raises, and nothing is learned.  If it succeeds, JAX was wrong about a node:
+        Python linker raises, and nothing is recorded.  If it succeeds, JAX was wrong about a node:
         the plan is changed so that the next call does not fail, and this call has its result.
+
+        Parameters
+        ----------
+        inputs
+            The values of the call.
+        error
+            The failure of a region; None where one of its conditions is false.
+        plan
+            The plan that failed.  A failure of an earlier plan than the present one has been
+            recorded, by another thread.
         """
-        self.stats.rescues += 1
+        self.stats.fallbacks += 1
+        Topic.FALLBACKS.log(lambda: _fallback_text(error))
         try:
             outputs = self._on_host(inputs)
         except Exception as raised:
@@ -380,7 +402,9 @@ class CompiledGraph:
         if error is None and broken is not None:
             raise broken
         if error is not None:
-            self._learn(getattr(error, FAILED_NODE), error)
+            with self._recording:
+                if plan is self.plan:
+                    self._record(getattr(error, FAILED_NODE), error)
             if (refusal := self._refusal()) is not None:
                 raise refusal from error
         return outputs
@@ -402,13 +426,14 @@ class CompiledGraph:
                 f"this function, was {np.asarray(values[number]).tolist()}"
             )
 
-    def _learn(self, node: Apply, error: BaseException) -> None:
-        """Make the plan anew, with what the failure of a node has taught."""
-        lesson = self._rules.learn(node, error)
+    def _record(self, node: Apply, error: BaseException) -> None:
+        """Make the plan anew, so that the failure of a node does not come again."""
+        change = self._rules.record(node, error)
         what = f"{op_name(node.op)} in an inner graph"
         if node in self.view.nodes:
             what = _placed(self.view, self.view.nodes.index(node))
-        self._lessons.append(f"{what}: {lesson}")
+        self._failures.append(f"{what}: {change}")
+        Topic.FAILURES.log(lambda: self._failures[-1])
         self._build()
 
 
@@ -460,6 +485,11 @@ class ByPython:
                 dense = isinstance(container.type, ArrayType)
                 container.storage[0] = to_numpy(value, self._stats) if dense else value
             return thunk()
+
+
+def _fallback_text(error: BaseException | None) -> str:
+    reason = "a condition does not hold" if error is None else f"{type(error).__name__}: {error}"
+    return f"PyTensor's own implementation finishes a call at {running_line()}: {reason}"
 
 
 def _failed_node(error: BaseException) -> Any:

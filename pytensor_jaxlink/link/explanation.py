@@ -67,13 +67,17 @@ class Break:
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """What every form of the explanation says of the break, as labels and texts."""
+        """The break as labels and texts, which every form of the explanation shows."""
         return (
             ("where", _place(self.where, self.part_of)),
             ("why", self.reason),
             *zip(("remedy", *["or"] * len(self.remedies)), self.remedies, strict=False),
             *((TO_HOST, str(value)) for value in self.transfers),
         )
+
+    def __str__(self) -> str:
+        lines = [f"  {label}: {text}" for label, text in self.lines]
+        return "\n".join([f"{self.operation} ({self.kind})", *lines])
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ class Explanation:
     static_inputs: tuple[str, ...]
     plan: Plan
     sketch: Sketch
-    learned: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
     rewritten: tuple[Avoided, ...] = ()
     callbacks: tuple[CallbackSummary, ...] = ()
     fallbacks: tuple[str, ...] = ()
@@ -182,8 +186,7 @@ class Explanation:
                 + (static if region.static else "")
             )
         for number, cut in enumerate(self.breaks, start=1):
-            lines.append(f"break {number}: {cut.operation} ({cut.kind})")
-            lines += [f"  {label}: {text}" for label, text in cut.lines]
+            lines.append(f"break {number}: {cut}")
         for number, called in enumerate(self.callbacks, start=1):
             lines.append(f"callback {number}: {called.operation}")
             lines += [f"  {label}: {text}" for label, text in called.lines]
@@ -196,7 +199,7 @@ class Explanation:
         return (
             *(f"avoided: {avoided}" for avoided in self.rewritten),
             *([f"  to keep the break: mode.excluding({names})"] if names else []),
-            *(f"recorded failure: {lesson}" for lesson in self.learned),
+            *(f"recorded failure: {failure}" for failure in self.failures),
             *(f"fallback: {text}" for text in self.fallbacks),
         )
 
@@ -247,9 +250,12 @@ def with_fallbacks(explanation: Explanation, stats: Stats, limit: int) -> Explan
         for region, count in enumerate(stats.host_region_calls)
         if count
     ]
-    if stats.rescues:
-        calls = _count(stats.rescues, "call")
+    if stats.fallbacks:
+        calls = _count(stats.fallbacks, "call")
         found.append(f"PyTensor's own implementation finished {calls}, or raised its exception")
+    if stats.slow_calls:
+        calls = _count(stats.slow_calls, "call")
+        found.append(f"the fast path failed in {calls} ({stats.slow_call_error})")
     return replace(explanation, fallbacks=tuple(found))
 
 
@@ -257,7 +263,7 @@ def explain_plan(
     lowered: Lowered,
     cuts: Sequence[Cut],
     static_inputs: Sequence[int],
-    learned: Sequence[str],
+    failures: Sequence[str],
     rewritten: Sequence[Avoided] = (),
     callbacks: Sequence[CallbackSummary] = (),
 ) -> Explanation:
@@ -275,7 +281,7 @@ def explain_plan(
         tuple(plan.names[number] for number in static_inputs),
         plan,
         sketch,
-        tuple(learned),
+        tuple(failures),
         tuple(rewritten),
         tuple(callbacks),
     )

@@ -119,11 +119,12 @@ class VirtualMachine:
             with jax.enable_x64(True), self.compiled.policy.here():
                 self._compile(values)
         except Exception as error:
-            executor = self.compiled.executor
+            plan = self.compiled.plan
             if abstract or not hasattr(error, FAILED_NODE):
                 raise
-            self.compiled.fall_back(values, error)  # as a call does, whose outputs nobody wants
-            if executor is self.compiled.executor:
+            # As a call does, whose outputs nobody wants.
+            self.compiled.fall_back(values, error, plan=plan)
+            if plan is self.compiled.plan:
                 raise
 
     def _compile_in_child(self, examples: list[Any], others: list[Any]) -> None:

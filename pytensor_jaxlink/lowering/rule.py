@@ -274,7 +274,7 @@ class Rules:
             broken, call.broken = broken or call.broken, None
         return broken
 
-    def learned_sizes(self, node: Apply) -> tuple[int, ...]:
+    def recorded_sizes(self, node: Apply) -> tuple[int, ...]:
         """The inputs that turned out to be sizes, or that the rule of another author takes so."""
         if self.is_foreign(node) and (kind := _kind(node)) not in self._probed:
             self._probed.add(kind)
@@ -300,10 +300,10 @@ class Rules:
         )
         return f"its JAX implementation failed: {_first_line(error)}", remedy
 
-    def learn(self, node: Apply, error: BaseException) -> str:
+    def record(self, node: Apply, error: BaseException) -> str:
         """Demand more of nodes like ``node``, which failed, or keep them from JAX.
 
-        Returns what was learned, in words.
+        Returns the change, in words.
         """
         kind = _kind(node)
         reason, undeclared = _first_line(error), _undeclared(node)

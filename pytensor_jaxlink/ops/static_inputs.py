@@ -47,7 +47,7 @@ def static_inputs(op: Op, node: Apply) -> Sequence[int]:
 
     This table is open: teach the linker a third-party Op with one decorated function.  The
     default, none, is right for every Op whose output shapes follow from its input shapes; where
-    it is wrong, tracing fails, and the linker learns it from the failure.
+    it is wrong, tracing fails, and the linker records the failure.
 
     Parameters
     ----------

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, DoesNotFitError
+from pytensor_jaxlink.frames import running_line
+from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.runtime.devices import ARRAY
 from pytensor_jaxlink.runtime.executor import FastPath
 from pytensor_jaxlink.runtime.result import Result
@@ -122,10 +124,16 @@ class FastCall:
 
     def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
         """The call after the fast path has failed."""
-        self._misfits += isinstance(error, DoesNotFitError)
+        fits = not isinstance(error, DoesNotFitError)
+        self._misfits += not fits
         if self._misfits > _MISFITS:
             self._fast = None  # the slow path is faster than failing
-        return self._slow(args)
+        answer = self._slow(args)
+        if fits and not hasattr(error, FAILED_NODE):
+            text = f"{type(error).__name__}: {error}"
+            self._stats.note_slow_calls(1, text)
+            Topic.SLOW_CALLS.log(lambda: f"the fast path of a call at {running_line()}: {text}")
+        return answer
 
     def _slow(self, args: tuple[Any, ...]) -> Any:
         """The call on the slow path, from the start."""

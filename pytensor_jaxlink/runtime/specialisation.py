@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import DoesNotFitError, RecompileLimitError
-from pytensor_jaxlink.frames import warn_at_user_line
+from pytensor_jaxlink.frames import running_line, warn_at_user_line
+from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
@@ -98,6 +99,8 @@ class CompiledRegion:
         signature = _signature(static, arguments)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
             raise _LimitReachedError
+        if self._seen and signature not in self._seen:
+            Topic.RECOMPILES.log(lambda: self._recompiled(signature))
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
@@ -124,6 +127,9 @@ class CompiledRegion:
         if self._policy.beyond == "compile":
             return self._kept_for(_signature(static, arguments))(static, *arguments)
         self._stats.host_region_calls[self._region.index] += 1
+        Topic.FALLBACKS.log(
+            lambda: f"region {self._region.index} runs on the host, called at {running_line()}"
+        )
         return self._program.on_host(static, *[self._on_host(value) for value in arguments])
 
     def _on_host(self, value: Any) -> Any:
@@ -135,6 +141,7 @@ class CompiledRegion:
             found = self._kept.pop(signature, None)
             if found is None:
                 self._stats.compilations[self._region.index] += 1
+                Topic.RECOMPILES.log(lambda: self._recompiled(signature))
                 program = self._program
 
                 def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
@@ -154,18 +161,37 @@ class CompiledRegion:
         if self._policy.beyond == "error":
             raise RecompileLimitError(message)
         self._said = True
+        Topic.RECOMPILES.log(lambda: message)
         warn_at_user_line(message)
 
+    def _recompiled(self, signature: tuple[Any, ...]) -> str:
+        """The text of the log for one more compilation."""
+        last = next(reversed(self._seen))
+        changes = [
+            f"{name} was {old}, now {new}"
+            for name, old, new in zip(self._selectors(), last, signature, strict=True)
+            if old != new
+        ]
+        return (
+            f"region {self._region.index} is compiled for the {len(self._seen) + 1}. time, called "
+            f"at {running_line()}: {'; '.join(changes)}"
+        )
+
+    def _selectors(self) -> list[str]:
+        """The names of the values and shapes that select a compilation."""
+        region, names, lines = self._region, self._plan.names, self._plan.lines
+        return [
+            *(f"the value of {names[n]}{_written(lines.get(n))}" for n in region.static),
+            *(f"the shape of {names[n]}{_written(lines.get(n))}" for n in region.arguments),
+        ]
+
     def _message(self, signature: tuple[Any, ...]) -> str:
-        region, names = self._region, self._plan.names
-        lines = self._plan.lines
-        what = [f"the value of {names[n]}{_written(lines.get(n))}" for n in region.static]
-        what += [f"the shape of {names[n]}{_written(lines.get(n))}" for n in region.arguments]
+        region = self._region
         history = zip(*self._seen, strict=True), signature
         seen = [list(dict.fromkeys([*old, new])) for old, new in zip(*history, strict=True)]
         changing = [
             f"{name} was {', '.join(map(str, values[:_SHOWN]))}, ..."
-            for name, values in zip(what, seen, strict=True)
+            for name, values in zip(self._selectors(), seen, strict=True)
             if len(values) > 1
         ]
         then = {

@@ -23,7 +23,7 @@ class Stats:
         For each region, how often it ran on the host, because it would have been compiled more
         often than `recompile_limit` allows.
     bytes_to_host, bytes_to_device
-        Bytes copied to the host (for fetches, host steps, rescues, and results as NumPy arrays),
+        Bytes copied to the host (for fetches, host steps, fallbacks, and results as NumPy arrays),
         and of NumPy arrays given to regions.
     arrays_gathered
         Arrays copied to the host that were spread over several devices.
@@ -31,8 +31,11 @@ class Stats:
         Bytes of arguments whose memory was reused.
     signatures
         For each region, the static values and arguments that it was traced for.
-    rescues
+    fallbacks
         Calls that PyTensor's own implementation had to finish, because a region failed.
+    slow_calls
+        Calls whose fast path failed where the slow path gave a result: a defect of this library,
+        which costs time and no more.  `explain` names the last such error.
     start_up_cache
         What became of the function in the start-up cache: ``"off"``, ``"hit"`` (it was there),
         ``"miss"`` (it is there now), or ``"not kept: "`` and why.
@@ -53,7 +56,9 @@ class Stats:
     bytes_to_device: int = 0
     arrays_gathered: int = 0
     donated_bytes: int = 0
-    rescues: int = 0
+    fallbacks: int = 0
+    slow_calls: int = 0
+    slow_call_error: str = field(default="", repr=False)
     signatures: list[list[Any]] = field(default_factory=list, repr=False)
     start_up_cache: str = "off"
 
@@ -76,7 +81,13 @@ class Stats:
         self.bytes_to_host += earlier.bytes_to_host
         self.bytes_to_device += earlier.bytes_to_device
         self.donated_bytes += earlier.donated_bytes
-        self.rescues += earlier.rescues
+        self.fallbacks += earlier.fallbacks
+        self.note_slow_calls(earlier.slow_calls, earlier.slow_call_error)
+
+    def note_slow_calls(self, count: int, error: str) -> None:
+        """Count calls whose fast path failed, the last of them with this error."""
+        self.slow_calls += count
+        self.slow_call_error = error or self.slow_call_error
 
     @property
     def calls(self) -> int:

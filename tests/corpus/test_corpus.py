@@ -26,7 +26,7 @@ def test_values(name: str) -> None:
         ):
             assert one.dtype == other.dtype
             np.testing.assert_allclose(one, other)
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 @pytest.mark.skipif(pytensor.__version__.startswith("3.0"), reason="the page is of PyTensor 3.3")

@@ -25,7 +25,7 @@ BIG = np.arange(float(ROWS))  # a constant that is an argument of its region
 
 def assert_not_on_host(f) -> None:
     stats = f.stats
-    assert (stats.arrays_gathered, stats.bytes_to_host, stats.rescues) == (0, 0, 0), stats
+    assert (stats.arrays_gathered, stats.bytes_to_host, stats.fallbacks) == (0, 0, 0), stats
 
 
 def case_data_parallel_log_likelihood_and_gradient() -> None:
@@ -168,7 +168,7 @@ def case_host_steps_gather() -> None:
         np.testing.assert_array_equal(found, expected[:3])
         np.testing.assert_allclose(state.get_value(), 10 * expected * BIG, rtol=1e-12)
         assert f.stats.arrays_gathered - before == 10
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
     assert f.stats.bytes_to_host == 20 * BIG.nbytes
 
 
@@ -186,7 +186,7 @@ def case_loops() -> None:
             for one, other in zip(found, alone, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-12)
             assert f.stats.arrays_gathered - before == gathered
-        assert f.stats.rescues == 0
+        assert f.stats.fallbacks == 0
 
 
 def case_generators() -> None:
@@ -214,7 +214,7 @@ def case_false_checks_raise() -> None:
     assert_not_on_host(f)
     with pytest.raises(IndexError, match=f"index {ROWS} is out of bounds for axis 0 with size"):
         f(given, np.array([ROWS]))
-    assert (f.stats.arrays_gathered, f.stats.rescues) == (1, 1)
+    assert (f.stats.arrays_gathered, f.stats.fallbacks) == (1, 1)
 
 
 def case_saved_functions() -> None:
@@ -314,7 +314,7 @@ def case_arguments_on_different_devices() -> None:
         "Put them on the same ones by jax.device_put(value, sharding), or give NumPy arrays, "
         "which go where the others are"
     )
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 def case_explicit_axes_are_not_for_what_the_user_traces() -> None:

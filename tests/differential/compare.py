@@ -141,10 +141,10 @@ class Judge:
                         lambda run, place=place: run.states[place],
                     )  # fmt: skip
         if way.option == "default":
-            for lesson in way.function.explain().learned:
+            for failure in way.function.explain().failures:
                 # JAX alone can tell that two sides differ in shape.
-                if "its two sides give arrays of different shapes" not in lesson:
-                    self._found.note("default", f"learned {lesson}")
+                if "its two sides give arrays of different shapes" not in failure:
+                    self._found.note("default", f"recorded {failure}")
 
     def _look_at_call(self, option: str, number: int, found: Any, expected: Any) -> None:
         if isinstance(expected, Exception) or isinstance(found, Exception):

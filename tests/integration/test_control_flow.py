@@ -250,7 +250,7 @@ class TestBranches:
         f = pytensor.function([x], ifelse(x.sum() > 0, pt.log(positive), x), mode="JAXSELECTIVE")
         np.testing.assert_allclose(f(-X), -X)
         np.testing.assert_allclose(f(X * X), np.log(X * X))
-        assert f.stats.rescues == 0
+        assert f.stats.fallbacks == 0
         with pytest.raises(AssertionError, match="not positive"):
             f(X)
 
@@ -260,7 +260,7 @@ class TestBranches:
         f, reference = compile_both([x], out)
         for value in (X, -X, X):
             assert_same(f(value), reference(value))
-        assert f.stats.rescues == 1  # JAX says so when it traces; then the host chooses
+        assert f.stats.fallbacks == 1  # JAX says so when it traces; then the host chooses
         assert "give both sides the same shapes" in str(f.explain())
 
     def test_nested(self) -> None:

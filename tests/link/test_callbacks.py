@@ -345,7 +345,7 @@ class TestFailures:
             f(np.array([-1.0, 0, 0]))
         # A slice that reaches beyond the array is finished by PyTensor's own implementation.
         assert float(f(np.array([2.0, 0, 5]))) == 12
-        assert f.stats.rescues == 2
+        assert f.stats.fallbacks == 2
 
 
 class TestDerivatives:

@@ -70,7 +70,7 @@ class TestUndeclaredSizes:
         f.compile(np.ones(3), 3)
         np.testing.assert_array_equal(f(np.ones(3), 3), [3, 3, 3])
         assert f.static_argnums == (1,)
-        assert f.stats.rescues == 0
+        assert f.stats.fallbacks == 0
 
     def test_in_a_loop(self) -> None:
         out = pytensor.scan(lambda x: Fill()(x[None], N).sum(), [X], return_updates=False)
@@ -79,7 +79,7 @@ class TestUndeclaredSizes:
         found = jax.jit(fn, static_argnums=(1,))(np.arange(3.0), 2)
         np.testing.assert_array_equal(found, [0, 2, 4])
 
-    def test_compile_learns_as_a_call_does(self) -> None:
+    def test_compile_records_failures_as_a_call_does(self) -> None:
         f = pytensor.function([X, N], FillThree()(X, N), mode="JAXSELECTIVE")
         assert f.static_argnums == ()
         f.compile(np.ones(3), 3)

@@ -61,7 +61,7 @@ def whole(inputs: Any, output: Any, *values: Any, **options: Any) -> Any:
     f = pytensor.function(inputs, output, mode=JAXLinker(**options))
     found = f(*values)
     assert f.explain().graph_break_count == 0, f.explain()
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
     assert_same(found, pytensor.function(inputs, output, mode=PYTHON)(*values))
     return found
 

@@ -63,7 +63,7 @@ def test_vectors_of_unsigned_indices(options: dict[str, Any]) -> None:
     for entries in ([0, 199], [2**64 - 1, 2**64 - 200, 3]):
         given = np.array(entries, "uint64")
         np.testing.assert_array_equal(f(LONG, given), reference(LONG, given))
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 @pytest.mark.parametrize("write", [pt.set_subtensor, pt.inc_subtensor])

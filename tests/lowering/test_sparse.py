@@ -64,7 +64,7 @@ def check(inputs: Any, graph: Any, values: Any) -> Any:
         assert found.format == expected.format
         found, expected = found.toarray(), expected.toarray()
     np.testing.assert_allclose(np.asarray(found), expected)
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
     return f
 
 

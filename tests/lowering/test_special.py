@@ -107,7 +107,7 @@ def test_over_the_domain(name: str) -> None:
     assert (error == 0).mean() < 0.9
     explanation = function.explain()
     assert not explanation.graph_break_count, explanation
-    assert function.stats.rescues == 0
+    assert function.stats.fallbacks == 0
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -33,7 +33,7 @@ def test_partitioned_equals_unpartitioned(seed: int) -> None:
     for length in (1, 2, 7):
         values = generator.normal(size=length)
         assert_same(f(values), g(values))
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 def test_two_thousand_nodes_with_twenty_scattered_breaks() -> None:

@@ -262,7 +262,7 @@ def test_a_mask_by_a_number_selects_no_specialisation() -> None:
     for value in np.linspace(0, 4, 12):
         np.testing.assert_allclose(f(value), reference(value))
     assert f.explain().static_inputs == ()
-    assert f.stats.rescues == f.stats.host_regions == 0
+    assert f.stats.fallbacks == f.stats.host_regions == 0
 
 
 def test_it_can_be_turned_off() -> None:

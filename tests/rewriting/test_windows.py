@@ -79,7 +79,7 @@ def test_one_compilation_for_all_beginnings() -> None:
         x = np.array([start, 1.0, 2, 3, 4, 5, 6])
         np.testing.assert_allclose(f(x), reference(x))
     assert f.stats.compilations == [1]
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 def test_batches_are_compiled_for_their_lengths() -> None:
@@ -106,7 +106,7 @@ def test_in_loops(name: str, steps: str) -> None:
     x = np.arange(1.0, 8.0)
     np.testing.assert_allclose(f(x, 3), reference(x, 3))
     assert f.explain().graph_break_count == 0
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 KEPT = {

@@ -391,7 +391,7 @@ x = pt.dvector("x")
 f = pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE")
 if os.fork() == 0:
     signal.alarm(60)
-    print(f(np.zeros(3)), type(f(np.zeros(3))).__name__, f.stats.rescues, flush=True)
+    print(f(np.zeros(3)), type(f(np.zeros(3))).__name__, f.stats.fallbacks, flush=True)
     os._exit(0)
 os.wait()
 """

@@ -219,7 +219,7 @@ def test_computed_real_numbers_select_nothing(graph: Any, dtype: str, limit: int
         values = generator.normal(size=5).astype(dtype)
         assert_same(f(values), g(values))
     assert not any(isinstance(value, float) for value in static_values(f))
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 @pytest.mark.filterwarnings("ignore")

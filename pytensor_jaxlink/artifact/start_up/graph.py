@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pytensor.graph.fg import FunctionGraph
@@ -49,7 +50,7 @@ class StartUpGraph:
             kept.constants,
             self.stats,
             jit=True,
-            fallback=self.fall_back,
+            fallback=partial(self.fall_back, plan=self._kept.plan),
             policy=self.policy,
         )
 
@@ -89,16 +90,18 @@ class StartUpGraph:
         """The JAX functions of the nodes of a graph."""
         return self._original().rules_of(view)
 
-    def fall_back(self, inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+    def fall_back(
+        self, inputs: Sequence[Any], error: BaseException | None, *, plan: Plan
+    ) -> Sequence[Any]:
         """Finish a call as the original does.
 
         Where a region failed, the original runs the call: it fails too, and either raises what the
-        user is to see, or learns from it and takes over.
+        user is to see, or records the failure and takes over.
         """
         original = self._original()
         if error is None:
-            self.stats.rescues += 1
-            return original.fall_back(inputs, None)
+            self.stats.fallbacks += 1
+            return original.fall_back(inputs, None, plan=original.plan)
         outputs = original.executor(inputs)
         original.stats.go_on_from(self.stats)
         original.stats.general_calls -= 1  # this call, which both have counted

@@ -19,7 +19,7 @@ from pytensor.link.jax.dispatch import jax_funcify
 from pytensor_jaxlink import JAXFunction, JAXLinker, load, save
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
-from tests.lowering.test_learning import Doubled, RepeatSome
+from tests.lowering.test_failures import Doubled, RepeatSome
 
 
 def status(f: Any) -> str:
@@ -159,14 +159,14 @@ def test_errors_are_those_of_pytensor(build: Any) -> None:
         assert f(np.arange(3.0), np.ones(3), 2)[0] == 2
 
 
-def test_what_is_learned_from_a_failure_is_learned(build: Any) -> None:
+def test_a_recorded_failure_is_kept(build: Any) -> None:
     x, n = pt.dvector("x"), pt.lscalar("n")
     for _ in range(2):
         f = build([x, n], RepeatSome()(x * 2, n) + 1)
         for count in (2, 3, 3):
             np.testing.assert_allclose(f(np.ones(3), count), np.full(3 * count, 3.0))
         assert f.explain().static_inputs == ("n",)
-        assert (f.stats.rescues, f.stats.calls) == (1, 3)
+        assert (f.stats.fallbacks, f.stats.calls) == (1, 3)
     assert status(f) == "hit"
 
 
@@ -180,7 +180,7 @@ def test_graphs_that_come_out_in_another_order(build: Any, monkeypatch: pytest.M
     monkeypatch.setattr(regions, "structure_of", lambda lowered: "another")
     for length in (4, 3):
         assert f(np.ones(length)) == pytest.approx(length * np.e)
-    assert (f.stats.rescues, f.stats.calls) == (0, 3)
+    assert (f.stats.fallbacks, f.stats.calls) == (0, 3)
 
 
 def test_copies_and_pickles(build: Any) -> None:

@@ -19,7 +19,7 @@ from pytensor.configdefaults import config
 
 from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.artifact.start_up import environment, key
-from tests.lowering.test_learning import Doubled
+from tests.lowering.test_failures import Doubled
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -80,9 +80,9 @@ def test_rewrites_without_names(build: Any) -> None:
 
 def test_code_of_others_has_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     found = environment.foreign_code([Doubled, type(pt.exp)])
-    assert list(found) == ["tests.lowering.test_learning"]
-    monkeypatch.setattr(sys.modules["tests.lowering.test_learning"], "__file__", None)
-    with pytest.raises(Exception, match=r"code of tests\.lowering\.test_learning has a part in"):
+    assert list(found) == ["tests.lowering.test_failures"]
+    monkeypatch.setattr(sys.modules["tests.lowering.test_failures"], "__file__", None)
+    with pytest.raises(Exception, match=r"code of tests\.lowering\.test_failures has a part in"):
         environment.foreign_code([Doubled])
 
 

@@ -1,4 +1,4 @@
-"""Tracing fails although the analysis passed the node: the call succeeds, and the plan learns."""
+"""Tracing fails although the analysis passed the node: the call succeeds, and the plan changes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_undeclared_size_is_demanded() -> None:
     assert f.explain().static_inputs == ("n",)
     for count in (2, 3, 3):
         np.testing.assert_allclose(f(X, count), np.repeat(X * 2, count) + 1)
-    assert f.stats.rescues == 0
+    assert f.stats.fallbacks == 0
 
 
 def test_an_undeclared_size_that_a_trace_does_not_show_is_demanded() -> None:
@@ -93,10 +93,10 @@ def test_an_undeclared_size_that_a_trace_does_not_show_is_demanded() -> None:
     explanation = f.explain()
     assert explanation.static_inputs == ("n",)
     assert explanation.graph_break_count == 0
-    assert f.stats.rescues == 1
-    [lesson] = explanation.learned
-    assert "RepeatSome" in lesson
-    assert "needs n to be concrete" in lesson
+    assert f.stats.fallbacks == 1
+    [failure] = explanation.failures
+    assert "RepeatSome" in failure
+    assert "needs n to be concrete" in failure
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_rule_that_fails_becomes_a_host_step(op: Op, reason: str) -> None:
     [cut] = f.explain().breaks
     assert cut.kind == "JAX failed to trace"
     assert reason in cut.reason
-    assert f.stats.rescues == 1
+    assert f.stats.fallbacks == 1
     assert f.stats.host_steps == 2
 
 
@@ -120,12 +120,12 @@ def test_the_users_own_error_teaches_nothing() -> None:
     f = pytensor.function([x, y], x + y, mode="JAXSELECTIVE")
     with pytest.raises(ValueError, match="broadcast"):
         f(X, np.ones(3))
-    assert f.explain().learned == ()
+    assert f.explain().failures == ()
     assert f.explain().graph_break_count == 0
     np.testing.assert_allclose(f(X, X), 2 * X)
 
 
-def test_jit_true_refuses_what_it_has_learned() -> None:
+def test_jit_true_refuses_recorded_failures() -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], Doubled()(pt.exp(x)) + 1, mode=JAXLinker(jit=True))
     for _ in range(2):
