@@ -10,12 +10,14 @@ from importlib import import_module as _import_module
 
 from pytensor_jaxlink.errors import ArtifactError as ArtifactError
 from pytensor_jaxlink.errors import BrokenShapeError as BrokenShapeError
+from pytensor_jaxlink.errors import CheckFailedError as CheckFailedError
 from pytensor_jaxlink.errors import DonatedArgumentError as DonatedArgumentError
 from pytensor_jaxlink.errors import ForkedProcessError as ForkedProcessError
 from pytensor_jaxlink.errors import JAXLinkError as JAXLinkError
 from pytensor_jaxlink.errors import JAXLinkWarning as JAXLinkWarning
 from pytensor_jaxlink.errors import NotDifferentiableError as NotDifferentiableError
 from pytensor_jaxlink.errors import NotJittableError as NotJittableError
+from pytensor_jaxlink.errors import NotSavedError as NotSavedError
 from pytensor_jaxlink.errors import RecompileLimitError as RecompileLimitError
 from pytensor_jaxlink.errors import UntranspilableOpError as UntranspilableOpError
 from pytensor_jaxlink.registration import when_imported as _when_imported

@@ -91,7 +91,7 @@ def ask_linker_for_function_maker() -> None:
     ``Mode.function_maker`` is how `pytensor.function` learns which maker to use, and a `Mode`
     subclass can override it; a plain ``Mode(linker=...)`` has no way to ask its linker.  This makes
     the property ask first.  For every linker without the attribute (all of PyTensor's own) nothing
-    changes.  The only change that we make to PyTensor's classes; a hook in PyTensor would end it.
+    changes.  A hook in PyTensor would end this.
     """
     original = Mode.function_maker
     if getattr(original, "asks_linker", False):

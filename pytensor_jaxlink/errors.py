@@ -51,6 +51,10 @@ class ArtifactError(JAXLinkError, ValueError):
     """A saved function cannot be written or read; the message names the file and what is wrong."""
 
 
+class NotSavedError(ArtifactError):
+    """A saved function is called with sizes for which it holds no code."""
+
+
 class CheckFailedError(JAXLinkError, AssertionError, ValueError, IndexError):
     """A check of a loaded function is false, and PyTensor, which knows which, is not there."""
 

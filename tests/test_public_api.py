@@ -11,6 +11,7 @@ import pytest
 import pytensor_jaxlink
 
 NAMES = {
+    "CheckFailedError",
     "DonatedArgumentError",
     "ArtifactError",
     "BrokenShapeError",
@@ -22,6 +23,7 @@ NAMES = {
     "JAXLinker",
     "NotDifferentiableError",
     "NotJittableError",
+    "NotSavedError",
     "RecompileLimitError",
     "UntranspilableOpError",
     "explain",

@@ -43,6 +43,14 @@ class FastFunction(FastCall, Function):
             container.required and spec.update is None
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
+        updated = [
+            container
+            for spec, container in zip(self.maker.inputs, self.input_storage, strict=True)
+            if spec.update is not None
+        ]
+        self._returned = len(self.output_storage) - len(updated)
+        # The outputs after the returned ones, each with the container that it is stored in.
+        self._updates = list(enumerate(updated, start=self._returned))
         self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
         self._fits = [fitter(container) for container in self.input_storage[: len(explicit)]]
         named = Counter(spec.name for spec in self.maker.inputs)
@@ -86,8 +94,7 @@ class FastFunction(FastCall, Function):
 
     def _commit_states(self, args: tuple[Any, ...]) -> None:
         """Put states where exported code leaves them, so that JAX compiles once."""
-        updates: Any = self._update_input_storage
-        cells = [c.storage for _, c in updates if isinstance(c.type, ArrayType)]
+        cells = [c.storage for _, c in self._updates if isinstance(c.type, ArrayType)]
         values = [*[cell[0] for cell in cells], *args]
         self.vm.commit(values, range(len(cells)))
         for cell, value in zip(cells, values, strict=False):
@@ -131,7 +138,7 @@ class FastFunction(FastCall, Function):
 
     def _pack(self) -> Callable[[list[Any]], Any] | None:
         """A function that makes the answer of the outputs, where nothing else is left to do."""
-        done = not (self._has_updates or self._forms() or self.vm.ending.overwritten)
+        done = not (self._updates or self._forms() or self.vm.ending.overwritten)
         return self._packed if done else None
 
     def _forms(self) -> dict[int, Any]:
@@ -140,7 +147,7 @@ class FastFunction(FastCall, Function):
     def _packed(self, outputs: list[Any]) -> Any:
         if self.unpack_single:
             return outputs[0]
-        return None if self.return_none else outputs[: self._n_returned_outputs]
+        return None if self.return_none else outputs[: self._returned]
 
     def _donatable(self) -> Donatable | None:
         """The values that a call may overwrite, None where there are none."""
@@ -148,10 +155,9 @@ class FastFunction(FastCall, Function):
         if donate == "none":
             return None
         containers = list(self.input_storage)
-        updates: Any = self._update_input_storage
         updated = {
             containers.index(container): (output, container.storage)
-            for output, container in updates
+            for output, container in self._updates
         }
         given = frozenset(
             position
@@ -181,11 +187,10 @@ class FastFunction(FastCall, Function):
 
     def _stored(self, outputs: list[Any]) -> Any:
         """The answer, when the updates are stored."""
-        if self._has_updates:
-            updates: Any = self._update_input_storage
+        if self._updates:
             self.vm.store(
-                [container.storage for _, container in updates],
-                [outputs[position] for position, _ in updates],
+                [container.storage for _, container in self._updates],
+                [outputs[position] for position, _ in self._updates],
             )
         return self._packed(outputs)
 

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
-from pytensor_jaxlink.artifact.compiled.regions import NotSavedError, SavedRegion
+from pytensor_jaxlink.artifact.compiled.regions import SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
-from pytensor_jaxlink.errors import JAXLinkError
+from pytensor_jaxlink.errors import JAXLinkError, NotSavedError
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import (
     Boundary,

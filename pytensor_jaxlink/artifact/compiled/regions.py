@@ -11,16 +11,12 @@ import numpy as np
 from jax import export
 
 from pytensor_jaxlink.artifact.compiled.dimensions import shown, why_not
-from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
 
 Leaf = tuple[tuple[int | str, ...], str]
 """A shape, in which strings are open dimensions, and a dtype."""
-
-
-class NotSavedError(ArtifactError):
-    """A saved function is called with sizes for which it holds no code."""
 
 
 @dataclass

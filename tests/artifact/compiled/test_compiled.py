@@ -15,9 +15,8 @@ import pytensor.tensor as pt
 import pytest
 from jax import monitoring
 
-from pytensor_jaxlink import inspect, load, save
+from pytensor_jaxlink import NotSavedError, inspect, load, save
 from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
-from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
 from pytensor_jaxlink.artifact.compiled.sizes import size_function
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.artifact.exporting.host import describe_size

@@ -15,8 +15,7 @@ import pytest
 from pytensor.compile.io import In
 from pytensor.raise_op import Assert
 
-from pytensor_jaxlink import DonatedArgumentError, JAXLinker, load, save
-from pytensor_jaxlink.artifact.compiled.regions import NotSavedError
+from pytensor_jaxlink import DonatedArgumentError, JAXLinker, NotSavedError, load, save
 from pytensor_jaxlink.errors import CheckFailedError
 
 LARGE = 200_000  # entries of float64: more than a megabyte
