@@ -64,7 +64,7 @@ def jax_samplers() -> Iterator[None]:
 
 
 class _Replacement:
-    """What the blocks replace: made when the first is entered, undone when the last is left."""
+    """The replacements: made when the first block is entered, undone when the last is left."""
 
     def __init__(self) -> None:
         self._lock = Lock()

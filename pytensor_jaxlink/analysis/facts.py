@@ -1,4 +1,4 @@
-"""What the linker knows of each node before it decides where the node runs."""
+"""The facts about each node, from which the partition decides where the node runs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _never(node: Apply) -> bool:
 
 @dataclass(frozen=True)
 class Questions:
-    """What the analysis asks about a node and cannot answer itself.
+    """The questions about a node that need JAX's side for an answer.
 
     Attributes
     ----------

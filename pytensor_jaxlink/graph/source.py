@@ -37,7 +37,7 @@ def _line(node: Apply, rank: int) -> str | None:
 
 
 def has_user_line(variable: Variable) -> bool:
-    """Whether PyTensor recorded a line of the user's for a variable."""
+    """Return True if PyTensor recorded a line of the user's for a variable."""
     return any(
         distance(filename) == 0
         for stack in getattr(variable.tag, "trace", None) or ()
@@ -78,7 +78,7 @@ def serves(view: GraphView, node: int) -> str | None:
 def _nearest(
     view: GraphView, node: int, find: Callable[[int], Found | None], *, backward: bool = True
 ) -> Found | None:
-    """What is found at a node or at the nearest one: its readers, then what it reads."""
+    """The first answer at a node or at the nearest one: its readers, then the nodes it reads."""
     seen, queue = {node}, [node]
     for current in queue:
         found = find(current)

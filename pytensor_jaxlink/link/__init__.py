@@ -1,4 +1,4 @@
-"""What PyTensor sees: the linker, the modes, and the functions they make."""
+"""PyTensor's side: the linker, the modes, and the functions they make."""
 
 from pytensor_jaxlink.link.explain import explain as explain
 from pytensor_jaxlink.link.explanation import Explanation as Explanation

@@ -110,7 +110,7 @@ class CallbackSummary:
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """What every form of the explanation says of the callback, as labels and texts."""
+        """The callback as labels and texts, which every form of the explanation shows."""
         return (
             ("where", _place(self.where, self.part_of)),
             ("why", self.reason),
@@ -356,5 +356,5 @@ def list_blockers(breaks: Sequence[Break], headline: str) -> str:
 
 
 def is_untranspilable(cut: Break) -> bool:
-    """Whether a break is there because an Op has no JAX implementation."""
+    """Return True if a break is there because an Op has no JAX implementation."""
     return cut.kind == ObstacleKind.UNTRANSPILABLE.value

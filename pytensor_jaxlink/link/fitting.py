@@ -1,4 +1,4 @@
-"""Whether a value has the type that a function declares: of a call, and of what JAX traces."""
+"""Tests of values against the types that a function declares: in calls, and while JAX traces."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def fitter(container: Container) -> Callable[[Any], Any]:
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value that JAX traces is one of a type, in the types that JAX now has."""
+    """Return True if a value that JAX traces has a type, in the types that JAX now has."""
     return isinstance(kind, ArrayType) and array_fits(value, kind.dtype, kind.shape)

@@ -1,4 +1,4 @@
-"""What `pytensor.function` returns under our modes."""
+"""The functions that `pytensor.function` returns under our modes."""
 
 from __future__ import annotations
 

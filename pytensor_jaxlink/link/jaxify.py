@@ -105,7 +105,7 @@ class PureFunction:
         return outputs, tuple(new_state)
 
     def initial_state(self) -> tuple[Any, ...]:
-        """What the shared variables hold now, copied.
+        """Copies of the present values of the shared variables.
 
         A generator is given as its key, two 32-bit words; a size as an int or a tuple of ints.
         """
@@ -420,7 +420,7 @@ def _is_traced(value: Any) -> bool:
 
 
 def _may_be_equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal, or JAX traces them, and nobody can tell."""
+    """Return True if two values are equal, or JAX traces them and nobody can tell."""
     if _is_traced(one) or _is_traced(other):
         return True
     return bool(np.array_equal(np.asarray(one), np.asarray(other)))

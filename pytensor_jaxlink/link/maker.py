@@ -1,4 +1,4 @@
-"""What `pytensor.function` asks to make a function under our modes."""
+"""The maker that `pytensor.function` asks for functions under our modes."""
 
 from __future__ import annotations
 

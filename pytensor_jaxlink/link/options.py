@@ -40,7 +40,7 @@ KEPT_IN_FILES = (
 
 @dataclass(frozen=True)
 class Options:
-    """What `JAXLinker` was asked for."""
+    """The options of a `JAXLinker`."""
 
     jit: Literal["selective"] | bool = "selective"
     host_ops: Literal["split", "error", "callback"] = "split"

@@ -1,4 +1,4 @@
-"""What the linker asks of a start-up cache, and how it gets one.
+"""The interface of a start-up cache, and how the linker gets one.
 
 The cache itself is part of `pytensor_jaxlink.artifact`, which is built on top of the linker, so it
 is handed down when the package registers with PyTensor.
@@ -19,11 +19,11 @@ Compiled = tuple[Any, tuple[int, ...]]
 
 
 class Entry(Protocol):
-    """What a cache knows of one graph."""
+    """A cache's entry for one graph."""
 
     @property
     def found(self) -> bool:
-        """Whether the graph need not be rewritten, because an earlier process has compiled it."""
+        """True where an earlier process compiled the graph, so that it need not be rewritten."""
         ...
 
     def compiled(self, fgraph: FunctionGraph, compile_now: Callable[[], Compiled]) -> Compiled:
@@ -42,7 +42,7 @@ class Cache(Protocol):
         inputs: Sequence[Any],
         outputs: Sequence[Any],
     ) -> Entry:
-        """What it knows of a graph as the user gave it.
+        """The entry for a graph as the user gave it.
 
         Parameters
         ----------

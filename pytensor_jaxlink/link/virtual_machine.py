@@ -1,4 +1,4 @@
-"""What a `pytensor.compile.executor.Function` calls: a compiled graph tied to storage."""
+"""A compiled graph tied to storage, which a `pytensor.compile.executor.Function` calls."""
 
 from __future__ import annotations
 

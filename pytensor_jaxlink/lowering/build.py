@@ -55,7 +55,7 @@ class Lowered:
 
 @dataclass(frozen=True)
 class Driven:
-    """What runs a loop or a branch from the host: its node, and its inner graphs, lowered."""
+    """A host-executed loop or branch: its node, and its inner graphs, lowered."""
 
     node: Apply
     parts: tuple[Lowered, ...]

@@ -190,7 +190,7 @@ _CONDITION: tuple[tuple[int, ...], np.dtype[Any]] = ((), np.dtype("bool"))
 
 @dataclass(frozen=True)  # equal ones are compiled once
 class _Raising:
-    """What JAX calls where the user traces."""
+    """The function that JAX calls where the user traces."""
 
     call: HostCall
     promised: Promise
@@ -201,7 +201,7 @@ class _Raising:
 
 @dataclass(frozen=True)
 class _Reporting:
-    """What JAX calls where conditions are looked at: the last result says whether all was well."""
+    """The function that JAX calls where conditions are checked: its last result is a condition."""
 
     call: HostCall
     promised: Promise

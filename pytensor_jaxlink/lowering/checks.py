@@ -51,7 +51,7 @@ def unread() -> Iterator[None]:
 
 
 def are_read() -> bool:
-    """Whether somebody looks at conditions after the region has run."""
+    """Return True if conditions are checked after the region has run."""
     return _collectors.read
 
 

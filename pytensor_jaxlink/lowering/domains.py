@@ -100,7 +100,7 @@ def _mixed_rate(xp: Any, count: Any, chance: Any) -> Any:
 
 
 def possible_draw(xp: Any, good: Any, bad: Any, drawn: Any) -> Any:
-    """Whether so many can be drawn from a population that NumPy takes."""
+    """Return True if so many can be drawn from a population that NumPy takes."""
     counts = (good >= 0) & (bad >= 0) & (drawn >= 0)
     return counts & (xp.maximum(good, bad) < _LARGEST_POPULATION) & (drawn <= good + bad)
 

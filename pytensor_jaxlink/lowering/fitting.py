@@ -61,7 +61,7 @@ def _merged(op: Merged, node: Apply, context: Context) -> JaxFunction:
 
 
 def _agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether shapes are equal; open lengths are taken to be, until arrays meet where they must."""
+    """Return True if shapes are equal; open lengths count as equal until arrays meet."""
     pairs = zip(one, other, strict=True)
     return all(a == b or is_symbolic_dim(a) or is_symbolic_dim(b) for a, b in pairs)
 

@@ -99,7 +99,7 @@ def _for_its_range(variable: Variable, index: Any) -> Any:
 
 
 def _counts(index: Variable) -> bool:
-    """Whether an index is 0, 1, 2 and so on."""
+    """Return True if an index is 0, 1, 2 and so on."""
     if index.owner is None or not isinstance(index.owner.op, ARange):
         return False
     start, _, step = index.owner.inputs
@@ -152,7 +152,7 @@ def _check_values(values: Any, array: Any, index: tuple[Any, ...]) -> None:
 
 
 def _is_empty(part: Any) -> bool:
-    """Whether an array or an index may select no entry."""
+    """Return True if an array or an index may select no entry."""
     return isinstance(part, slice) or _is_mask(part) or np.size(part) == 0
 
 

@@ -39,7 +39,7 @@ def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunctio
 
 
 def _has_gradient_of_its_own(op: OpFromGraph, node: Apply) -> bool:
-    """Whether somebody has said what the gradient is, instead of leaving it to the inner graph."""
+    """Return True if the Op declares its gradient, instead of leaving it to the inner graph."""
     own = op.pullback_overrides is not None or type(op).pullback is not OpFromGraph.pullback
     variables = (*node.inputs, *node.outputs)
     return own and all(isinstance(v.type, ArrayType | ScalarType) for v in variables)

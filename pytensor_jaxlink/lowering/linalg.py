@@ -198,14 +198,14 @@ def _mirrored(matrix: Any, *, lower: bool, conjugate: bool = True) -> Any:
 
 
 def _is_a_factor(matrix: Variable) -> bool:
-    """Whether it is a Cholesky factor, whose diagonal has no zero, or the transpose of one."""
+    """Return True for a Cholesky factor, whose diagonal has no zero, or the transpose of one."""
     while matrix.owner is not None and isinstance(matrix.owner.op, DimShuffle):
         [matrix] = matrix.owner.inputs
     return matrix.owner is not None and isinstance(matrix.owner.op, Cholesky)
 
 
 def _has_zero(matrix: Any) -> Any:
-    """Whether a triangular matrix is singular, as LAPACK finds it."""
+    """Return True if a triangular matrix is singular, as LAPACK finds it."""
     return (jnp.diagonal(matrix, axis1=-2, axis2=-1) == 0).any(axis=-1)
 
 

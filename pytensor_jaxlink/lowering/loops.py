@@ -166,7 +166,7 @@ class _Loop:
         return jax.tree.map(lambda a: jnp.flip(a, 0), arrays) if self.backward else arrays
 
     def _of_no_steps(self) -> list[Any]:
-        """What a loop gives that makes no step, and whose outputs all have a type without one."""
+        """The outputs of a loop without a step, where each of them has a type all the same."""
         states = [
             _last(initial, length)
             for initial, length in zip(self.initial, self.lengths, strict=True)
@@ -274,7 +274,7 @@ class _Loop:
     def _evaluate(
         self, entries: Any, read: Sequence[Sequence[Any]], windows: Any, carried: Any
     ) -> tuple[Any, list[Any], tuple[Any, ...]]:
-        """What one step computes by part, the new entries of the states, and its condition."""
+        """One step: its outputs by part, the new entries of the states, and its condition."""
         arguments = [*entries, *(value for values in read for value in values)]
         arguments += self.layout.seen(windows)
         with collecting() as conditions:
@@ -310,11 +310,11 @@ class _Strip:
         return cls(buffer, first, registers, buffer[last : last + steps])
 
     def at(self, values: Sequence[Any], place: int) -> Any:
-        """What a step reads at a place."""
+        """The entry that a step reads at a place."""
         return values[place - self.first]
 
     def put(self, values: list[Any], place: int, value: Any) -> None:
-        """What a step writes at a place."""
+        """Write the entry of a step at a place."""
         values[place - self.first] = jnp.asarray(value, self.buffer.dtype)
 
     def whole(self, left: Any, kept: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 
 def goes_backward(node: Apply) -> bool:
-    """Whether most arrays that a loop goes through are others from the last entry to the first.
+    """Return True if a loop goes through most of its arrays from the last entry to the first.
 
     So are those of PyTensor's gradients of loops.  XLA would copy each of them in that order, where
     `lax.scan` can begin at the end.
@@ -21,7 +21,7 @@ def goes_backward(node: Apply) -> bool:
 
 
 def _is_reversed(array: Any) -> bool:
-    """Whether an array is computed entry by entry from one that has been turned around."""
+    """Return True if an array is computed entry by entry from a reversed one."""
     while array.owner is not None and array.type.ndim and not array.type.broadcastable[0]:
         op, inputs = array.owner.op, array.owner.inputs
         if isinstance(op, Subtensor):

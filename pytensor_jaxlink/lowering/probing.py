@@ -20,7 +20,7 @@ _LENGTH = 2  # of dimensions whose length is not known
 
 
 def needs_concrete(node: Apply, positions: Sequence[int]) -> bool:
-    """Whether the JAX rule of a node fails on traced values, and not with these inputs concrete.
+    """Return True if the JAX rule of a node fails on tracers, but not with these concrete.
 
     Cost: two traces of the rule, on arrays with two entries a dimension.  A rule that fails for
     another reason (these shapes, say) says nothing.

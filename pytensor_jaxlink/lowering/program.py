@@ -175,7 +175,7 @@ class Program:
         return self._on_host[node]
 
     def is_small_and_known(self, node: int, inputs: Sequence[Any]) -> bool:
-        """Whether NumPy had better compute a node: nothing of it depends on what is traced.
+        """Return True if NumPy should compute a node: nothing of it depends on a tracer.
 
         Arithmetic on lengths is so, and the conditions on them, which are then looked at here and
         not in each call.

@@ -62,7 +62,7 @@ JaxFunction = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Context:
-    """What a rule may need beyond the node.
+    """The things that a rule may need beyond the node.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class Rules:
         self._foreign: dict[type[Op], bool] = {}
 
     def has_own(self, op: Op) -> bool:
-        """Whether our rule is at least as specific to the class of ``op`` as PyTensor's."""
+        """Return True if our rule is at least as specific to the class of ``op`` as PyTensor's."""
         kind = type(op)
         if kind not in self._own:
             classes = kind.__mro__[:-1]
@@ -264,7 +264,7 @@ class Rules:
         return self._obstacles[node]
 
     def may_be_called(self, node: Apply) -> bool:
-        """Whether a node with an obstacle may be called from a region."""
+        """Return True if a region may call a node that has an obstacle."""
         return self._callbacks and not (self._not_called and _kind(node) in self._not_called)
 
     def take_broken_promise(self) -> BrokenShapeError | None:
@@ -284,7 +284,7 @@ class Rules:
         return self._sizes.get(_kind(node), ()) if self._sizes else ()
 
     def is_foreign(self, node: Apply) -> bool:
-        """Whether the JAX rule of a node is neither ours nor PyTensor's."""
+        """Return True if the JAX rule of a node is neither ours nor PyTensor's."""
         kind = type(node.op)
         if kind not in self._foreign:
             module = jax_funcify.dispatch(kind).__module__
@@ -394,7 +394,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _kind(node: Apply) -> tuple[Op, tuple[Any, ...]]:
-    """What nodes have in common that share a rule: what fails for one fails for all."""
+    """The key of the nodes that share a rule: a failure of one is a failure of all."""
     return node.op, tuple(variable.type for variable in node.inputs)
 
 

@@ -39,7 +39,7 @@ _DTYPES_OF_JAX = frozenset(
 
 
 def has_jax_values(kind: Type) -> bool:
-    """Whether values of a PyTensor type can be arguments and results of JAX code."""
+    """Return True if values of a PyTensor type can be arguments and results of JAX code."""
     if isinstance(kind, ArrayType | ScalarType):
         return kind.dtype in _DTYPES_OF_JAX
     if isinstance(kind, SparseTensorType):

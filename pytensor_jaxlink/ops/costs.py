@@ -1,4 +1,4 @@
-"""What does an elementwise Op cost for each entry?"""
+"""The cost of an elementwise Op for each entry."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Indexable(Op):
         return Apply(self, list(inputs), [kind.clone(shape=tuple(shape))()])
 
     def added(self, shape: tuple[int, ...]) -> list[tuple[int, int]]:
-        """What is added to each dimension, as `numpy.pad` takes it."""
+        """The padding of each dimension, as `numpy.pad` takes it."""
         return [(0, int(axis in self.axes and n == 0)) for axis, n in enumerate(shape)]
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:

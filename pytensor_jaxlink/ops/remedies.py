@@ -1,4 +1,4 @@
-"""What removes the break at this Op?"""
+"""The remedies for a break at an Op."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytensor_jaxlink.remedies import Remedy
 
 @singledispatch
 def remedies(op: Op, node: Apply) -> tuple[str, ...]:
-    """What removes the break at a node without a JAX implementation; each is enough.
+    """Remedies for a node without a JAX implementation; each is enough.
 
     This table is open.  The default is right for every class of Ops of which all do the same.
     """
@@ -101,7 +101,7 @@ def _of_repeat(op: Repeat, node: Apply) -> tuple[str, ...]:
 
 @singledispatch
 def remedies_of_size(op: Op, node: Apply) -> tuple[str, ...]:
-    """What removes the break at a node of which a size is computed from data."""
+    """Remedies for a node of which a size is computed from data."""
     return (Remedy.SIZE_INPUT.text(),)
 
 

@@ -82,7 +82,7 @@ def static_inputs(op: Op, node: Apply) -> Sequence[int]:
 
 
 def can_be_static(variable: Variable) -> bool:
-    """Whether the values of a variable may select a specialisation of a compiled region.
+    """Return True if the values of a variable may select a specialisation of a region.
 
     Scalars of any kind and vectors of integers do: they are sizes, counts and bounds.  Larger
     arrays and boolean vectors are data; one compilation for each of their values would be absurd,

@@ -35,7 +35,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 class Placement(Enum):
-    """What runs a node."""
+    """The place where a node runs."""
 
     REGION = "region"
     HOST = "host step"
@@ -216,7 +216,7 @@ class _Scheduler:
         return None
 
     def _all_data(self, node: int) -> bool:
-        """Whether the node has nothing to trace: its every input is data it must see."""
+        """Return True if a node has nothing to trace: its every input is data it must see."""
         data = self.facts[node].data
         return bool(data) and set(self.view.node_inputs[node]) <= set(data)
 
@@ -284,7 +284,7 @@ class _Scheduler:
     def _computed(
         self, node: int, number: int, stage: int, fold_stage: int, fold_fetches: frozenset[int]
     ) -> Knowledge:
-        """What is known of a variable that a region (or NumPy, while tracing) computes."""
+        """The facts about a variable that a region (or NumPy, while tracing) computes."""
         as_data = self._data_stage(node) if self.facts[node].foldable else NEVER
         host_stage, host_fetches = self._fold(node, on_host=True)
         if not may_select(self.view, self.times, number):
@@ -325,7 +325,7 @@ class _Scheduler:
 
 
 def may_select(view: GraphView, times: Sequence[BindingTime], number: int) -> bool:
-    """Whether the value of a variable may select a specialisation.
+    """Return True if the value of a variable may select a specialisation.
 
     A real number that the function computes takes any value, and would be compiled for again and
     again.
@@ -337,5 +337,5 @@ def may_select(view: GraphView, times: Sequence[BindingTime], number: int) -> bo
 
 
 def is_size(view: GraphView, times: Sequence[BindingTime], number: int) -> bool:
-    """Whether a variable is a size that follows from shapes and integer inputs."""
+    """Return True if a variable is a size that follows from shapes and integer inputs."""
     return times[number] < BindingTime.DEVICE and can_be_static(view.variables[number])

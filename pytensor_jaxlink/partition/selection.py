@@ -51,7 +51,7 @@ class Break:
 
 @dataclass
 class RegionDraft:
-    """What one region runs, takes and gives, as node and variable numbers."""
+    """The nodes, arguments and results of one region, as numbers."""
 
     traced: set[int] = field(default_factory=set)
     folded: set[int] = field(default_factory=set)
@@ -62,7 +62,7 @@ class RegionDraft:
 
 @dataclass
 class SlotDraft:
-    """What runs on the host between two regions."""
+    """The nodes that run on the host between two regions."""
 
     fetched: set[int] = field(default_factory=set)
     steps: set[int] = field(default_factory=set)
@@ -165,7 +165,7 @@ class _Selector:
             self._fold_in_region(self.view.producer[number], stage)
 
     def _is_static_argument(self, number: int, stage: int) -> bool:
-        """Whether the value comes to the region from outside, as against folded inside.
+        """Return True if the value comes to the region from outside, and is not folded inside.
 
         Vectors that are computed from sizes (most often the sizes put side by side), and sizes
         under another type, are folded inside: the region then depends on the sizes alone.

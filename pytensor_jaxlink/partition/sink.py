@@ -114,7 +114,7 @@ class _Sinker:
         return min(readers, default=self.stage[node])
 
     def _pays(self, node: int, target: int) -> bool:
-        """Whether what would cross is no larger than what crosses now; to open a region, smaller.
+        """Return True if no more data would cross than now; to open a region, if less would.
 
         What only the computation of a new state reads follows it, unless it is a number.
         """
@@ -137,7 +137,7 @@ class _Sinker:
         return alone and self._weight(number) > 1
 
     def _crossing(self, node: int, target: int) -> Iterator[int]:
-        """What a node reads that would cross between regions because it moves."""
+        """The variables that a node reads and that would cross between regions if it moved."""
         facts = self.facts[node]
         for number in set(self.view.node_inputs[node]).difference(facts.sizes, facts.data):
             producer = self.view.producer[number]

@@ -1,4 +1,4 @@
-"""What is run, as pure data: the seam between compiling and running.  Needs neither library."""
+"""The plan, as pure data: the seam between compiling and running.  Needs neither library."""
 
 from pytensor_jaxlink.plan.checker import check_plan as check_plan
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout

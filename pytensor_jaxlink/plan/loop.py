@@ -25,7 +25,7 @@ class LoopInputs:
 
 @dataclass
 class StepOutputs:
-    """What one step of a loop computes, by part."""
+    """The outputs of one step of a loop, by part."""
 
     scattered: list[list[Any]]
     states: list[Any]
@@ -91,7 +91,7 @@ class LoopLayout:
         )
 
     def sort_outputs(self, values: Sequence[Any]) -> StepOutputs:
-        """What a step computed, by part."""
+        """Sort the outputs of a step by part."""
         take = iter(values)
         return StepOutputs(
             [list(islice(take, len(places))) for places in self.scattered_writes],
@@ -102,7 +102,7 @@ class LoopLayout:
         )
 
     def seen(self, windows: Sequence[Any]) -> Iterator[Any]:
-        """What a step sees of its states, given the last entries of each, oldest first."""
+        """The states that a step reads, given the last entries of each, oldest first."""
         for window, taps in zip(windows, self.taps, strict=True):
             for tap in taps:
                 yield window[len(window) + tap]

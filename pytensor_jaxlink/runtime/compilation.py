@@ -11,7 +11,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 
 def problem_of_options(options: Any) -> str | None:
-    """What is wrong with options for XLA, or None."""
+    """The problem of options for XLA, or None."""
     if options is None or (
         isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
     ):
@@ -41,6 +41,6 @@ def use_compilation_cache(folder: str | PathLike[str], limit: int | None = None)
 
 
 def has_compilation_cache() -> bool:
-    """Whether JAX has a compilation cache, or has been told to have none."""
+    """Return True if JAX has a compilation cache, or has been told to have none."""
     named = jax.config.jax_compilation_cache_dir is not None
     return named or not jax.config.jax_enable_compilation_cache

@@ -48,7 +48,7 @@ def _sample(data: np.ndarray) -> bytes:
 
 
 def _equal(found: np.ndarray, data: np.ndarray) -> bool:
-    """Whether two arrays have the same bits: 0.0 is not -0.0, and NaN is NaN."""
+    """Return True if two arrays have the same bits: 0.0 is not -0.0, and NaN is NaN."""
     if found.itemsize in (1, 2, 4, 8) and found.flags.c_contiguous and data.flags.c_contiguous:
         kind = f"u{found.itemsize}"
         return np.array_equal(found.view(kind), data.view(kind))
@@ -93,7 +93,7 @@ class Constants:
         return self._placed[key]
 
     def placing(self, numbers: Sequence[int]) -> Callable[[list[Any]], None] | None:
-        """What moves the constants among values with these numbers to where the others are.
+        """Make the function that moves constants, among values with these numbers, to the others.
 
         None where there is none among them.
         """

@@ -142,17 +142,17 @@ def _shown(devices: Iterable[Any]) -> str:
 
 
 def is_explicit(mesh: Any) -> bool:
-    """Whether JAX checks the sharding of each operation on arrays of a mesh (`jax.make_mesh`)."""
+    """Return True if JAX checks the sharding of each operation on arrays of a mesh."""
     return AxisType.Explicit in mesh.axis_types
 
 
 def traced_explicitly(value: Any) -> bool:
-    """Whether JAX traces a value with the sharding in its type."""
+    """Return True if JAX traces a value with the sharding in its type."""
     return is_explicit(jax.typeof(value).sharding.mesh)
 
 
 def array_fits(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
-    """Whether an array that JAX traces has a type, in the types that JAX now has.
+    """Return True if an array that JAX traces has a type, in the types that JAX now has.
 
     Parameters
     ----------

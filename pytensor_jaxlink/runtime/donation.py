@@ -237,7 +237,7 @@ class _Compiled:
 
 
 def _kinds(values: Sequence[Any]) -> list[Any]:
-    """What a region is compiled for."""
+    """The shapes and types that a region is compiled for."""
     return [
         (value.aval, value.sharding)
         if type(value) is ARRAY

@@ -33,7 +33,7 @@ _said: list[str] = []
 
 
 def is_forked_child() -> bool:
-    """Whether this process was forked from one in which JAX has run."""
+    """Return True if this process was forked from one in which JAX has run."""
     return bool(_switched)
 
 
@@ -120,7 +120,7 @@ def warn_once() -> None:
 
 
 def _has_started() -> bool:
-    """Whether JAX has started: it refuses to have the number of devices changed then."""
+    """Return True if JAX has started: it refuses to have the number of devices changed then."""
     before: int = getattr(jax.config, _FLAG)
     try:
         jax.config.update(_FLAG, max(before, 0) + 1)

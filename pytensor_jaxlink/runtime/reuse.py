@@ -1,4 +1,4 @@
-"""Whose memory a call may reuse: of the function's inputs, and of what its last region takes."""
+"""The memory that a call may reuse: of the function's inputs, of the last region's arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytensor_jaxlink.plan import Plan, Region
 
 @dataclass(frozen=True)
 class Donatable:
-    """What a function may donate.
+    """The values that a function may donate.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Donatable:
 
 @dataclass(frozen=True)
 class Reuse:
-    """What the last region of a plan may reuse.
+    """The memory that the last region of a plan may reuse.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Reuse:
 
     @classmethod
     def at_the_end(cls, plan: Plan, what: Donatable) -> Reuse | None:
-        """What is reused by the last step of a plan; None where nothing can be."""
+        """The memory that the last step of a plan reuses; None where there is none."""
         if not plan.steps or not isinstance(region := plan.steps[-1], Region):
             return None
         results = {number: place for place, number in enumerate(region.results)}

@@ -107,7 +107,7 @@ class CompiledRegion:
         return self._program(static, *arguments, fences=True)
 
     def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
-        """What `jax.jit` makes of `traced`, or of what calls it.
+        """The jitted form of `traced`, or of a function that calls it.
 
         The function does not take the static values where the region has none.
         """

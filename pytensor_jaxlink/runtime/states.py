@@ -1,4 +1,4 @@
-"""What a shared variable gives to those who ask for its value."""
+"""The value of a shared variable for those who ask for it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class Stats:
-    """What a function has done since it was built.
+    """Counters of a function since it was built.
 
     Attributes
     ----------

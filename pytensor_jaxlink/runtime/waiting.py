@@ -19,7 +19,7 @@ _LOOKS = 0 if os.cpu_count() == 1 else 100  # of 0.4 to 0.8 µs
 
 
 def waited_for(value: Any) -> np.ndarray[Any, Any]:
-    """What JAX computes, on devices of this process, or NumPy has, as a NumPy array."""
+    """An array as a NumPy array, when JAX has computed it on devices of this process."""
     is_ready = getattr(value, "is_ready", None)
     if is_ready is not None and not is_ready():
         for _ in range(_LOOKS):
@@ -29,6 +29,6 @@ def waited_for(value: Any) -> np.ndarray[Any, Any]:
 
 
 def all_hold(*conditions: Any) -> bool:
-    """Whether all conditions are true: booleans, and arrays of no dimensions."""
+    """Return True if all conditions are true: booleans, and arrays of no dimensions."""
     # NumPy is faster than asking JAX for a truth value.
     return all(c if type(c) is bool else bool(waited_for(c)) for c in conditions)

@@ -21,7 +21,7 @@ from pytensor_jaxlink.runtime.runnable import Runnable
 
 
 def is_one_region(plan: Plan) -> bool:
-    """Whether a plan is one region without static values."""
+    """Return True if a plan is one region without static values."""
     match plan.steps:
         case [Region(static=())]:
             return True
@@ -30,7 +30,7 @@ def is_one_region(plan: Plan) -> bool:
 
 
 def is_whole(plan: Plan) -> bool:
-    """Whether a plan is one region that takes inputs and constants, and gives all outputs."""
+    """Return True if a plan is one region that takes inputs and constants and gives all outputs."""
     if not is_one_region(plan):
         return False
     [region] = plan.regions

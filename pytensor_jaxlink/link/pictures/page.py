@@ -101,7 +101,7 @@ def _card(colour: str, label: str, box: Box, inner: str = "") -> str:
 
 
 def _crossing(row: int, to_host: Sequence[Value], to_device: Sequence[Value]) -> str:
-    """What goes to the left, what to the right; nothing where nothing does."""
+    """The values that cross to the left and to the right; empty where there are none."""
     lines = [
         f'<div style="color:rgb({colour})">{arrow.format(escape(_brief(values)))}</div>'
         for arrow, colour, values in (

@@ -57,7 +57,7 @@ _OF_INTEGERS: dict[Any, ScalarFunction] = {
 
 
 def mixes_integers(node: Apply) -> bool:
-    """Whether a node compares a uint64 with a signed integer."""
+    """Return True if a node compares a uint64 with a signed integer."""
     kinds = {np.dtype(variable.type.dtype).kind for variable in node.inputs}
     return kinds == {"i", "u"} and common_dtype(node).kind == "f"
 

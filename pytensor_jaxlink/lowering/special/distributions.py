@@ -81,7 +81,7 @@ def lower_gamma(a: Any, x: Any) -> Any:
 
 
 def _raise(ratio: Callable[[Any], Any], a: Any) -> tuple[Any, Any, Any]:
-    """What raising a small first parameter adds, the ratio of the densities, and the parameter.
+    """The term that raising a small first parameter adds, the ratio of densities, the parameter.
 
     The argument is the ratio of the densities of one step.
     """
