@@ -5,16 +5,24 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import jax
 import numpy as np
 
 from pytensor_jaxlink import JAXLinker
 from tests.edges.known import known
 
+LESS_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""The options with which XLA compiles in half the time."""
+
 
 def quick() -> JAXLinker:
     """The linker for tables that XLA compiles in half the time, and optimises less."""
-    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-    return JAXLinker(compiler_options=options)
+    return JAXLinker(compiler_options=LESS_OPTIMISED)
+
+
+def quickly(function: Any, *arguments: Any) -> Any:
+    """The results of a function of JAX, compiled as one program in half the time."""
+    return jax.jit(function).lower(*arguments).compile(LESS_OPTIMISED)(*arguments)
 
 
 def outcome(function: Any, *arguments: Any) -> Any:

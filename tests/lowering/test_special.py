@@ -16,6 +16,7 @@ import scipy.special
 
 from pytensor_jaxlink.errors import NotDifferentiableError
 from tests.edges.compare import difference as compare
+from tests.edges.compare import quickly
 from tests.helpers import PYTHON, check_against_python
 
 INF, NAN = np.inf, np.nan
@@ -193,11 +194,14 @@ def test_under_jax(name: str) -> None:
         arguments = [value if k == position else each for k, each in enumerate(point)]
         return jnp.sum(function(*arguments)[0])
 
+    def everything(rows: Any) -> Any:
+        return function(*point), jax.grad(total)(point[position]), jax.vmap(function)(*rows)
+
+    rows = [np.stack([each, each[::-1]]) for each in point]
+    [found], gradient, [mapped] = quickly(everything, rows)
     expected = gradient_of(name, PYTHON)(*point)
-    np.testing.assert_allclose(jax.grad(total)(point[position]), expected, rtol=1e-9)
-    rows = [jnp.stack([each, each[::-1]]) for each in point]
-    [mapped] = jax.jit(jax.vmap(function))(*rows)
-    np.testing.assert_allclose(mapped[1][::-1], function(*point)[0], rtol=1e-12)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-9)
+    np.testing.assert_allclose(mapped[1][::-1], found, rtol=1e-12)
 
 
 def test_in_a_loop() -> None:
