@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint bench peer-suite clean
+.PHONY: demo test lint bench peer-suite client-suite clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
@@ -26,6 +26,13 @@ bench: $(VENV)/.bench
 peer-suite: $(VENV)/.test
 	@test -n "$(PYTENSOR_TESTS)" || (echo "make peer-suite PYTENSOR_TESTS=<checkout of PyTensor>"; exit 2)
 	@$(BIN)/python -m tests.peer $(PYTENSOR_TESTS) --workers $(WORKERS)
+
+# The tests of a library that is built on PyTensor, under the default mode and under ours.  VENV is an
+# environment that has the library and what its tests need.  Options: ONLY, K, TIMEOUT.
+client-suite: $(VENV)/.test
+	@test -n "$(CLIENT)" || (echo "make client-suite CLIENT=<test folder of a library>"; exit 2)
+	@$(BIN)/python -m tests.clients $(CLIENT) --workers $(WORKERS) --only $(or $(ONLY),.) \
+		--timeout $(or $(TIMEOUT),300) $(if $(K),-k "$(K)")
 
 $(VENV)/.%: setup.cfg pyproject.toml
 	@echo "setting up $(VENV) for '$*' (once; a few minutes)"

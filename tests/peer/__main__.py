@@ -3,48 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.peer.suite import results, run
+
 MODES = ("python", "jax", "ours")
 # Other backends, printing, the machinery of rewriting, and benchmarks: nothing that a mode runs.
 LEFT_OUT = ("link", "d3viz", "benchmarks", "misc", "graph", "assumptions")
-
-
-def run(folder: Path, tests: Sequence[str], mode: str, report: Path, workers: str) -> None:
-    """Run the tests under one mode; what it says goes to a log beside the report."""
-    report.unlink(missing_ok=True)
-    left_out = [f"--ignore=tests/{name}" for name in LEFT_OUT]
-    options = ["-q", "-n", workers, "--timeout=120", "-W", "ignore", "-p", "no:cacheprovider"]
-    environment = os.environ | {
-        "PEER_MODE": mode,
-        "PEER_REPORT": str(report),
-        # The plugin is no module of a package: PyTensor's tests are a package "tests" as ours are.
-        "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parent, REPOSITORY))),
-        "PYTENSOR_FLAGS": f"cxx=,on_opt_error=warn,base_compiledir={report.parent}/compiled-{mode}",
-    }
-    with report.with_suffix(".log").open("w") as log:
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "peer_plugin", *options, *left_out, *tests],
-            cwd=folder,
-            env=environment,
-            stdout=log,
-            stderr=log,
-            check=False,
-        )
-
-
-def results(report: Path) -> dict[str, dict[str, Any]]:
-    """The last line of each test: a failed teardown comes after the call."""
-    lines = map(json.loads, report.read_text().splitlines())
-    return {line["test"]: line for line in lines}
 
 
 def comparable(python: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -70,8 +38,9 @@ def main() -> None:
     arguments = parser.parse_args()
     reports = {mode: arguments.reports.resolve() / f"{mode}.jsonl" for mode in MODES}
     arguments.reports.mkdir(exist_ok=True)
+    tests = [*(f"--ignore=tests/{name}" for name in LEFT_OUT), *arguments.tests]
     for mode in arguments.modes:
-        run(arguments.folder, arguments.tests, mode, reports[mode], arguments.workers)
+        run(arguments.folder, tests, mode, reports[mode], arguments.workers)
     found = {mode: results(path) for mode, path in reports.items() if path.exists()}
     chosen = comparable(found["python"])
     print(f"{len(chosen)} tests pass under the Python linker, compile a function with the default")
