@@ -27,6 +27,7 @@ from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Driven, Runnable
 from pytensor_jaxlink.runtime.specialisation import hashable
+from pytensor_jaxlink.runtime.waiting import waited_for, when_ready
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 Run = Callable[..., Result]
@@ -277,7 +278,14 @@ def _host(ready: Runnable) -> Callable[[Any, int], Any]:
 
 
 def _as_generator(value: Any) -> Any:
-    return value if isinstance(value, np.random.Generator) else generator_of_key(as_key(value))
+    """A generator; what a region drew with it is there, or raises its error, when it leaves."""
+    if isinstance(value, np.random.Generator):
+        return value
+    key = as_key(value)
+    if type(key) is ARRAY:
+        # A generator belongs to no device, so that functions on different devices share it.
+        key = waited_for(key) if key.committed else when_ready(key)
+    return generator_of_key(key)
 
 
 def _driven(ready: Runnable, step: HostLoop | HostBranch, driven: Driven) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import ForkedProcessError, JAXLinkWarning
+from pytensor_jaxlink.generators import generator_of_key, held_key
 from pytensor_jaxlink.runtime.devices import ARRAY
 
 _REMEDY = (
@@ -73,6 +74,9 @@ def from_parent(value: Any) -> Any:
     ForkedProcessError
         If only JAX's threads could give it.
     """
+    if isinstance(value, np.random.Generator):
+        key = held_key(value)
+        return value if key is None else generator_of_key(from_parent(key))
     if type(value) is not ARRAY:
         return value
     if {device.platform for device in value.devices()} != {"cpu"}:

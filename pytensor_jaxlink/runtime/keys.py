@@ -12,7 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.generators import generator_of_key, key_of_generator
+from pytensor_jaxlink.generators import (
+    KeyGenerator,
+    generator_of_key,
+    held_key,
+    key_of_generator,
+)
 
 
 def as_key(value: Any) -> Any:
@@ -22,7 +27,8 @@ def as_key(value: Any) -> Any:
     PyTensor's JAX mode makes of a generator.
     """
     if isinstance(value, np.random.Generator):
-        return key_of_generator(value)
+        key = held_key(value)
+        return key_of_generator(value) if key is None else key
     if isinstance(value, dict):
         return value["jax_state"]
     if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
@@ -42,5 +48,6 @@ def _unflatten(_: None, children: Any) -> Any:
     return generator_of_key(key) if concrete else key
 
 
-with suppress(ValueError):  # somebody has registered generators before us: theirs stays
-    jax.tree_util.register_pytree_node(np.random.Generator, _flatten, _unflatten)
+for kind in (np.random.Generator, KeyGenerator):
+    with suppress(ValueError):  # somebody has registered generators before us: theirs stays
+        jax.tree_util.register_pytree_node(kind, _flatten, _unflatten)

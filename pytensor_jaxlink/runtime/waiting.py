@@ -10,8 +10,10 @@ McGeoch and Owicki, "Competitive randomized algorithms for nonuniform problems",
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 _LOOKS = 0 if os.cpu_count() == 1 else 100  # of 0.4 to 0.8 µs
@@ -21,11 +23,22 @@ _LOOKS = 0 if os.cpu_count() == 1 else 100  # of 0.4 to 0.8 µs
 def waited_for(value: Any) -> np.ndarray[Any, Any]:
     """An array as a NumPy array, when JAX has computed it on devices of this process."""
     is_ready = getattr(value, "is_ready", None)
-    if is_ready is not None and not is_ready():
+    if is_ready is not None:
+        _spin(is_ready)
+    return np.asarray(value)
+
+
+def when_ready(value: jax.Array) -> jax.Array:
+    """What JAX computes, where it is, when it is there; an error in computing it is raised here."""
+    _spin(value.is_ready)
+    return value.block_until_ready()
+
+
+def _spin(is_ready: Callable[[], bool]) -> None:
+    if not is_ready():
         for _ in range(_LOOKS):
             if is_ready():
                 break
-    return np.asarray(value)
 
 
 def all_hold(*conditions: Any) -> bool:

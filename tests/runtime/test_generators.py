@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from copy import copy, deepcopy
+from typing import Any
+
 import jax
 import numpy as np
 import pytensor
@@ -11,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytensor.tensor.random.op import RandomVariable
 
-from pytensor_jaxlink.generators import generator_of_key, key_of_generator
+from pytensor_jaxlink.generators import generator_of_key, held_key, key_of_generator
 
 WORDS = st.integers(0, 2**32 - 1)
 
@@ -69,6 +74,77 @@ def test_functions_that_share_a_generator_do_not_repeat_each_other() -> None:
     rng = pytensor.shared(np.random.default_rng(1), "rng")
     (f, _), (g, _) = draws_of(rng), draws_of(rng)
     assert not set(np.asarray(f()).tolist()) & set(np.asarray(g()).tolist())
+
+
+KEY = np.array([7, 11], dtype=np.uint32)
+
+
+class TestTheStateIsMadeWhenSomebodyLooks:
+    """Between two calls of our functions the generator is nothing but a key."""
+
+    def test_calls_do_not_look(self) -> None:
+        rng = pytensor.shared(np.random.default_rng(1), "rng")
+        f, _ = draws_of(rng)
+        draws = [np.asarray(f()) for _ in range(4)]
+        [generator] = rng.container.storage
+        assert isinstance(held_key(generator), jax.Array)
+        assert len(np.unique(draws)) == 16
+        rng.set_value(rng.get_value())  # a state that is made goes on alike
+        expected = np.asarray(f())
+        rng.set_value(generator)
+        np.testing.assert_array_equal(f(), expected)
+
+    def test_a_key_on_a_chosen_device_is_not_kept_there(self) -> None:
+        rng, x = pytensor.shared(np.random.default_rng(1)), pt.dvector("x")
+        following, draw = pt.random.normal(x, rng=rng).owner.outputs
+        f = pytensor.function([x], draw, updates={rng: following}, mode="JAXSELECTIVE")
+        x_there = jax.device_put(np.zeros(2), jax.devices()[0])
+        assert f(x_there).committed
+        assert isinstance(held_key(rng.container.storage[0]), np.ndarray)
+
+    @pytest.mark.parametrize(
+        "copied",
+        [copy, deepcopy, lambda g: pickle.loads(pickle.dumps(g))],
+        ids=["copy", "deepcopy", "pickle"],
+    )
+    @pytest.mark.parametrize("looked", [False, True])
+    def test_copies_are_those_of_numpy(self, copied: Callable[[Any], Any], looked: bool) -> None:
+        generator, same = generator_of_key(KEY), generator_of_key(KEY)
+        if looked:
+            generator.normal()
+            same.normal()
+        found = copied(generator)
+        assert type(found) is np.random.Generator
+        assert found.bit_generator.state == same.bit_generator.state
+        assert found.normal() == same.normal()
+
+    def test_looking_draws_and_draws_change_the_key(self) -> None:
+        rng = pytensor.shared(np.random.default_rng(1), "rng")
+        f, _ = draws_of(rng)
+        f()
+        following = np.asarray(jax.jit(f.jax_fn)(rng.get_value())[0])
+        borrowed = rng.get_value(borrow=True)
+        assert borrowed.normal() != borrowed.normal()
+        assert held_key(borrowed) is None
+        assert not np.array_equal(f(), following)
+
+    def test_functions_of_other_modes_draw_on(self) -> None:
+        rng = pytensor.shared(np.random.default_rng(1), "rng")
+        f, draw = draws_of(rng)
+        following = draw.owner.outputs[0]
+        other = pytensor.function([], draw, updates={rng: following}, mode="FAST_COMPILE")
+        draws = [np.asarray(g()) for g in (f, other, other, f, f, other)]
+        assert len(np.unique(draws)) == 24
+
+    def test_a_pytree_has_the_key(self) -> None:
+        generator = generator_of_key(KEY)
+        [leaf], kind = jax.tree_util.tree_flatten(generator)
+        np.testing.assert_array_equal(leaf, KEY)
+        np.testing.assert_array_equal(key_of_generator(kind.unflatten([leaf])), KEY)
+
+    def test_it_shows_itself(self) -> None:
+        for show in (repr, str):
+            assert "PCG64" in show(generator_of_key(KEY))
 
 
 class CoinsRV(RandomVariable):
