@@ -15,6 +15,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from pytensor_jaxlink import JAXFunction, NotJittableError
+from pytensor_jaxlink.generators import held_key
 from pytensor_jaxlink.link.maker import JAXFunctionMaker
 from pytensor_jaxlink.pymc import jax_function, jax_samplers
 
@@ -174,6 +175,10 @@ class TestOurModeIsWhatRuns:
         assert sum(made[0].stats.compilations) == 1
         np.testing.assert_array_equal(draws[0], draws[2])
         assert not np.array_equal(draws[0], draws[1])
+        # 200 draws are 200 calls: none of them makes the state of a generator, which takes longer.
+        keys = [held_key(container.storage[0]) for container in made[0].input_storage]
+        assert keys
+        assert all(key is not None for key in keys)
 
     def test_simulators(self, pm: Any, made: list[JAXFunction]) -> None:
         with pm.Model():
