@@ -58,6 +58,11 @@ def main() -> None:
     tests += ["-k", arguments.expression] if arguments.expression else []
     for mode in arguments.modes:
         run(folder.parent, tests, mode, reports[mode], arguments.workers, arguments.timeout)
+    missing = [mode for mode, report in reports.items() if not report.exists()]
+    if missing:
+        parser.exit(
+            1, f"no test has run under {', '.join(missing)}: see {arguments.reports}/*.log\n"
+        )
     show(*(results(report) for report in reports.values()))
 
 
