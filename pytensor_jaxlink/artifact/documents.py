@@ -8,7 +8,7 @@ from typing import Any
 from pytensor_jaxlink.errors import ArtifactError
 
 _LARGEST = 32 << 20  # bytes
-_DEEPEST = 200  # a loop driven from the host that is inside of another one adds six
+_DEEPEST = 200  # a loop executed by the host that is inside of another one adds six
 _MOST_PARTS = 1_000_000  # arrays and objects; each costs up to 25 times the bytes that spell it
 
 

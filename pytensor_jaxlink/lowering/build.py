@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytensor.graph.basic import Apply
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 from scipy.sparse import issparse
@@ -28,6 +27,7 @@ from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedu
 from pytensor_jaxlink.plan import (
     Fetch,
     HostBranch,
+    HostExecuted,
     HostLoop,
     HostStep,
     Plan,
@@ -49,16 +49,8 @@ class Lowered:
 
     view: GraphView
     plan: Plan
-    functions: tuple[Program | Driven | Callable[..., tuple[Any, ...]] | None, ...]
+    functions: tuple[Program | HostExecuted[Lowered] | Callable[..., tuple[Any, ...]] | None, ...]
     constants: Mapping[int, Any]
-
-
-@dataclass(frozen=True)
-class Driven:
-    """A host-executed loop or branch: its node, and its inner graphs, lowered."""
-
-    node: Apply
-    parts: tuple[Lowered, ...]
 
 
 def lower(
@@ -76,7 +68,7 @@ def lower(
 
 
 class _Lowering:
-    """Lowers a graph and, inside it, the graphs of what is driven from the host."""
+    """Lowers a graph and, inside it, the graphs of host-executed loops and branches."""
 
     def __init__(self, rules: Rules, *, checks: bool) -> None:
         self.rules, self.checks = rules, checks
@@ -124,9 +116,9 @@ class _Lowering:
         steps: list[tuple[Step, Any]] = [(Fetch(number), None) for number in sorted(slot.fetched)]
         for node in sorted({*slot.steps, *slot.folded}):
             if node in slot.steps and facts[node].inner:
-                driven = self._driven(view, node, facts[node].inner)
-                if driven is not None:
-                    steps.append(driven)
+                executed = self._host_executed(view, node, facts[node].inner)
+                if executed is not None:
+                    steps.append(executed)
                     continue
             apply = view.nodes[node]
             step = HostStep(
@@ -139,9 +131,9 @@ class _Lowering:
             steps.append((step, host_function(apply, where)))
         return steps
 
-    def _driven(
+    def _host_executed(
         self, view: GraphView, node: int, inner: Sequence[InnerAnalysis]
-    ) -> tuple[Step, Driven] | None:
+    ) -> tuple[Step, HostExecuted[Lowered]] | None:
         """A loop or a branch as a step around the plans of its inner graphs."""
         apply, layout = view.nodes[node], layout_of(view.nodes[node].op)
         if layout is None and not isinstance(apply.op, Branch):
@@ -154,7 +146,7 @@ class _Lowering:
         else:
             measured = apply.op.measured if isinstance(apply.op, WhileLoop) else ()
             step = HostLoop(*parties, plans[0], layout, measured)
-        return step, Driven(apply, parts)
+        return step, HostExecuted(apply, parts)
 
     def _inner(self, inner: InnerAnalysis) -> Lowered:
         """An inner graph with its own partition; its inputs are known when it starts."""

@@ -1,6 +1,7 @@
 """The plan, as pure data: the seam between compiling and running.  Needs neither library."""
 
 from pytensor_jaxlink.plan.checker import check_plan as check_plan
+from pytensor_jaxlink.plan.host_executed import HostExecuted as HostExecuted
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
 from pytensor_jaxlink.plan.plan import Fetch as Fetch
 from pytensor_jaxlink.plan.plan import HostBranch as HostBranch

@@ -91,7 +91,7 @@ class Fetch:
 
 @dataclass(frozen=True)
 class HostLoop(_OnHost):
-    """A loop driven from the host, whose body has regions of its own.
+    """A loop executed by the host, whose body has regions of its own.
 
     `layout` tells the parts of `arguments`, which are the inputs of PyTensor's `Scan`.  The results
     are its outputs, then the lengths of the outputs that `measured` lists.
@@ -153,7 +153,7 @@ class Plan:
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The JIT regions, in order, those of loops and branches driven from the host included."""
+        """The JIT regions, in order, those of loops and branches executed by the host included."""
         return tuple(region for _, region in self.located_regions())
 
     @property

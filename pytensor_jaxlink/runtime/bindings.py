@@ -18,14 +18,14 @@ import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
-from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
+from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.codegen import Source
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.devices import ARRAY, place_for, to_numpy
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
-from pytensor_jaxlink.runtime.runnable import Driven, Runnable
+from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import hashable
 from pytensor_jaxlink.runtime.waiting import waited_for, when_ready
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
@@ -76,7 +76,7 @@ def checked(ready: Runnable, *, keys: bool = False) -> Run:
 
     names = {
         **_constants(ready),
-        **_steps(ready, _checked_region, _driven),
+        **_steps(ready, _checked_region, _executed),
         **_common(ready, keys=keys),
         "fitted": lambda position, value: value,
         "moved": moved,
@@ -120,7 +120,7 @@ def fast(
     with jax.enable_x64(True), ready.policy.here():
         names = _constants(ready)
     names |= {
-        **_steps(ready, region, _driven_uncounted),
+        **_steps(ready, region, _executed_uncounted),
         **_common(ready),
         **{f"cell{position}": cell for position, cell in boundary.cells.items()},
         **{f"leave{position}": leave for position, leave in boundary.leave.items()},
@@ -176,14 +176,14 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
     }
 
 
-def _steps(ready: Runnable, region: Any, driven: Any) -> dict[str, Any]:
+def _steps(ready: Runnable, region: Any, executed: Any) -> dict[str, Any]:
     """The function of each step."""
     names: dict[str, Any] = {}
     for place, (step, function) in enumerate(zip(ready.plan.steps, ready.functions, strict=True)):
         if isinstance(step, Region):
             names[f"region{step.index}"] = region(ready, step, function)
         elif isinstance(step, HostLoop | HostBranch):
-            names[f"step{place}"] = driven(ready, step, function)
+            names[f"step{place}"] = executed(ready, step, function)
         elif function is not None:
             names[f"step{place}"] = function
     return names
@@ -288,12 +288,14 @@ def _as_generator(value: Any) -> Any:
     return generator_of_key(key)
 
 
-def _driven(ready: Runnable, step: HostLoop | HostBranch, driven: Driven) -> Callable[..., Any]:
+def _executed(
+    ready: Runnable, step: HostLoop | HostBranch, function: HostExecuted[Runnable]
+) -> Callable[..., Any]:
     """A loop or a branch: gives results and conditions for the values of its arguments.
 
     Arrays stay where they are.  An error names the node, so that PyTensor's own can be run.
     """
-    bodies = [checked(part) for part in driven.parts]
+    bodies = [checked(part) for part in function.parts]
     generators, host = ready.plan.generators, _host(ready)
 
     def run(*given: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -307,21 +309,21 @@ def _driven(ready: Runnable, step: HostLoop | HostBranch, driven: Driven) -> Cal
             return run_branch(bodies, values[0], values[1:])
         except Exception as error:
             if not hasattr(error, FAILED_NODE):
-                setattr(error, FAILED_NODE, driven.node)
+                setattr(error, FAILED_NODE, function.node)
             raise
 
     return run
 
 
-def _driven_uncounted(
-    ready: Runnable, step: HostLoop | HostBranch, driven: Driven
+def _executed_uncounted(
+    ready: Runnable, step: HostLoop | HostBranch, function: HostExecuted[Runnable]
 ) -> Callable[..., Any]:
     """The same for fast calls: `Stats.direct` counts each region once a call, whatever ran."""
-    drive, stats = _driven(ready, step, driven), ready.stats
+    execute, stats = _executed(ready, step, function), ready.stats
     regions = [region.index for inner in step.inner for _, region in inner.located_regions()]
 
     def run(*arguments: Any) -> Any:
-        found = drive(*arguments)
+        found = execute(*arguments)
         for index in regions:
             stats.general_region_calls[index] -= 1
         return found

@@ -1,4 +1,4 @@
-"""Loops and branches driven from the host, around bodies that have regions of their own."""
+"""Loops and branches executed by the host, around bodies that have regions of their own."""
 
 from __future__ import annotations
 

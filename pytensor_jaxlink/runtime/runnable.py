@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.constants import Constants
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
@@ -23,8 +23,8 @@ class Runnable:
         What to run.
     functions
         Those of its steps: of a region a `CompiledRegion`, or, where nothing is compiled, what was
-        lowered; of a loop or branch that is driven from the host `Driven`; of a host step what was
-        lowered; of a fetch None.
+        lowered; of a loop or branch `HostExecuted`; of a host step what was lowered; of a fetch
+        None.
     constants
         Its constants.
     shared
@@ -63,7 +63,7 @@ class Runnable:
                     return CompiledRegion(plan, step, function, policy, stats)
                 case HostLoop() | HostBranch():
                     pairs = zip(step.inner, function.parts, strict=True)
-                    return Driven(
+                    return HostExecuted(
                         function.node,
                         tuple(
                             cls.of(inner, part.functions, part.constants, stats, policy, jit=jit)
@@ -83,22 +83,6 @@ class Runnable:
             policy,
             jit,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Driven:
-    """A loop or branch that is driven from the host.
-
-    Attributes
-    ----------
-    node
-        What it was in the graph, for errors.
-    parts
-        Its inner plans.
-    """
-
-    node: Any
-    parts: tuple[Runnable, ...]
 
 
 def read_on_host(step: Step) -> tuple[int, ...]:

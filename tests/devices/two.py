@@ -59,7 +59,7 @@ def case_host_steps_gather_from_both() -> None:
     assert (f.stats.arrays_gathered, f.stats.bytes_to_host) == (2, 2 * BIG.nbytes)
 
 
-def case_loop_driven_from_the_host() -> None:
+def case_loop_host_executed() -> None:
     rows = pt.dmatrix("rows")
     states = pytensor.scan(
         lambda a, s: sort(s) + a,

@@ -1,4 +1,4 @@
-"""Loops and branches: traced where they can be, driven from the host where they break inside."""
+"""Loops and branches: traced where they can be, executed by the host where they break inside."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class TestNumberOfStepsAsInput:
                 f(X, -1)
 
 
-class TestDrivenLoops:
+class TestHostExecutedLoops:
     """Scans with a break in their step."""
 
     def graph(self, x: Any, black_box: Any) -> Any:

@@ -141,7 +141,7 @@ def test_from_many_threads() -> None:
     np.testing.assert_allclose(found, [reference(x) for x in arguments])
 
 
-class TestDrivenFromTheHost:
+class TestHostExecuted:
     """A loop or a branch is a step like others; what is in it is interpreted."""
 
     LOOP = pytensor.scan(

@@ -246,18 +246,18 @@ class TestSeveralSteps:
         found = self.donated(lambda s, t: [s * 0.5], lambda s, t: [self.BOX(s * 0.5)], size=HUGE)
         assert found == [0] * 4
 
-    def driven(self, x: Any) -> Any:
-        """A loop that is driven from the host."""
+    def host_executed(self, x: Any) -> Any:
+        """A loop that is executed by the host."""
         return pytensor.scan(
             lambda a: self.BOX(pt.sin(a)) / 2, outputs_info=[x], n_steps=3, return_updates=False
         )[-1]
 
     def test_loop_then_region(self) -> None:
-        assert self.donated(lambda s, t: [s * 0.5 + self.driven(X).mean()]) == [0, 1, 1, 1]
+        assert self.donated(lambda s, t: [s * 0.5 + self.host_executed(X).mean()]) == [0, 1, 1, 1]
 
     def test_after_the_last_loop(self) -> None:
         found = self.donated(
-            lambda s, t: [s * 0.5], lambda s, t: [self.driven(pt.tanh(s[:4]))], size=HUGE
+            lambda s, t: [s * 0.5], lambda s, t: [self.host_executed(pt.tanh(s[:4]))], size=HUGE
         )
         assert found == [1] * 4
 

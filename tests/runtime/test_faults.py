@@ -56,12 +56,12 @@ class Staged:
 
     Each host step, and each region where `called`, asks whether it is to fail.  Where `ending`, one
     more host step reads what the third region gives, and the states have a region after it.  Where
-    `driven`, host steps are in loops that are driven from the host.
+    `host_executed`, host steps are in loops that are executed by the host.
     """
 
     called: bool = False
     ending: bool = False
-    driven: bool = False
+    host_executed: bool = False
     failing: str = ""
     error: type[BaseException] = ValueError
 
@@ -90,7 +90,7 @@ class Staged:
 
     def host(self, number: int, value: Any) -> Any:
         run = black_box(self.step(f"host step {number}"))
-        if not self.driven:
+        if not self.host_executed:
             return run(value)
         options = {"sequences": [pt.arange(2.0)], "non_sequences": [value]}
         step = lambda each, value: run(pt.sin(value + each))  # noqa: E731
@@ -140,13 +140,13 @@ def check(fault: str, flags: Any, error: type[BaseException], match: str, **opti
     f(x, HOLD)  # the states are arrays of JAX again
 
 
-@pytest.mark.parametrize("driven", [False, True])
+@pytest.mark.parametrize("host_executed", [False, True])
 @pytest.mark.parametrize("ending", [False, True])
-def test_the_stages(ending: bool, driven: bool) -> None:
-    steps = Staged(ending=ending, driven=driven).function().plan.steps
+def test_the_stages(ending: bool, host_executed: bool) -> None:
+    steps = Staged(ending=ending, host_executed=host_executed).function().plan.steps
     kinds = [type(step) for step in steps if not (isinstance(step, HostStep) and step.folded)]
     assert kinds.count(Region) == 3 + ending
-    assert kinds[-2:] == [HostLoop if driven else HostStep, Region]
+    assert kinds[-2:] == [HostLoop if host_executed else HostStep, Region]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError, SystemExit])
@@ -158,7 +158,7 @@ def test_a_host_step(number: int, ending: bool, error: type[BaseException]) -> N
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_a_host_step_in_a_loop(number: int, error: type[BaseException]) -> None:
-    check(f"host step {number}", HOLD, error, "now", ending=True, driven=True)
+    check(f"host step {number}", HOLD, error, "now", ending=True, host_executed=True)
 
 
 @pytest.mark.parametrize("ending", [False, True])

@@ -90,7 +90,7 @@ def sizes() -> Any:
     return [n, X], [(pt.arange(n) * X).sum(), pt.alloc(X[0], n)], [3, np.arange(3.0)]
 
 
-def driven_from_the_host() -> Any:
+def host_executed() -> Any:
     states = pytensor.scan(
         lambda state: pt.exp(black_box(sort_down)(pt.sin(state))),
         outputs_info=[X],
@@ -118,7 +118,7 @@ def sparse() -> Any:
     return [a, b], [structured_dot(a, b)], [matrix(np.eye(3)), np.ones((3, 2))]
 
 
-KINDS = [several_regions, sizes, driven_from_the_host, gradient_of_a_loop, large_constant, sparse]
+KINDS = [several_regions, sizes, host_executed, gradient_of_a_loop, large_constant, sparse]
 
 
 def check(made: Any, expected: Any) -> None:

@@ -167,7 +167,7 @@ def number_of_a_host_step(x: Any) -> Any:
     return pt.exp(pt.arange(largest, largest + 1.5)) * x.sum()
 
 
-def state_of_a_loop_driven_from_the_host(x: Any) -> Any:
+def state_of_a_loop_host_executed(x: Any) -> Any:
     def step(t: Any) -> Any:
         return pt.exp(-abs(pt.arange(t, t + 1.5)).sum() + black_box(sort_down, x.dtype)(x)[0])
 
@@ -195,7 +195,7 @@ COMPUTED = [
     size_from_a_fraction,
     size_from_a_sum,
     number_of_a_host_step,
-    state_of_a_loop_driven_from_the_host,
+    state_of_a_loop_host_executed,
     inside_a_loop,
     gradient_of_a_range,
 ]

@@ -19,7 +19,7 @@ from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
-from pytensor_jaxlink.plan import HostBranch, HostLoop, Plan, Region
+from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
 
@@ -27,14 +27,6 @@ MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
 HostOps = Callable[[Any], Callable[..., tuple[Any, ...]]]
 """Makes the function of a host step that only PyTensor has."""
-
-
-@dataclass(frozen=True)
-class Driven:
-    """A loop or a branch driven from the host, as the executor takes it."""
-
-    node: Any
-    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,7 @@ class CompiledReader:
             case HostLoop() | HostBranch():
                 inner = [step.body] if isinstance(step, HostLoop) else step.inner
                 parts = zip(inner, described["parts"], strict=True)
-                return Driven(step.operation, tuple(self.part(*each) for each in parts))
+                return HostExecuted(step.operation, tuple(self.part(*each) for each in parts))
         if described is None:
             return None
         if "size" in described:
@@ -164,7 +156,7 @@ def _saved_regions(part: Part) -> Iterator[SavedRegion]:
         match function:
             case SavedRegion():
                 yield function
-            case Driven(_, parts):
+            case HostExecuted(_, parts):
                 for inner in parts:
                     yield from _saved_regions(inner)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytensor_jaxlink.artifact.compiled.loading import CompiledReader, Driven, Part
+from pytensor_jaxlink.artifact.compiled.loading import CompiledReader, Part
 from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.describing import DataWriter
@@ -14,7 +14,7 @@ from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.start_up.key import Checksums, Key, checksum_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region
+from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region
 
 RegionOf = Callable[[int], Any]
 """Makes the function of a region from its number."""
@@ -193,7 +193,7 @@ def _part_of(lowered: Any, region_of: RegionOf) -> Part:
                 functions.append(region_of(step.index))
             case HostLoop() | HostBranch():
                 parts = tuple(_part_of(part, region_of) for part in function.parts)
-                functions.append(Driven(function.node, parts))
+                functions.append(HostExecuted(function.node, parts))
             case _:
                 functions.append(function)
     return Part(tuple(functions), lowered.constants)

@@ -247,7 +247,7 @@ def test_without_pytensor(path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_loops_and_branches_driven_from_the_host(path: Path) -> None:
+def test_loops_and_branches_host_executed(path: Path) -> None:
     from pytensor_jaxlink.compat import ifelse
     from tests.helpers import black_box, sort_down
 
