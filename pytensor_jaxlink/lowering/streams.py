@@ -47,9 +47,10 @@ def fork(key: Any) -> Any:
 
 def _advance(key: Any, by: int) -> Any:
     """The key as a number of 64 bits, plus another one."""
-    low = key[1] + np.uint32(by & 0xFFFFFFFF)
-    carry = (low < key[1]).astype("uint32")
-    return jnp.stack([key[0] + np.uint32(by >> 32) + carry, low])
+    high, low = jnp.asarray(key[0]), jnp.asarray(key[1])  # NumPy's numbers warn when they overflow
+    advanced = low + np.uint32(by & 0xFFFFFFFF)
+    carry = (advanced < low).astype("uint32")
+    return jnp.stack([high + np.uint32(by >> 32) + carry, advanced])
 
 
 def uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:

@@ -299,3 +299,13 @@ def test_a_covariance_without_a_factor() -> None:
     assert np.isfinite(f(np.eye(2))).all()
     with pytest.raises(np.linalg.LinAlgError):
         f(-np.eye(2))
+
+
+def test_a_concrete_key_draws_without_a_warning() -> None:
+    rng = pytensor.shared(np.random.default_rng(1))
+    f = pytensor.function([], pt.random.normal(size=3, rng=rng), mode="JAXSELECTIVE")
+    key = jax.random.key_data(jax.random.key(1)).astype("uint32") | np.uint32(0xFFFFFFF0)
+    [draw] = f.jax_fn(np.asarray(key))
+    assert draw.shape == (3,)
+    [drawn] = f.jax_fn(np.random.default_rng(1))
+    assert drawn.shape == (3,)

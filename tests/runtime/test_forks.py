@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -375,7 +376,9 @@ def test_a_lock_that_another_thread_holds() -> None:
         return array
 
     f = pytensor.function([X], pt.exp(black_box(slow)(X)).sum(), mode="JAXSELECTIVE")
-    thread = threading.Thread(target=f.vm.compiled.fall_back, args=([np.zeros(3)], None))
+    thread = threading.Thread(
+        target=partial(f.vm.compiled.fall_back, plan=f.plan), args=([np.zeros(3)], None)
+    )
     thread.start()
     started.wait(SECONDS)
     assert in_child(lambda: f(np.zeros(3))) == 3
