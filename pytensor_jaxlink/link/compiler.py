@@ -49,7 +49,7 @@ from pytensor_jaxlink.link.explanation import (
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.shared import bytes_held
 from pytensor_jaxlink.logs import Topic
-from pytensor_jaxlink.lowering import Lowered, ProgramBuilder, Rules, lower, unread
+from pytensor_jaxlink.lowering import Lowered, Rules, lower, unread
 from pytensor_jaxlink.ops import Branch, InnerGraph, UnknownShapes, output_shapes
 from pytensor_jaxlink.partition import Partition, schedule, select, sink
 from pytensor_jaxlink.plan import Plan
@@ -326,11 +326,6 @@ class CompiledGraph:
             return self
         options = replace(self.options, jit="selective", host_ops="split")
         return CompiledGraph(self.source, options)
-
-    def rules_of(self, view: GraphView) -> ProgramBuilder:
-        """The JAX functions of the nodes of this graph, or of one inside it."""
-        checks = self.options.checks == "raise"
-        return ProgramBuilder(view, self._describe(view), self._rules, checks=checks)
 
     def trace(self, *values: Any) -> list[Any]:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""

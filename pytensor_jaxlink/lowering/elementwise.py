@@ -82,7 +82,10 @@ def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
 def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
     """Reductions without an identity: PyTensor raises where there is nothing to reduce."""
     of_integers = node.inputs[0].type.dtype[0] in "iu" and isinstance(op, Softmax | LogSoftmax)
-    function = _softmax_of_integers(op, node) if of_integers else upstream_rule(node)
+    if isinstance(op, Argmax):
+        function = _first_place(op)
+    else:
+        function = _softmax_of_integers(op, node) if of_integers else upstream_rule(node)
     axes = (op.axis,) if isinstance(op.axis, int) else op.axis
 
     def reduce(array: Any) -> Any:
@@ -95,6 +98,19 @@ def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
         return function(array)
 
     return reduce
+
+
+def _first_place(op: Argmax) -> JaxFunction:
+    """PyTensor's rule multiplies the lengths, which may be open."""
+
+    def first_place(array: Any) -> Any:
+        axes = tuple(range(np.ndim(array)) if op.axis is None else op.axis)
+        kept = tuple(axis for axis in range(np.ndim(array)) if axis not in axes)
+        moved = jnp.transpose(as_jax(array), (*kept, *axes))
+        flat = jnp.reshape(moved, (*moved.shape[: len(kept)], -1))
+        return jnp.argmax(flat, axis=-1)
+
+    return first_place
 
 
 def _softmax_of_integers(op: Any, node: Apply) -> JaxFunction:

@@ -15,13 +15,14 @@ from pytensor.graph.type import Type
 from pytensor.link.c.op import COp
 from pytensor.scalar import math
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.shape import Shape, Shape_i
 from scipy.special import expit
 
 from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.graph import ArrayType, op_name
+from pytensor_jaxlink.lowering.sizes import describe_size
 from pytensor_jaxlink.lowering.values import as_known
 from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
+from pytensor_jaxlink.sizes import size_function
 
 HostFunction = Callable[..., Sequence[Any]]
 
@@ -64,10 +65,6 @@ def _locate(error: Exception, node: Apply, where: str | None) -> None:
 def _special(node: Apply) -> HostFunction | None:
     """The function of a node that does not run by its ``Op.perform``."""
     match node.op:
-        case Shape():
-            return _ShapeOf(slice(None))
-        case Shape_i(i=axis):
-            return _ShapeOf(axis)
         case WhileLoop():
             return _Measured(node)
         case Branch():
@@ -75,6 +72,8 @@ def _special(node: Apply) -> HostFunction | None:
         case Shaped() as op:
             alone = host_function(op.alone(node))
             return lambda *values: alone(*values[: op.count])
+    if (described := describe_size(node)) is not None:
+        return size_function(described)
     if (vectorised := _vectorised(node)) is not None:
         return lambda value: (vectorised(value),)
     if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
@@ -99,18 +98,6 @@ def _softplus(value: Any) -> Any:
 
 
 _OF_ARRAYS: dict[type, Callable[[Any], Any]] = {math.Sigmoid: expit, math.Softplus: _softplus}
-
-
-class _ShapeOf:
-    """The shape of an array wherever the array is: it is not copied to the host."""
-
-    reads_shape_only = True
-
-    def __init__(self, which: slice | int) -> None:
-        self._which = which
-
-    def __call__(self, array: Any) -> tuple[Any, ...]:
-        return (np.asarray(np.shape(array)[self._which], dtype="int64"),)
 
 
 def _performed(node: Apply, where: str | None) -> HostFunction:

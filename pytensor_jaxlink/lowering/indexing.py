@@ -28,6 +28,7 @@ from pytensor.tensor.subtensor import (
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
+from pytensor_jaxlink.sizes import as_integer, is_open
 
 
 def _is_mask(index: Any) -> bool:
@@ -38,7 +39,7 @@ def _check_range(index: Any, length: int) -> None:
     """Require that every entry of an integer index lies in ``[-length, length)``."""
     if np.size(index) == 0:
         return
-    if isinstance(index, np.ndarray | np.generic | int):
+    if isinstance(index, np.ndarray | np.generic | int) or is_open(index):
         known: Any = _as_index(index)
         if np.any(known < -length) or np.any(known >= length):
             raise IndexError(f"an index is out of bounds for an axis with size {length}")
@@ -77,6 +78,8 @@ def _as_index(value: Any) -> Any:
     JAX computes ``index + length`` in the type of the index: in int8, entry -1 of 200 is entry -57.
     NumPy takes 64-bit indices too, and so a large entry of an unsigned array for a negative one.
     """
+    if is_open(value):
+        return as_integer(value)
     dtype = getattr(value, "dtype", None)
     if dtype is None or not np.issubdtype(dtype, np.integer):
         return value
@@ -205,6 +208,8 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     fallback = _indexing_rule(node, context, first_index=2)
 
     def increment(array: Any, values: Any, *indices: Any) -> Any:
+        if any(map(is_open, indices)):
+            return fallback(array, values, *indices)
         index = indices_from_subtensor(_as_indices(indices), op.idx_list)
         block = _Block.of(np.shape(array), index)
         if block is None:

@@ -8,8 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import export
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
@@ -19,6 +17,7 @@ from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import LoopLayout
+from pytensor_jaxlink.sizes import as_integer
 
 Step = Callable[..., Sequence[Any]]
 
@@ -85,14 +84,14 @@ class _Loop:
             jnp.asarray(buffer)[:window]
             for buffer, window in zip(parts.buffers, layout.windows, strict=True)
         ]
-        self.kept = list(map(_size, parts.kept))
+        self.kept = list(map(as_integer, parts.kept))
         self.zero = jnp.zeros((), dtype="int64" if jax.config.jax_enable_x64 else "int32")
 
     # -- a known number of steps ----------------------------------------------------------------
 
     def scan(self) -> list[Any]:
         """The outputs, where the number of steps is known."""
-        steps = _size(self.steps)
+        steps = as_integer(self.steps)
         if steps < 0:
             raise ValueError(f"Scan was asked to run for negative number of step {steps}")
         if any(sequence.shape[0] < steps for sequence in self.sequences):
@@ -341,12 +340,6 @@ def _moved(window: Any, entry: Any) -> Any:
 
 def _joined(window: Any) -> Any:
     return jnp.stack(window) if isinstance(window, tuple) else window
-
-
-def _size(value: Any) -> Any:
-    """A length as an integer, or as an expression of lengths that are open."""
-    length = np.asarray(value).item()
-    return length if export.is_symbolic_dim(length) else int(length)
 
 
 def _last(array: Any, length: Any) -> Any:

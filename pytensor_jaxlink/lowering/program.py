@@ -1,8 +1,9 @@
 """A set of nodes as one JAX-traceable function: the partial evaluator.
 
 While JAX traces, each node either is folded (NumPy computes it, from values that are known) or is
-traced (its JAX rule is called).  Under `jax.jit` even a `jnp` call on concrete values is staged, so
-what has to stay concrete never touches JAX.
+traced (its JAX rule is called).  Where dimensions are open (`jax.export`), known sizes are symbolic
+dimensions; a folded node that cannot compute with them is traced.  Under `jax.jit` even a `jnp`
+call on concrete values is staged, so what has to stay concrete never touches JAX.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.fences import SMALL, fenced, fenced_if_small
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
-from pytensor_jaxlink.lowering.values import as_declared, as_known
+from pytensor_jaxlink.lowering.sizes import TAKES_OPEN_SIZES, passes_open_sizes
+from pytensor_jaxlink.lowering.values import as_declared, as_known, of_code
 from pytensor_jaxlink.partition import RegionDraft
+from pytensor_jaxlink.sizes import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 _ARITHMETIC = (
@@ -46,9 +49,6 @@ _ARITHMETIC = (
     TensorFromScalar,
 )
 _SMALL = 16  # entries
-
-
-Evaluator = Callable[[dict[int, Any], dict[int, Any]], Callable[[int], Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,13 @@ class Program:
         self,
         view: GraphView,
         make_instructions: Callable[[], Sequence[Instruction]],
+        rule: Callable[[int], JaxFunction],
         static: Sequence[int],
         arguments: Sequence[int],
         results: Sequence[int],
     ) -> None:
         self.view = view
-        self._make_instructions = make_instructions
+        self._make_instructions, self._rule = make_instructions, rule
         self.static, self.arguments, self.results = static, arguments, results
         self._on_host: dict[int, HostFunction] = {}
 
@@ -108,20 +109,6 @@ class Program:
 
         Fences are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
         """
-
-        def evaluate(known: dict[int, Any], traced: dict[int, Any]) -> Callable[[int], Any]:
-            self.evaluate(known, traced, self.fences if fences else frozenset())
-            return lambda number: self._result(number, known, traced)
-
-        return self.run_by(evaluate, static, arguments)
-
-    def run_by(
-        self, evaluate: Evaluator, static: Sequence[Any], arguments: Sequence[Any]
-    ) -> tuple[tuple[Any, ...], Any]:
-        """The results and the conditions, by an evaluator of the instructions.
-
-        It is given what is known and what is traced, by number, and gives the values of numbers.
-        """
         variables = self.view.variables
         known = {
             number: as_known(value, variables[number].type)
@@ -132,8 +119,9 @@ class Program:
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
-            value_of = evaluate(known, traced)
-            return tuple(map(value_of, self.results)), conjunction(conditions)
+            self.evaluate(known, traced, self.fences if fences else frozenset())
+            results = tuple(self._result(number, known, traced) for number in self.results)
+            return results, conjunction(conditions)
 
     def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:
         """The same results without JAX, by PyTensor's own implementation of each node."""
@@ -181,7 +169,10 @@ class Program:
         not in each call.
         """
         return isinstance(self.view.nodes[node].op, _ARITHMETIC) and all(
-            isinstance(value, np.ndarray | np.generic) and value.size <= _SMALL for value in inputs
+            isinstance(value, np.ndarray | np.generic)
+            and value.size <= _SMALL
+            and value.dtype != object  # an open size
+            for value in inputs
         )
 
     def evaluate(
@@ -202,28 +193,66 @@ class Program:
                 self._locate(error, instruction.node)
                 raise
             for number in instruction.writes if fences and not instruction.folded else ():
-                if number in fences and np.size(traced[number]) <= largest:
+                if number in fences and _has_at_most(traced[number], largest):
                     traced[number] = jax.lax.optimization_barrier(traced[number])
 
     def _run(self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]) -> None:
-        inputs = [
-            self._known(number, known) if as_value else self._traced(number, known, traced)
-            for number, as_value in instruction.reads
-        ]
-        if not instruction.folded and self.is_small_and_known(instruction.node, inputs):
-            function = self.host_function(instruction.node)
-        else:
-            function = instruction.function
-        outputs = function(*inputs)
         variables = self.view.variables
         if instruction.folded:
-            for number, output in zip(instruction.writes, outputs, strict=True):
-                known[number] = as_known(output, variables[number].type)
-            return
+            outputs = self._folded(instruction, known, traced)
+            if outputs is not None:
+                for number, output in zip(instruction.writes, outputs, strict=True):
+                    known[number] = as_known(output, variables[number].type)
+                return
+            inputs = [self._traced(number, known, traced) for number, _ in instruction.reads]
+            function = self._rule(instruction.node)
+        else:
+            inputs = [
+                self._demanded(number, instruction, known)
+                if as_value
+                else self._traced(number, known, traced)
+                for number, as_value in instruction.reads
+            ]
+            function = instruction.function
+            if self.is_small_and_known(instruction.node, inputs):
+                function = self.host_function(instruction.node)
+        outputs = function(*inputs)
         if len(instruction.writes) == 1 and not isinstance(outputs, tuple | list):
             outputs = (outputs,)
         for number, output in zip(instruction.writes, outputs, strict=True):
-            traced[number] = as_declared(output, variables[number].type)
+            kind = variables[number].type
+            traced[number] = as_declared(of_code(output, kind), kind)
+
+    def _folded(
+        self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]
+    ) -> Sequence[Any] | None:
+        """What a folded node computes, or None where the code has to compute it."""
+        inputs = []
+        for number, as_value in instruction.reads:
+            if not as_value and number in traced:
+                inputs.append(traced[number])
+            elif number in known or number in self.view.constants:
+                inputs.append(self._known(number, known))
+            else:  # an earlier size depends on open ones, and is a number of the code
+                return None
+        if not any(map(is_open, inputs)):
+            return instruction.function(*inputs)
+        if not passes_open_sizes(self.view.nodes[instruction.node]):
+            return None
+        try:
+            return instruction.function(*inputs)
+        except TypeError:
+            return None  # no size any more
+
+    def _demanded(self, number: int, instruction: Instruction, known: dict[int, Any]) -> Any:
+        """A value that a rule needs while JAX traces."""
+        if number not in known and number not in self.view.constants:
+            raise TypeError("a size that the code computes when it runs")
+        value = self._known(number, known)
+        op = self.view.nodes[instruction.node].op
+        if is_open(value) and not isinstance(op, TAKES_OPEN_SIZES):
+            raise TypeError(f"{op} takes a size that is open")
+        return value
 
     def _known(self, number: int, known: dict[int, Any]) -> Any:
         if number in known:
@@ -234,7 +263,8 @@ class Program:
         if number in traced:
             value = traced[number]
         else:
-            value = traced[number] = self._known(number, known)
+            kind = self.view.variables[number].type
+            value = traced[number] = of_code(self._known(number, known), kind)
         if isinstance(value, np.random.Generator):
             value = traced[number] = key_of_generator(value)
         elif issparse(value):
@@ -274,6 +304,7 @@ class ProgramBuilder:
         return Program(
             self.view,
             lambda: self._instructions(draft.traced, draft.folded),
+            self.rule,
             static,
             arguments,
             results,
@@ -349,7 +380,7 @@ class ProgramBuilder:
         Inputs that the inner graph demands early must be NumPy values.  Conditions of the inner
         graph are added to those of the surrounding program.
         """
-        builder = type(self)(inner.view, inner.facts, self.rules, checks=self.checks)
+        builder = ProgramBuilder(inner.view, inner.facts, self.rules, checks=self.checks)
         return builder.whole_graph(inner)
 
     def whole_graph(self, inner: InnerAnalysis) -> JaxFunction:
@@ -358,11 +389,7 @@ class ProgramBuilder:
         early = early_variables(view, facts, inner.times)
         folded = {view.producer[number] for number in early} - {-1}
         live = _live_nodes(view, facts)
-        program = Program(view, lambda: self._instructions(live, folded), (), (), ())
-        return self.inner_function(program, inner)
-
-    def inner_function(self, program: Program, inner: InnerAnalysis) -> JaxFunction:
-        """The function of an inner graph."""
+        program = Program(view, lambda: self._instructions(live, folded), self.rule, (), (), ())
         return _inner_function(program, inner)
 
 
@@ -373,13 +400,23 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
         known = {
             number: as_known(inputs[position], view.variables[number].type)
             for position, number in enumerate(view.inputs)
-            if position in inner.demanded
+            if position in inner.demanded or is_open(inputs[position])
         }
-        traced = dict(zip(view.inputs, inputs, strict=True))
+        traced = {
+            number: value
+            for number, value in zip(view.inputs, inputs, strict=True)
+            if not is_open(value)
+        }
         program.evaluate(known, traced, program.small_fences, SMALL)
         return [program._result(number, known, traced) for number in view.outputs]
 
     return function
+
+
+def _has_at_most(value: Any, largest: float) -> bool:
+    """Whether a value has at most so many entries; who knows of an open number?"""
+    size = np.size(value)
+    return largest == np.inf or (not is_open(size) and size <= largest)
 
 
 def _live_nodes(view: GraphView, facts: Sequence[NodeFacts]) -> set[int]:

@@ -29,7 +29,6 @@ from pytensor.tensor.linalg.inverse import MatrixInverse, MatrixPinv
 from pytensor.tensor.linalg.products import Expm
 from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.linalg.summary import SLogDet
-from pytensor.tensor.math import Argmax
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
@@ -183,7 +182,6 @@ def _not_right_elemwise(op: Elemwise, node: Apply) -> str | None:
 
 # Our rules for these call PyTensor's, so that one has to apply as well.
 _WRAPPED = (
-    Argmax,
     CAReduce,
     Cholesky,
     Eig,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
@@ -31,10 +32,11 @@ from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.host import host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
 from pytensor_jaxlink.lowering.values import as_jax, as_size, canonical_dtype
+from pytensor_jaxlink.sizes import as_integer, is_open
 
 
-def _ints(values: Any) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
+def _integers(values: Any) -> tuple[Any, ...]:
+    return tuple(map(as_integer, values))
 
 
 @jax_rule.register(DeepCopyOp)
@@ -75,7 +77,7 @@ def _make_vector(op: MakeVector, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Reshape)
 def _reshape(op: Reshape, node: Apply, context: Context) -> JaxFunction:
-    return lambda array, shape: jnp.reshape(array, _ints(shape))
+    return lambda array, shape: jnp.reshape(array, _integers(shape))
 
 
 @jax_rule.register(Alloc)
@@ -105,6 +107,8 @@ def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
 def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
     def arange(start: Any, stop: Any, step: Any) -> Any:
         bounds = [np.asarray(value).item() for value in (start, stop, step)]
+        if any(map(is_open, bounds)):
+            return jnp.arange(*map(as_integer, bounds), dtype=canonical_dtype(op.dtype))
         # NumPy fixes the length, exactly as the Python linker does, whatever the dtypes.
         length = np.arange(*bounds, dtype=op.dtype).shape[0]
         if not np.issubdtype(np.dtype(op.dtype), np.integer):
@@ -121,7 +125,7 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Eye)
 def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
     return lambda rows, columns, offset: jnp.eye(
-        as_size(rows), as_size(columns), int(offset), dtype=canonical_dtype(op.dtype)
+        as_size(rows), as_size(columns), as_integer(offset), dtype=canonical_dtype(op.dtype)
     )
 
 
@@ -137,15 +141,15 @@ def _split(op: Split, node: Apply, context: Context) -> JaxFunction:
     def split(array: Any, *axis_and_sizes: Any) -> Any:
         *axis, sizes = axis_and_sizes
         along = int(axis[0]) if axis else op.axis
-        lengths = _ints(sizes)
+        lengths = _integers(sizes)
         if len(lengths) != op.len_splits or sum(lengths) != array.shape[along]:
             raise ValueError(
                 f"Split sizes {lengths} do not divide a dimension of length {array.shape[along]} "
                 f"into {op.len_splits} parts"
             )
-        if min(lengths, default=0) < 0:
+        if any(isinstance(length, int) and length < 0 for length in lengths):
             raise ValueError(f"Split sizes cannot be negative, found {lengths}")
-        parts = jnp.split(array, np.cumsum(lengths)[:-1].tolist(), axis=along)
+        parts = jax.lax.split(as_jax(array), lengths, axis=along)
         return parts if len(node.outputs) > 1 else parts[0]
 
     return split
@@ -174,7 +178,7 @@ def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
 def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFunction:
     def unravel_index(indices: Any, dims: Any) -> Any:
         indices = as_jax(indices)
-        lengths = _ints(dims)
+        lengths = _integers(dims)
         if context.checks:
             require((indices >= 0) & (indices < int(np.prod(lengths))))
         if op.order == "C":

@@ -16,6 +16,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.sizes import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _DTYPES_OF_JAX = frozenset(
@@ -64,10 +65,10 @@ def as_dtype(value: Any, dtype: Any) -> Any:
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
 
 
-def as_size(value: Any) -> int:
+def as_size(value: Any) -> Any:
     """A size, refused where it is negative (JAX would clip some of them to zero)."""
-    size = int(value)
-    if size < 0:
+    size = as_integer(value)
+    if isinstance(size, int) and size < 0:
         raise ValueError(f"negative dimensions are not allowed, and a size is {size}")
     return size
 
@@ -106,6 +107,8 @@ def as_known(value: Any, kind: Type) -> Any:
         return value
     array = np.asarray(value)
     if array.dtype != dtype:
+        if is_open(array):
+            return array
         if dtype.kind in "iu" and array.dtype.kind not in "biu" and array.size:
             raise TypeError(f"{value!r} is not an integer, and {kind} is declared")
         array = array.astype(dtype)
@@ -115,6 +118,15 @@ def as_known(value: Any, kind: Type) -> Any:
 def as_jax(value: Any) -> Any:
     """A NumPy value as a JAX array: rules that are not ours call the methods of one."""
     return jnp.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def of_code(value: Any, kind: Any) -> Any:
+    """A known value as a value of the code: open sizes are numbers that it computes."""
+    if not is_open(value):
+        return value
+    sizes = np.asarray(value, dtype=object)
+    parts = [jnp.asarray(size, dtype=canonical_dtype(kind.dtype)) for size in sizes.flat]
+    return jnp.stack(parts).reshape(sizes.shape)
 
 
 def as_declared(value: Any, kind: Type) -> Any:

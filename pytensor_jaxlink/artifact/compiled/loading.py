@@ -14,7 +14,6 @@ from pytensor_jaxlink.artifact.compiled.function import (
 )
 from pytensor_jaxlink.artifact.compiled.plans import plan_of
 from pytensor_jaxlink.artifact.compiled.regions import SavedRegion, Specialisation
-from pytensor_jaxlink.artifact.compiled.sizes import size_function
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
@@ -22,6 +21,7 @@ from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
+from pytensor_jaxlink.sizes import size_function
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 

@@ -15,19 +15,20 @@ from pytensor_jaxlink.artifact.compiled.plans import describe_plan
 from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
-from pytensor_jaxlink.artifact.exporting.host import describe_op, describe_size
+from pytensor_jaxlink.artifact.exporting.host import describe_op
 from pytensor_jaxlink.artifact.exporting.regions import (
     NoBackwardError,
+    NotSymbolicError,
     Target,
     export_for_dimensions,
     export_for_shapes,
 )
 from pytensor_jaxlink.artifact.exporting.static import static_values
-from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, SymbolicBuilder
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.lowering import Lowered, Program
+from pytensor_jaxlink.lowering.sizes import describe_size
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
 from pytensor_jaxlink.remedies import Remedy
@@ -234,9 +235,8 @@ class _FunctionWriter:
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
     ) -> Specialisation:
         leaves = [self._leaf(program, number, shapes) for number in region.arguments]
-        builder = SymbolicBuilder.like(self.compiled.rules_of(program.view))
         code, results = export_for_dimensions(
-            program, builder.rule, static, leaves, self._constraints_of(leaves), self._wanted.target
+            program, static, leaves, self._constraints_of(leaves), self._wanted.target
         )
         for constraint in code.constraints:
             if constraint not in self._constraints:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -14,7 +13,6 @@ import jax
 from jax import export
 
 from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation, form_of
-from pytensor_jaxlink.artifact.exporting.symbolic import NotSymbolicError, RuleOf, evaluate
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
 from pytensor_jaxlink.remedies import Remedy
@@ -44,6 +42,10 @@ class Target:
     vjp_order: int
 
 
+class NotSymbolicError(Exception):
+    """The program cannot be traced for open dimensions."""
+
+
 class NoBackwardError(Exception):
     """The program has a loop that JAX cannot differentiate backward."""
 
@@ -52,16 +54,15 @@ def export_for_shapes(
     program: Program, static: tuple[Any, ...], arguments: Sequence[Any], target: Target
 ) -> Specialisation:
     """The code for arguments of given shapes (sparse matrices included)."""
-    return _export(_for_shapes(program, static), static, arguments, (), target)[0]
+    return _export(_traced(program, static), static, arguments, (), target)[0]
 
 
-def _for_shapes(program: Program, static: tuple[Any, ...]) -> Callable[..., Any]:
+def _traced(program: Program, static: tuple[Any, ...]) -> Callable[..., Any]:
     return lambda *values: program(static, *values, fences=True)
 
 
 def export_for_dimensions(
     program: Program,
-    rule_of: RuleOf,
     static: tuple[Any, ...],
     leaves: Sequence[Leaf],
     constraints: Sequence[str],
@@ -77,16 +78,12 @@ def export_for_dimensions(
     NotSymbolicError
         If there is no such code.
     """
-    if not any(isinstance(length, str) for shape, _ in leaves for length in shape):
-        call = _for_shapes(program, static)  # the very code that is run here
-    else:
-        call = partial(evaluate, program, rule_of, static)
     constraints = list(constraints)
     for _ in range(_MOST_CONSTRAINTS):
         scope = export.SymbolicScope(constraints)
         arguments = [jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves]
         try:
-            return _export(call, static, arguments, tuple(constraints), target)
+            return _export(_traced(program, static), static, arguments, tuple(constraints), target)
         except (ArtifactError, NoBackwardError):
             raise
         except Exception as error:

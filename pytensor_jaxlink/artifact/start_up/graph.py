@@ -86,10 +86,6 @@ class StartUpGraph:
         """The positions of `trace` that must be static under `jax.jit`."""
         return self._original().static_argnums
 
-    def rules_of(self, view: Any) -> Any:
-        """The JAX functions of the nodes of a graph."""
-        return self._original().rules_of(view)
-
     def fall_back(
         self, inputs: Sequence[Any], error: BaseException | None, *, plan: Plan
     ) -> Sequence[Any]:

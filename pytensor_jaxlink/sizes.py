@@ -1,0 +1,229 @@
+"""The arithmetic of sizes, over integers and over symbolic dimensions alike.
+
+A size is an integer, or a symbolic dimension of JAX where it is *open* (`jax.export`).  Arrays of
+sizes are NumPy's: of integers, or of objects where a size is open.  The Ops that compute sizes are
+described by JSON (`lowering.sizes`), so a plan that needs no others runs without PyTensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from jax import core, errors
+from jax.export import is_symbolic_dim
+
+SizeFunction = Callable[..., tuple[Any, ...]]
+
+
+def is_open(value: Any) -> bool:
+    """Whether a size is open, or one of an array of sizes."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(map(is_symbolic_dim, value.flat))
+    return is_symbolic_dim(value)
+
+
+def as_integer(value: Any) -> Any:
+    """The integer that a value is, or the open size."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.item()
+    return value if is_symbolic_dim(value) else int(value)
+
+
+def array_of_sizes(sizes: Any) -> np.ndarray[Any, Any]:
+    """One size, or a sequence of them, as an array."""
+    array = np.array(sizes, dtype=object)
+    return array if is_open(array) else array.astype("int64")
+
+
+UFUNCS: dict[str, Any] = {
+    "Add": np.add,
+    "Mul": np.multiply,
+    "Sub": np.subtract,
+    "IntDiv": np.floor_divide,
+    "TrueDiv": np.true_divide,
+    "Mod": np.mod,
+    "Neg": np.negative,
+    "Abs": np.absolute,
+    "Minimum": np.minimum,
+    "Maximum": np.maximum,
+    "ScalarMinimum": np.minimum,
+    "ScalarMaximum": np.maximum,
+    "EQ": np.equal,
+    "NEQ": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "AND": np.bitwise_and,
+    "OR": np.bitwise_or,
+    "Switch": np.where,
+    "Cast": np.copy,
+    "Identity": np.copy,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+}
+"""By the name of the scalar Op.  On arrays of objects these call the operators of the objects."""
+
+_OF_OPEN = {
+    np.minimum: np.frompyfunc(core.min_dim, 2, 1),
+    np.maximum: np.frompyfunc(core.max_dim, 2, 1),
+}
+
+
+def size_function(described: Any) -> SizeFunction:
+    """The function that a description is of, ``[what, properties...]``.
+
+    It raises `TypeError` where the result for open sizes is no size.
+    """
+    what, *properties = described
+    return _MAKERS[what](*properties)
+
+
+class ShapeOf:
+    """The shape of an array, or one of its lengths, wherever the array is."""
+
+    reads_shape_only = True
+
+    def __init__(self, axis: int | None) -> None:
+        self._which = slice(None) if axis is None else axis
+
+    def __call__(self, array: Any) -> tuple[Any, ...]:
+        """The shape or the length."""
+        try:
+            return (np.asarray(np.shape(array)[self._which], dtype="int64"),)
+        except errors.InconclusiveDimensionOperation:
+            return (array_of_sizes(np.shape(array)[self._which]),)
+
+
+def _dtype(text: Any) -> np.dtype[Any]:
+    dtype = np.dtype(text)
+    if not isinstance(text, str) or dtype.kind not in "biuf":
+        raise ValueError(f"{text!r} is not a dtype of sizes")
+    return dtype
+
+
+def _declared(result: Any, dtype: np.dtype[Any]) -> tuple[Any]:
+    """The result of a computation with open sizes; it may be open or not."""
+    array = np.asarray(result, dtype=object)
+    if not is_open(array):
+        return (array.astype(dtype),)
+    if dtype != np.dtype("int64"):
+        raise TypeError(f"an open size has no dtype {dtype}")
+    return (array,)
+
+
+def _elementwise(name: str, dtype: str, same: Any = (), python: Any = False) -> SizeFunction:
+    """Arithmetic on entries.
+
+    Parameters
+    ----------
+    same
+        The positions of inputs that must be equally long: PyTensor does not stretch them.
+    python
+        Whether Python's numbers are converted and added, which raise where NumPy's wrap around.
+    """
+    ufunc, kind = UFUNCS[name], _dtype(dtype)
+
+    def function(*values: Any) -> tuple[Any, ...]:
+        arrays = list(map(np.asarray, values))
+        if same and len({arrays[position].shape for position in same}) > 1:
+            raise ValueError("vectors of sizes that are combined are not equally long")
+        if any(array.dtype == object and is_open(array) for array in arrays):
+            return _of_open(_OF_OPEN.get(ufunc, ufunc), kind, arrays)
+        with np.errstate(all="ignore"):
+            if python:
+                arrays = [array.astype(object) for array in arrays]
+            if name == "TrueDiv":
+                return (np.asarray(np.true_divide(*arrays, dtype=kind)),)
+            result = _combined(ufunc, arrays)
+            if python and ufunc is np.copy:
+                result = np.frompyfunc(kind.type, 1, 1)(result)
+            return (np.asarray(result, dtype=kind),)
+
+    return function
+
+
+def _of_open(ufunc: Any, kind: np.dtype[Any], arrays: list[Any]) -> tuple[Any, ...]:
+    if kind.kind == "f":
+        raise TypeError("a real number that depends on an open size is no size")
+    return _declared(_combined(ufunc, arrays), kind)
+
+
+def _combined(ufunc: Any, arrays: list[Any]) -> Any:
+    return reduce(ufunc, arrays) if getattr(ufunc, "nin", 0) == 2 else ufunc(*arrays)
+
+
+def _make_vector(dtype: str) -> SizeFunction:
+    kind = _dtype(dtype)
+    return lambda *values: _declared([np.asarray(value).item() for value in values], kind)
+
+
+def _same(dtype: str) -> SizeFunction:
+    kind = _dtype(dtype)
+    return lambda value: (np.asarray(value, dtype=object if is_open(value) else kind),)
+
+
+def _take(entries: Any) -> SizeFunction:
+    """Indices are numbers, positions of inputs (``{"input": 1}``), and slices of those."""
+
+    def function(array: Any, *indices: Any) -> tuple[Any, ...]:
+        def bound(entry: Any) -> Any:
+            match entry:
+                case {"input": position}:
+                    return np.asarray(indices[position]).item()
+                case {"slice": parts}:
+                    return slice(*map(bound, parts))
+            return entry
+
+        taken = np.asarray(np.asarray(array)[tuple(map(bound, entries))])
+        return _declared(taken, np.dtype("int64")) if taken.dtype == object else (taken,)
+
+    return function
+
+
+def _join(first: int = 0) -> SizeFunction:
+    """Vectors laid end to end; before the first of them the axis may be an input."""
+
+    def function(*values: Any) -> tuple[Any, ...]:
+        joined = np.concatenate([np.atleast_1d(value) for value in values[first:]])
+        return _declared(joined, np.dtype("int64")) if joined.dtype == object else (joined,)
+
+    return function
+
+
+def _reduced(name: str, dtype: str) -> SizeFunction:
+    ufunc, kind = UFUNCS[name], _dtype(dtype)
+
+    def function(value: Any) -> tuple[Any, ...]:
+        array = np.asarray(value)
+        result = ufunc.reduce(array, axis=None)
+        return _declared(result, kind) if array.dtype == object else (np.asarray(result, kind),)
+
+    return function
+
+
+def _dim_shuffle(order: Any) -> SizeFunction:
+    def function(value: Any) -> tuple[Any, ...]:
+        array = np.asarray(value)
+        kept = [axis for axis in order if axis != "x"]
+        dropped = tuple(axis for axis in range(array.ndim) if axis not in kept)
+        moved = array.transpose([*kept, *dropped])
+        moved = moved.reshape(moved.shape[: len(kept)])
+        return (np.expand_dims(moved, tuple(k for k, axis in enumerate(order) if axis == "x")),)
+
+    return function
+
+
+_MAKERS: dict[str, Callable[..., SizeFunction]] = {
+    "shape": ShapeOf,
+    "elementwise": _elementwise,
+    "vector": _make_vector,
+    "same": _same,
+    "take": _take,
+    "join": _join,
+    "reduce": _reduced,
+    "dim_shuffle": _dim_shuffle,
+}
