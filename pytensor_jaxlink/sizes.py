@@ -2,7 +2,7 @@
 
 A size is an integer, or a symbolic dimension of JAX where it is *open* (`jax.export`).  Arrays of
 sizes are NumPy's: of integers, or of objects where a size is open.  The Ops that compute sizes are
-described by JSON (`lowering.sizes`), so a plan that needs no others runs without PyTensor.
+described by JSON (`lowering.size_arithmetic`), so a plan that needs no others runs without PyTensor.
 """
 
 from __future__ import annotations

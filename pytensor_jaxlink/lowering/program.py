@@ -33,7 +33,7 @@ from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.fences import SMALL, fenced, fenced_if_small
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
-from pytensor_jaxlink.lowering.sizes import TAKES_OPEN_SIZES, passes_open_sizes
+from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
 from pytensor_jaxlink.lowering.values import as_declared, as_known, of_code
 from pytensor_jaxlink.partition import RegionDraft
 from pytensor_jaxlink.sizes import is_open

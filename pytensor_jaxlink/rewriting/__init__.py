@@ -2,6 +2,7 @@
 
 from pytensor_jaxlink.rewriting import gathers as _gathers
 from pytensor_jaxlink.rewriting import orderings as _orderings
+from pytensor_jaxlink.rewriting.black_boxes import with_shapes as with_shapes
 from pytensor_jaxlink.rewriting.buffers import check_buffers as check_buffers
 from pytensor_jaxlink.rewriting.control_flow import inline_broken as inline_broken
 from pytensor_jaxlink.rewriting.database import register as register
@@ -15,7 +16,6 @@ from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES
 from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_REWRITES
 from pytensor_jaxlink.rewriting.selection import default_query as default_query
-from pytensor_jaxlink.rewriting.shapes import with_shapes as with_shapes
 
 # Importing these modules registers their rules of `follow`.
 RULES = (_gathers, _orderings)

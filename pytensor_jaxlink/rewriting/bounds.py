@@ -7,8 +7,7 @@ from typing import Any
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import MakeVector, ScalarFromTensor
-from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.subtensor import indices_from_subtensor
 from pytensor.tensor.type import integer_dtypes
 
@@ -32,14 +31,6 @@ def one_slice(node: Apply, first: int) -> tuple[int, Any, Any] | None:
     return found
 
 
-def tensor_behind(bound: Any) -> Any:
-    """The tensor that a bound of a slice was made of."""
-    owner = getattr(bound, "owner", None)
-    if owner is not None and isinstance(owner.op, ScalarFromTensor):
-        return owner.inputs[0]
-    return bound
-
-
 def normalised(bound: Any, length: Any) -> Any:
     """A bound as Python's slices take it: from the end where negative, and clipped."""
     value = _as_int64(pt.as_tensor(bound))
@@ -51,14 +42,6 @@ def _as_int64(bound: Any) -> Any:
     if bound.type.dtype == "uint64":
         bound = pt.minimum(bound, pt.constant(_LARGEST, dtype="uint64"))
     return bound.astype("int64")
-
-
-def length_of(fgraph: Any, array: Any, axis: int) -> Any:
-    """The length of an array of a graph, traced back to the inputs where PyTensor can."""
-    shapes = getattr(fgraph, "shape_feature", None)
-    if shapes is not None and array in fgraph.variables:
-        return shapes.get_shape(array, axis)
-    return Shape_i(axis)(array)
 
 
 def is_one(step: Any) -> bool:

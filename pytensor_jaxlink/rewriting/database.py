@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pytensor.compile.mode import optdb
 
-from pytensor_jaxlink.rewriting import lengths, masks, reshapes, sizes, traces, windows
+from pytensor_jaxlink.rewriting import known_lengths, masks, reshapes, sizes, traces, windows
 from pytensor_jaxlink.rewriting.family import Family
 
 TAG = "jaxlink"
 
 FAMILIES = (
-    Family(lengths.NAME, lengths.rewrite_lengths),
+    Family(known_lengths.NAME, known_lengths.rewrite_lengths),
     Family(reshapes.NAME, reshapes.rewrite_reshapes),
     Family(sizes.NAME, sizes.rewrite_sizes),
     Family(windows.NAME, windows.rewrite_windows),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply
 from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join
 from pytensor.tensor.shape import Reshape
@@ -17,6 +17,7 @@ from pytensor.tensor.subtensor import (
     indices_from_subtensor,
 )
 
+from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.ops import Indexable, Merged
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -144,17 +145,6 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
         masks.append(everything if selection is None else selection.mask)
     mask = known.derived("joined", tuple(masks), lambda: pt.join(0, *masks))
     return [Selection(pt.join(axis, *fulls), mask, axis)]
-
-
-def axis_and_parts(node: Apply) -> tuple[int | None, Sequence[Any]]:
-    """The dimension along which a `Join` lays its arrays, None where it is computed; and these."""
-    axis = getattr(node.op, "axis", None)
-    if axis is not None:
-        return axis % node.outputs[0].type.ndim, node.inputs
-    axis, *parts = node.inputs  # until PyTensor 3.1 the axis was an input
-    if not isinstance(axis, Constant):
-        return None, parts
-    return int(axis.data) % node.outputs[0].type.ndim, parts
 
 
 def _two_halves(axis: int, chosen: Sequence[Any], known: Known) -> Any:

@@ -15,15 +15,15 @@ from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
 
-from pytensor_jaxlink.compat import mutable
-from pytensor_jaxlink.rewriting import lengths, masks, windows
-from pytensor_jaxlink.rewriting.notes import Avoided, notes_of
-from pytensor_jaxlink.rewriting.polynomials import (
+from pytensor_jaxlink.analysis.polynomials import (
     Polynomial,
     Polynomials,
     constant_value,
     difference,
 )
+from pytensor_jaxlink.compat import mutable
+from pytensor_jaxlink.rewriting import known_lengths, masks, windows
+from pytensor_jaxlink.rewriting.notes import Avoided, notes_of
 
 _CONCERNED = (AdvancedSubtensor, ARange, Eye, IncSubtensor, Reshape, Subtensor)
 
@@ -92,8 +92,8 @@ def rewrite_inner(
         same = (other + offset.number).astype(old.type.dtype)
         graph.replace_all([(old, same)], import_missing=True)
     graph.attach_feature(ShapeFeature())
-    if lengths.NAME in enabled:
-        lengths.rewrite_lengths(graph, changing)
+    if known_lengths.NAME in enabled:
+        known_lengths.rewrite_lengths(graph, changing)
     if windows.NAME in enabled:
         windows.rewrite_windows(graph, changing, exact=False)
     if masks.NAME in enabled:

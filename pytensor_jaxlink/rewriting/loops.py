@@ -59,23 +59,6 @@ def states_of(node: Apply, inner: FunctionGraph) -> list[State]:
     return found
 
 
-def buffer_of(array: Any) -> Any:
-    """What says how long an array is that a loop leaves, or None.
-
-    The array that it is given, or a number for one that no step reads.
-    """
-    op = getattr(array.owner, "op", None)
-    if not isinstance(op, Scan) or op.info.as_while:
-        return None
-    info, place = op.info, array.owner.outputs.index(array)
-    states = info.n_mit_mot + info.n_mit_sot + info.n_sit_sot
-    if place < states:
-        return array.owner.inputs[1 + info.n_seqs + place]
-    if place < states + info.n_nit_sot:
-        return array.owner.inputs[1 + info.n_seqs + info.n_untraced_sit_sot + place]
-    return None
-
-
 def is_wrapped(fgraph: Any) -> bool:
     """Whether a part of a graph is wrapped up as `OpFromGraph`."""
     return any(type(node.op) is OpFromGraph for node in fgraph.apply_nodes)

@@ -44,12 +44,13 @@ from pytensor.tensor.subtensor import (
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
-from pytensor_jaxlink.rewriting.bounds import one_slice, tensor_behind
+from pytensor_jaxlink.rewriting.bounds import one_slice
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 from pytensor_jaxlink.rewriting.selections import Masked, Selection, follow, is_literal
-from pytensor_jaxlink.rewriting.spans import Lengths, Spans
+from pytensor_jaxlink.rewriting.slices import Spans
 
 NAME = "jaxlink_masks"
 
@@ -137,8 +138,7 @@ class _Attempt:
         self.inner: Apply | None = None  # an inner graph that a selection goes into
         self._origin: dict[Any, Any] = {}  # of a mask that we made: what refuses it
         self._derived: dict[Any, Any] = {}
-        self._lengths = Lengths(fgraph, self.new)
-        self._spans = Spans(self._lengths)
+        self._spans = Spans(fgraph, self.new)
 
     def run(self) -> set[Any]:
         """Fill `values`.  Returns what has to be refused: masks that end where we cannot go."""
@@ -353,7 +353,7 @@ class _Attempt:
 
     def fitting(self, array: Any, index: Masked) -> Any:
         """The array that stands for one now, as long as a mask; `IndexError` where it cannot be."""
-        return self._lengths.fitting(array, index)
+        return self._spans.fitting(array, index)
 
     def target(self, node: Apply) -> Masked | None:
         """The entries that a node writes to, or None."""

@@ -41,9 +41,10 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range
-from pytensor_jaxlink.rewriting.gathers import axis_and_parts, indices_of
+from pytensor_jaxlink.rewriting.gathers import indices_of
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 
 NAME = "jaxlink_reshapes"

@@ -32,11 +32,12 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.analysis.lengths import axis_and_parts
+from pytensor_jaxlink.analysis.polynomials import Polynomials
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
-from pytensor_jaxlink.rewriting.gathers import axis_and_parts, indices_of
+from pytensor_jaxlink.rewriting.gathers import indices_of
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
-from pytensor_jaxlink.rewriting.polynomials import Polynomials
 
 NAME = "jaxlink_sizes"
 

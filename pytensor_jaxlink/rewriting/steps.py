@@ -17,10 +17,10 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import Subtensor
 
+from pytensor_jaxlink.analysis.extents import Extents, literal, slice_of
+from pytensor_jaxlink.analysis.polynomials import Polynomial, difference
 from pytensor_jaxlink.ops.costs import FUNCTION, cost_of
-from pytensor_jaxlink.rewriting.extents import Extents, literal, slice_of
 from pytensor_jaxlink.rewriting.loops import states_of
-from pytensor_jaxlink.rewriting.polynomials import Polynomial, difference
 
 _DEAR = (BatchedDot, Blockwise, CAReduce, Dot, LogSoftmax, Softmax)
 _WORTH_IT = FUNCTION

@@ -23,8 +23,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.scan.op import Scan
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
-from pytensor_jaxlink.rewriting.bounds import tensor_behind
-from pytensor_jaxlink.rewriting.extents import Extents
+from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
 from pytensor_jaxlink.rewriting.loops import emitting, going_through, unwrapped
 from pytensor_jaxlink.rewriting.steps import Steps, Trace, of_entries
 

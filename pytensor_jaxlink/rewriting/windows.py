@@ -33,11 +33,13 @@ from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.analysis.extents import tensor_behind
+from pytensor_jaxlink.analysis.lengths import length_of
+from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Window, WindowUpdate
-from pytensor_jaxlink.rewriting.bounds import is_one, length_of, normalised, tensor_behind
+from pytensor_jaxlink.rewriting.bounds import is_one, normalised
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
-from pytensor_jaxlink.rewriting.polynomials import Polynomials, constant_value, difference
 
 NAME = "jaxlink_windows"
 _WORDS = "a slice of constant length at a computed place became a dynamic slice"

@@ -14,7 +14,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape_i
 
 from pytensor_jaxlink.ops import Fitted, Window
-from pytensor_jaxlink.rewriting.lengths import rewrite_lengths
+from pytensor_jaxlink.rewriting.known_lengths import rewrite_lengths
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
 from pytensor_jaxlink.rewriting.reshapes import rewrite_reshapes
 from pytensor_jaxlink.rewriting.sizes import rewrite_sizes

@@ -12,7 +12,7 @@ import pytest
 from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.rewriting.polynomials import Polynomials, constant_value, difference
+from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
 from pytensor_jaxlink.rewriting.windows import rewrite_windows
 from tests.helpers import compile_both
 

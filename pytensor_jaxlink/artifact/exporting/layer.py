@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
@@ -28,7 +29,7 @@ from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.lowering import Lowered, Program
-from pytensor_jaxlink.lowering.sizes import describe_size
+from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
 from pytensor_jaxlink.remedies import Remedy
@@ -123,8 +124,13 @@ class _FunctionWriter:
             for spec, container in zip(maker.inputs, self._function.input_storage, strict=True)
         ]
         names = [spec.name for spec in maker.inputs]
-        dimensions = Dimensions((maker.given, maker.fgraph), names, self._wanted.dims, values)
-        return {number: dimensions.of(place) for place, number in enumerate(plan.inputs)}
+        view = self.compiled.view
+        variables = (
+            [view.variables[k] for k in numbers] for numbers in (view.inputs, view.outputs)
+        )
+        graphs = maker.given, FunctionGraph(*variables, clone=False)
+        self._dimensions = Dimensions(graphs, names, self._wanted.dims, values)
+        return {number: self._dimensions.of(place) for place, number in enumerate(plan.inputs)}
 
     def part(self, lowered: Lowered, shapes: Shapes) -> Any:
         """The functions and constants of a plan."""
@@ -235,6 +241,11 @@ class _FunctionWriter:
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
     ) -> Specialisation:
         leaves = [self._leaf(program, number, shapes) for number in region.arguments]
+        if region.static and program.view is self.compiled.view:
+            numbers = zip(region.static, static, strict=True)
+            values = {program.view.variables[k]: v for k, v in numbers if isinstance(v, int)}
+            implied = self._dimensions.implied(values)
+            leaves = [(tuple(implied.get(n, n) for n in shape), kind) for shape, kind in leaves]
         code, results = export_for_dimensions(
             program, static, leaves, self._constraints_of(leaves), self._wanted.target
         )

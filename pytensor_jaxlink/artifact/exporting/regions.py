@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -19,9 +18,6 @@ from pytensor_jaxlink.remedies import Remedy
 
 _MOST_CONSTRAINTS = 24
 _LINEAR = re.compile(r"(?:([0-9]+)\*)?([A-Za-z_][A-Za-z0-9_]*)(?: ([+-]) ([0-9]+))?")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BROADCAST = re.compile(r"ncompatible shapes for broadcasting: (.*)")
-_LENGTHS = re.compile(r"\(([^()]+)\)")
 _NO_BACKWARD = "Reverse-mode differentiation does not work for lax.while_loop"
 _COMPARED = re.compile(r"comparison '([^']*)' (<=|<|>=|>) '([^']*)' is inconclusive")
 
@@ -71,7 +67,7 @@ def export_for_dimensions(
     """The code for families of shapes, and the shapes of its results.
 
     Where the code depends on whether a dimension is large enough (an index, a slice), it is made
-    for those that are, and a constraint says so.  Where two lengths must be equal, they are one.
+    for those that are, and a constraint says so.
 
     Raises
     ------
@@ -87,10 +83,6 @@ def export_for_dimensions(
         except (ArtifactError, NoBackwardError):
             raise
         except Exception as error:
-            if (equal := _equal_lengths(error)) is not None:
-                leaves = [(_replaced(shape, *equal), dtype) for shape, dtype in leaves]
-                constraints = [each for each in constraints if each.split(" ")[0] != equal[0]]
-                continue
             added = _constraint(error, constraints)
             if added is None:
                 # JAX, and the rules, raise all kinds of exceptions at what they cannot do for an
@@ -122,29 +114,6 @@ def _constraint(error: Exception, there: Sequence[str]) -> str | None:
     least = int(other) + (relation in ("<=", ">")) - int(f"{sign or '+'}{offset or 0}")
     added = f"{name} >= {-(-least // int(factor or 1))}"
     return None if added in there else added
-
-
-def _equal_lengths(error: Exception) -> tuple[str, int | str] | None:
-    """The name of a dimension, and the length that it must have for two arrays to go together.
-
-    PyTensor does not broadcast by value, so lengths are equal unless a type says that one is 1.
-    """
-    found = _BROADCAST.search(str(error))
-    if found is None:
-        return None
-    shapes = [text.rstrip(",").split(", ") for text in _LENGTHS.findall(found[1])]
-    for lengths in zip_longest(*(reversed(shape) for shape in shapes), fillvalue="1"):
-        others = [length for length in dict.fromkeys(lengths) if length != "1"]
-        names = [length for length in others if _NAME.fullmatch(length)]
-        if len(others) == 2 and names:
-            [other] = [length for length in others if length != names[-1]]
-            if _NAME.fullmatch(other) or other.isdigit():
-                return names[-1], int(other) if other.isdigit() else other
-    return None
-
-
-def _replaced(shape: Sequence[int | str], name: str, length: int | str) -> tuple[int | str, ...]:
-    return tuple(length if each == name else each for each in shape)
 
 
 def _export(

@@ -136,7 +136,7 @@ def _describe_part(lowered: Any, data: DataWriter) -> Any:
 
 
 def _describe_step(lowered: Any, step: Any, function: Any, data: DataWriter) -> Any:
-    from pytensor_jaxlink.lowering.sizes import describe_size
+    from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 
     match step:
         case HostLoop() | HostBranch():

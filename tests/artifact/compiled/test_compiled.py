@@ -19,12 +19,12 @@ from pytensor_jaxlink import NotSavedError, inspect, load, save
 from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import CheckFailedError
-from pytensor_jaxlink.lowering.sizes import describe_size
+from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.sizes import size_function
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list
-from tests.lowering.test_sizes import performed
+from tests.lowering.test_size_arithmetic import performed
 
 
 @pytest.fixture

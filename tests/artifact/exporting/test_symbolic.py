@@ -16,7 +16,6 @@ from jax import export
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import ArtifactError, inspect, load, save
-from pytensor_jaxlink.artifact.exporting.regions import _equal_lengths
 from tests.artifact.compiled.test_compiled import open_regions
 from tests.artifact.damage import members_of
 
@@ -137,21 +136,6 @@ def test_checks_beside_open_sizes(tmp_path: Path) -> None:
     for row in (4, -5):
         with pytest.raises(IndexError):
             loaded(given, row)
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("add got incompatible shapes for broadcasting: (3,), (x_1,).", ("x_1", 3)),
-        ("mul got incompatible shapes for broadcasting: (x_0, 1), (y, z).", ("y", "x_0")),
-        ("Incompatible shapes for broadcasting: shapes=[(n, 4), (4,), (m, 1)]", ("m", "n")),
-        ("add got incompatible shapes for broadcasting: (3,), (2*n,).", None),
-        ("add got incompatible shapes for broadcasting: (3,), (4,).", None),
-        ("something else", None),
-    ],
-)
-def test_lengths_that_jax_finds_unequal(message: str, expected: Any) -> None:
-    assert _equal_lengths(TypeError(message)) == expected
 
 
 def test_loops_that_end_by_a_condition_have_no_reverse_mode(tmp_path: Path) -> None:

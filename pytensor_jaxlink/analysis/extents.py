@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Mapping
 from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.scalar import basic as scalar
-from pytensor.tensor.basic import Alloc, AllocEmpty
-from pytensor.tensor.shape import Shape_i
+from pytensor.scan.op import Scan
+from pytensor.tensor.basic import Alloc, AllocEmpty, ScalarFromTensor
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
-from pytensor_jaxlink.rewriting.bounds import tensor_behind
-from pytensor_jaxlink.rewriting.loops import buffer_of
-from pytensor_jaxlink.rewriting.polynomials import (
+from pytensor_jaxlink.analysis.polynomials import (
     DEPTH,
     Polynomial,
     Polynomials,
@@ -37,8 +36,9 @@ class Extents(Polynomials):
         super().__init__()
         self._graph = graph
         self._read: dict[Variable, Polynomial] = {}
-        self._below: dict[Hashable, Polynomial] = {}
+        self._below: dict[frozenset[tuple[tuple[int, ...], int]], Polynomial] = {}
         self._lengths: dict[Variable, Polynomial] = {}
+        self._made: dict[tuple[Variable, int], Any] = {}
 
     def of(self, variable: Any, depth: int = DEPTH) -> Polynomial:
         """The polynomial of an integer; each is read once, because choices repeat terms."""
@@ -47,6 +47,8 @@ class Extents(Polynomials):
         return self._read[variable]
 
     def _of(self, variable: Any, depth: int) -> Polynomial:
+        if (source := _measured_by(variable)) is not None:
+            return self._shape(*source)
         op = getattr(getattr(variable.owner, "op", None), "scalar_op", None)
         if depth == 0 or not isinstance(op, scalar.Switch | scalar.Minimum | scalar.Maximum):
             return super().of(variable, depth)
@@ -66,6 +68,26 @@ class Extents(Polynomials):
         if array not in self._lengths:
             self._lengths[array] = self._measured(array)
         return self._lengths[array]
+
+    def dimension(self, atom: Any) -> tuple[Variable, int] | None:
+        """The array and the axis whose length an atom is; lengths are not negative."""
+        if not isinstance(getattr(getattr(atom, "owner", None), "op", None), Shape_i):
+            return None
+        return atom.owner.inputs[0], atom.owner.op.i
+
+    def implied(self, values: Mapping[Variable, int]) -> dict[Variable, int]:
+        """The values of atoms that follow from those of some integers."""
+        found: dict[Variable, int] = {}
+        for variable, value in sorted(values.items(), key=lambda each: len(self.of(each[0]))):
+            rest = self.substituted(self.of(variable), found)
+            number = rest.pop((), 0)
+            if (atom := self.single(rest)) is not None:
+                found[atom] = value - number
+        for least, atom in self._below.items():
+            number = constant_value(self.substituted(Polynomial(dict(least)), found))
+            if number is not None and (below := self.single(atom)) is not None:
+                found[below] = min(number, 0)
+        return found
 
     def places(self, taken: slice, array: Any) -> range | None:
         """The places that a slice takes of an array, where all that is needed are numbers."""
@@ -101,6 +123,8 @@ class Extents(Polynomials):
         number = constant_value(value)
         if number is not None:
             return self.plus(Polynomial(), min(number, 0))
+        if all(map(self.dimension, self.atoms_of(value))) and min(value.values()) > 0:
+            return Polynomial()
         if value[min(product for product in value if product)] < 0:
             return self.sum([value, self._below_zero(difference(Polynomial(), value))])
         key = frozenset(value.items())
@@ -116,7 +140,7 @@ class Extents(Polynomials):
             return self.of(array.owner.inputs[isinstance(op, Alloc)])
         if isinstance(op, IncSubtensor):
             return self.length(array.owner.inputs[0])
-        buffer = buffer_of(array)
+        buffer = _buffer_of(array)
         if buffer is not None:
             return self.length(buffer) if buffer.type.ndim else self.of(buffer)
         sliced = self._of_slice(array.owner) if isinstance(op, Subtensor) else None
@@ -139,11 +163,31 @@ class Extents(Polynomials):
             return None if left_out is None else whole
         return self._most(self.plus(whole, -left_out), Polynomial())
 
-    def _shape(self, array: Any) -> Polynomial:
+    def _shape(self, array: Any, axis: int = 0) -> Polynomial:
+        """The length of an array as a number or an atom."""
+        if array.type.shape[axis] is not None:
+            return self.plus(Polynomial(), array.type.shape[axis])
         for client, _ in self._graph.clients.get(array, ()):
-            if isinstance(client.op, Shape_i) and client.op.i == 0:
-                return self.of(client.outputs[0])
-        return self.of(Shape_i(0)(array))
+            if isinstance(client.op, Shape_i) and client.op.i == axis:
+                return super().of(client.outputs[0])
+        if (array, axis) not in self._made:
+            self._made[array, axis] = Shape_i(axis)(array)
+        return super().of(self._made[array, axis])
+
+
+def _measured_by(variable: Any) -> tuple[Any, int] | None:
+    """The array and the axis whose length a variable is, read from a shape; or None."""
+    owner = variable.owner
+    if owner is None or variable.type.ndim:
+        return None
+    if isinstance(owner.op, Shape_i):
+        return owner.inputs[0], owner.op.i
+    shape = owner.inputs[0].owner if isinstance(owner.op, Subtensor) else None
+    if shape is None or not isinstance(shape.op, Shape):
+        return None
+    [index] = indices_from_subtensor(owner.inputs[1:], owner.op.idx_list)
+    place = None if isinstance(index, slice) else literal(tensor_behind(index), 0)
+    return None if place is None else (shape.inputs[0], place % shape.inputs[0].type.ndim)
 
 
 def slice_of(node: Apply) -> slice | None:
@@ -174,4 +218,29 @@ def _left_out(taken: slice) -> int | None:
         return start - stop
     if step == -1 and start <= 0 and taken.stop is None and (start or taken.start is None):
         return max(-1 - start, 0)
+    return None
+
+
+def tensor_behind(bound: Any) -> Any:
+    """The tensor that a bound of a slice was made of."""
+    owner = getattr(bound, "owner", None)
+    if owner is not None and isinstance(owner.op, ScalarFromTensor):
+        return owner.inputs[0]
+    return bound
+
+
+def _buffer_of(array: Any) -> Any:
+    """What says how long an array is that a loop leaves, or None.
+
+    The array that it is given, or a number for one that no step reads.
+    """
+    op = getattr(array.owner, "op", None)
+    if not isinstance(op, Scan) or op.info.as_while:
+        return None
+    info, place = op.info, array.owner.outputs.index(array)
+    states = info.n_mit_mot + info.n_mit_sot + info.n_sit_sot
+    if place < states:
+        return array.owner.inputs[1 + info.n_seqs + place]
+    if place < states + info.n_nit_sot:
+        return array.owner.inputs[1 + info.n_seqs + info.n_untraced_sit_sot + place]
     return None

@@ -10,7 +10,7 @@ import pytest
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.shape import Shape_i
 
-from pytensor_jaxlink.rewriting.extents import Extents
+from pytensor_jaxlink.analysis.extents import Extents
 
 X, M = pt.dvector("x"), pt.dmatrix("m")
 N, K = Shape_i(0)(X), pt.lscalar("k")

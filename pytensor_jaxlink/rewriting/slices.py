@@ -1,66 +1,34 @@
-"""The masks of slices to bounds computed from data, and which arrays are as long as each other."""
+"""The masks of slices to bounds computed from data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.shape import Shape_i
 
+from pytensor_jaxlink.analysis.extents import tensor_behind
+from pytensor_jaxlink.analysis.lengths import Lengths, length_of
 from pytensor_jaxlink.ops import Fitted, Realign
-from pytensor_jaxlink.rewriting.bounds import length_of, normalised, tensor_behind
+from pytensor_jaxlink.rewriting.bounds import normalised
 from pytensor_jaxlink.rewriting.selections import Masked, Selection
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """The lengths of the arrays of a graph that is being rewritten.
+class Spans:
+    """The masks of the slices of a graph: one object for equal bounds on equal lengths.
 
-    Attributes
+    Parameters
     ----------
     fgraph
-        The graph.
+        The graph, which is being rewritten.
     new
         What stands for a variable of it now.
     """
 
-    fgraph: FunctionGraph
-    new: Callable[[Any], Any]
-
-    def of(self, array: Any, axis: int) -> Any:
-        """The length of an array of the old graph, or of the new one."""
-        if array in self.fgraph.variables:
-            return self.new(length_of(self.fgraph, array, axis))
-        return Shape_i(axis)(self.new(array))
-
-    def same(self, array: Any, axis: int, other: Any, place: int) -> bool:
-        """Whether two lengths are known to be equal."""
-        if array is other and axis == place:
-            return True
-        lengths = array.type.shape[axis], other.type.shape[place]
-        if None not in lengths:
-            return lengths[0] == lengths[1]
-        feature = getattr(self.fgraph, "shape_feature", None)
-        if feature is None or not {array, other} <= self.fgraph.variables:
-            return False
-        return feature.same_shape(array, other, axis, place)
-
-    def fitting(self, array: Any, index: Masked) -> Any:
-        """The array that stands for one now, as long as a mask that selects from it."""
-        places = range(index.mask.type.ndim)
-        if all(self.same(array, index.axis + place, index.mask, place) for place in places):
-            return self.new(array)
-        return Fitted(index.axis, by_places=index.by_places)(self.new(array), self.new(index.mask))
-
-
-class Spans:
-    """The masks of the slices of a graph: one object for equal bounds on equal lengths."""
-
-    def __init__(self, lengths: Lengths) -> None:
-        self._lengths = lengths
+    def __init__(self, fgraph: FunctionGraph, new: Callable[[Any], Any]) -> None:
+        self._fgraph, self._new, self._lengths = fgraph, new, Lengths(fgraph)
         self._masks: list[tuple[Any, Any, Any, int, Any]] = []
         self._bounds: dict[Any, tuple[Any, Any]] = {}
         self._complements: dict[Any, Any] = {}
@@ -72,7 +40,7 @@ class Spans:
                 self._lengths.same(array, axis, other, place)
             ):
                 return mask
-        length = self._lengths.of(array, axis)
+        length = self._length(array, axis)
         counter = pt.arange(length)
         if start is not None and stop is None:
             # What follows a bound is what does not come before it: `Join` looks for such pairs.
@@ -86,6 +54,21 @@ class Spans:
         self._masks.append((start, stop, array, axis, mask))
         self._bounds[mask] = start, stop
         return mask
+
+    def _length(self, array: Any, axis: int) -> Any:
+        """The length of an array of the old graph, or of the new one."""
+        if array in self._fgraph.variables:
+            return self._new(length_of(self._fgraph, array, axis))
+        return Shape_i(axis)(self._new(array))
+
+    def fitting(self, array: Any, index: Masked) -> Any:
+        """The array that stands for one now, as long as a mask that selects from it."""
+        places = range(index.mask.type.ndim)
+        if all(self._lengths.same(array, index.axis + k, index.mask, k) for k in places):
+            return self._new(array)
+        return Fitted(index.axis, by_places=index.by_places)(
+            self._new(array), self._new(index.mask)
+        )
 
     def complement(self, mask: Any) -> Any:
         """The mask of what follows a prefix, where that has been asked for, or None."""
@@ -116,4 +99,4 @@ class Spans:
         return [begin, length if stop is None else self._bound(stop, length)]
 
     def _bound(self, bound: Any, length: Any) -> Any:
-        return normalised(self._lengths.new(tensor_behind(bound)), length)
+        return normalised(self._new(tensor_behind(bound)), length)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,22 @@ class Polynomials:
     def atoms_of(self, polynomial: Polynomial) -> set[Variable]:
         """What a polynomial depends on."""
         return {self.atoms[number] for product in polynomial for number in product}
+
+    def single(self, polynomial: Polynomial) -> Variable | None:
+        """The atom that a polynomial is, or None."""
+        products = list(polynomial.items())
+        if len(products) != 1 or products[0][1] != 1 or len(products[0][0]) != 1:
+            return None
+        return self.atoms[products[0][0][0]]
+
+    def substituted(self, polynomial: Polynomial, values: Mapping[Variable, int]) -> Polynomial:
+        """A polynomial with the values of some atoms in their places."""
+        total = Polynomial()
+        for product, factor in polynomial.items():
+            known = [values[self.atoms[n]] for n in product if self.atoms[n] in values]
+            left = tuple(n for n in product if self.atoms[n] not in values)
+            total[left] += factor * prod(known)
+        return _cleaned(total)
 
     def expression(self, polynomial: Polynomial) -> Any:
         """The polynomial as a 64-bit integer of PyTensor."""

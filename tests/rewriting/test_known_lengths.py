@@ -11,7 +11,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 
 from pytensor_jaxlink.compat import ifelse
-from pytensor_jaxlink.rewriting.lengths import rewrite_lengths
+from pytensor_jaxlink.rewriting.known_lengths import rewrite_lengths
 from tests.helpers import assert_same_outcomes, compile_both, outcome
 
 X, Y, A, B = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("a"), pt.dmatrix("b")

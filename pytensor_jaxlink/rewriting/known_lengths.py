@@ -7,9 +7,8 @@ Pattern and replacement::
     A + eye(k) * s                 A + eye(A.shape[0]) * s, checked
     dot(x.reshape((k, j)), B)      the same, if every length can be found so
 
-PyTensor never stretches a dimension whose type does not promise length 1, so what an array is added
-to, multiplied with or joined to tells its length.  *Checked* means that another length raises, as
-it does in PyTensor.
+What an array is added to, multiplied with or joined to tells its length (`analysis.lengths`).
+*Checked* means that another length raises, as it does in PyTensor.
 
 It must not fire where a length that an array is compared with is itself computed from data, and
 where branches are taken lazily, because an operation in a branch that is not taken demands nothing.
@@ -17,7 +16,7 @@ where branches are taken lazily, because an operation in a branch that is not ta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import singledispatch
 from math import prod
@@ -25,21 +24,19 @@ from typing import Any
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.fg import FunctionGraph, Output
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import Alloc, ARange, Eye, Join
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.basic import Alloc, ARange, Eye
+from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.analysis.lengths import Lengths, length_of
 from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.graph import GraphView, op_name
-from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, length_of, range_of
-from pytensor_jaxlink.rewriting.gathers import axis_and_parts
+from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, range_of
 from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
 
 NAME = "jaxlink_lengths"
@@ -54,7 +51,7 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
         return
     view = GraphView.of(fgraph)
     times = binding_times(view, times_of_inputs(view, changing))
-    known = _Known(fgraph, dict(zip(view.variables, times, strict=True)))
+    known = _Known(fgraph, Lengths(fgraph), dict(zip(view.variables, times, strict=True)))
     for node in view.nodes:
         if not isinstance(node.op, _MAKERS):
             continue
@@ -70,6 +67,7 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
 @dataclass(frozen=True)
 class _Known:
     fgraph: FunctionGraph
+    lengths: Lengths
     times: dict[Variable, BindingTime]
     _early: dict[Variable, bool] = field(default_factory=dict)
 
@@ -123,7 +121,9 @@ def _what_is_left(node: Apply, axis: int, found: dict[int, Any]) -> Any:
 def _equal_length(node: Apply, axis: int, known: _Known) -> Any:
     """A known length that a dimension of a node's output must have, or None."""
     made = node.outputs[0]
-    for array, place in _as_long(known.fgraph, made, axis):
+    for array, place in known.lengths.equal(made, axis):
+        if array not in known.fgraph.variables:
+            continue  # it has been replaced
         length = length_of(known.fgraph, array, place)
         if known.early(length) and made not in set(ancestors([length])):
             return length
@@ -188,72 +188,3 @@ def _made(node: Apply, sizes: list[Any]) -> Any:
             return node.op(*sizes, node.inputs[2])
         case _:
             return node.op(node.inputs[0], *sizes)
-
-
-# -- what is as long -------------------------------------------------------------------------------
-
-
-def _as_long(fgraph: FunctionGraph, array: Any, axis: int) -> Iterator[tuple[Any, int]]:
-    """The arrays, and the dimensions of these, that are as long as a dimension of an array.
-
-    The search goes from an array to its readers, their other inputs, and their outputs.
-    """
-    queue = [(array, axis)]
-    for current, place in queue:
-        for reader, position in fgraph.clients[current]:
-            if not isinstance(reader, Apply) or isinstance(reader.op, Output):
-                continue
-            beside, after = _equal_dimensions(reader.op, reader, position, place)
-            yield from beside
-            queue += [found for found in after if found not in queue]
-
-
-Dimensions = list[tuple[Any, int]]
-
-
-@singledispatch
-def _equal_dimensions(
-    op: Op, node: Apply, position: int, axis: int
-) -> tuple[Dimensions, Dimensions]:
-    """Which dimensions of a node's other inputs, and of its outputs, are as long as one input's?"""
-    return [], []
-
-
-@_equal_dimensions.register(Elemwise)
-def _equal_elementwise(
-    op: Elemwise, node: Apply, position: int, axis: int
-) -> tuple[Dimensions, Dimensions]:
-    if node.inputs[position].type.broadcastable[axis]:
-        return [], []
-    beside = [(v, axis) for v in node.inputs if not v.type.broadcastable[axis]]
-    return beside, [(v, axis) for v in node.outputs]
-
-
-@_equal_dimensions.register(DimShuffle)
-def _equal_dimshuffle(
-    op: DimShuffle, node: Apply, position: int, axis: int
-) -> tuple[Dimensions, Dimensions]:
-    order = list(op.new_order)
-    return [], [(node.outputs[0], order.index(axis))] if axis in order else []
-
-
-@_equal_dimensions.register(CheckAndRaise)
-@_equal_dimensions.register(SpecifyShape)
-def _equal_checked(op: Op, node: Apply, position: int, axis: int) -> tuple[Dimensions, Dimensions]:
-    return [], [(node.outputs[0], axis)] if position == 0 else []
-
-
-@_equal_dimensions.register(Dot)
-def _equal_dot(op: Dot, node: Apply, position: int, axis: int) -> tuple[Dimensions, Dimensions]:
-    """Of two matrices."""
-    if axis == position:
-        return [], [(node.outputs[0], axis)]
-    return [(node.inputs[1 - position], 1 - axis)], []
-
-
-@_equal_dimensions.register(Join)
-def _equal_joined(op: Join, node: Apply, position: int, axis: int) -> tuple[Dimensions, Dimensions]:
-    along, parts = axis_and_parts(node)
-    if along is None or axis == along:
-        return [], []
-    return [(part, axis) for part in parts], [(node.outputs[0], axis)]

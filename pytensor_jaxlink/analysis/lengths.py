@@ -1,0 +1,382 @@
+"""Which lengths are equal, which are known, and in what are they expressed?
+
+PyTensor never stretches a dimension whose type does not promise length 1.  So what an array is
+added to, multiplied with or joined to tells its length.  PyTensor's `ShapeFeature` gives each
+length one expression; that others are equal to it is kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, singledispatch
+from itertools import pairwise
+from typing import Any
+
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scan.op import Scan
+from pytensor.tensor.basic import Join
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.rewriting.shape import ShapeFeature
+from pytensor.tensor.shape import Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
+
+from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
+from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value
+from pytensor_jaxlink.compat import IfElse, mutable
+from pytensor_jaxlink.ops.fitting import Fitted
+
+Dimension = tuple[Any, int]
+"""An array and one of its axes."""
+
+
+class Lengths:
+    """The classes of equal dimensions of some graphs, found when the first question is asked.
+
+    Parameters
+    ----------
+    graphs
+        The inputs of the graphs after the first stand for the inputs of the first.
+    thorough
+        Whether to take it that every node runs, those in branches and in the steps of loops too,
+        and to ask PyTensor in what each length is expressed, which takes longer.  Otherwise graphs
+        with branches relate nothing, and loops say nothing about the inside.
+    """
+
+    def __init__(self, *graphs: FunctionGraph, thorough: bool = False) -> None:
+        self._graphs, self._thorough = graphs, thorough
+        self._parents: dict[Any, Any] = {}
+        self._ranks: dict[Any, int] = {}
+        self._extents: dict[FunctionGraph, Extents] = {}
+
+    def same(self, array: Any, axis: int, other: Any, place: int) -> bool:
+        """Whether two lengths are known to be equal."""
+        if array is other and axis == place:
+            return True
+        lengths = array.type.shape[axis], other.type.shape[place]
+        if None not in lengths:
+            return lengths[0] == lengths[1]
+        if not {(array, axis), (other, place)} <= self._keys.keys():
+            return False
+        if self.root(array, axis) == self.root(other, place):
+            return True
+        features = [getattr(graph, "shape_feature", None) for graph in self._graphs]
+        return any(f is not None and f.same_shape(array, other, axis, place) for f in features)
+
+    def known(self, array: Any, axis: int) -> int | None:
+        """The length, where it is a number."""
+        root = self.root(array, axis)
+        return root if isinstance(root, int) else None
+
+    def equal(self, array: Any, axis: int) -> list[Dimension]:
+        """All dimensions that are as long, the inputs' first."""
+        return self._classes[self.root(array, axis)]
+
+    def root(self, array: Any, axis: int) -> Any:
+        """What stands for a class: a number, a dimension or an expression; the same for all."""
+        return self._find(self._keys[array, axis])
+
+    def join(self, one: Dimension, other: Dimension) -> None:
+        """Note that two lengths are equal."""
+        self._unite(self._keys[one], self._keys[other])
+
+    def implied(self, values: Mapping[Variable, int]) -> dict[Any, int]:
+        """The lengths that follow from the values of integers of the last graph, by `root`.
+
+        Only where the analysis is thorough.
+        """
+        keys, extents = self._keys.values(), self._extents[self._graphs[-1]]
+        known, found = extents.implied(values), {}
+        for atom, number in known.items():
+            if (source := extents.dimension(atom)) in self._keys:
+                found[self.root(*source)] = number
+        for key in keys:
+            if isinstance(key, tuple) and key[0] is extents:
+                number = constant_value(extents.substituted(Polynomial(dict(key[1])), known))
+                if number is not None:
+                    found[self._find(key)] = max(number, 0)
+        return found
+
+    # -- how the classes are found -----------------------------------------------------------------
+
+    @cached_property
+    def _keys(self) -> dict[Dimension, Any]:
+        keys: dict[Dimension, Any] = {}
+        first, *others = self._graphs
+        self._relate(first, keys)
+        for graph in others:
+            self._relate(graph, keys)
+            for variable, same in zip(graph.inputs, first.inputs, strict=True):
+                self._identify(keys, variable, same)
+        return keys
+
+    @cached_property
+    def _classes(self) -> dict[Any, list[Dimension]]:
+        classes: dict[Any, list[Dimension]] = {}
+        for dimension in self._keys:
+            classes.setdefault(self.root(*dimension), []).append(dimension)
+        return classes
+
+    def _express(
+        self, graph: FunctionGraph, nodes: Sequence[Apply], keys: dict[Dimension, Any]
+    ) -> None:
+        extents = None
+        if self._thorough:
+            extents = self._extents[graph] = Extents(graph)
+        for variable in (*graph.inputs, *(v for n in nodes for v in (*n.inputs, *n.outputs))):
+            for axis in range(_rank(variable)):
+                if (variable, axis) not in keys:
+                    keys[variable, axis] = key = _key(graph, extents, variable, axis)
+                    for each in ((variable, axis), key):  # which others may be expressed in
+                        self._ranks.setdefault(each, len(self._ranks))
+                    self._unite((variable, axis), key)
+
+    def _relate(self, graph: FunctionGraph, keys: dict[Dimension, Any]) -> None:
+        nodes = graph.toposort()
+        self._express(graph, nodes, keys)
+        if not self._thorough and any(isinstance(node.op, IfElse) for node in nodes):
+            return
+        for node in nodes:
+            groups = equal_dimensions(node.op, node)
+            for group in groups if not self._thorough else (*groups, *_supposed(node)):
+                for one, other in pairwise(group):
+                    self._unite(keys[one], keys[other])
+            if self._thorough and isinstance(node.op, Scan | OpFromGraph):
+                self._relate_inside(node, keys)
+
+    def _relate_inside(self, node: Apply, keys: dict[Dimension, Any]) -> None:
+        op: Any = node.op
+        inner = measured(mutable(op.fgraph))
+        self._relate(inner, keys)
+        for (variable, less), array in _inside(node, inner):
+            self._identify(keys, variable, array, less)
+
+    def _identify(self, keys: dict[Dimension, Any], one: Any, other: Any, less: int = 0) -> None:
+        """Note that an array has the shape of another one, or of its entries."""
+        for axis in range(_rank(one)):
+            if (other, axis + less) in keys:
+                self._unite(keys[one, axis], keys[other, axis + less])
+
+    def _find(self, key: Any) -> Any:
+        while key in self._parents:
+            key = self._parents[key]
+        return key
+
+    def _unite(self, one: Any, other: Any) -> None:
+        one, other = self._find(one), self._find(other)
+        if one == other or (isinstance(one, int) and isinstance(other, int)):
+            return
+        if not isinstance(other, int) and (
+            isinstance(one, int) or self._ranks[one] < self._ranks[other]
+        ):
+            one, other = other, one
+        self._parents[one] = other
+
+
+def length_of(fgraph: Any, array: Any, axis: int) -> Any:
+    """The length of an array of a graph, traced back to the inputs where PyTensor can."""
+    shapes = getattr(fgraph, "shape_feature", None)
+    if shapes is not None and array in fgraph.variables:
+        return shapes.get_shape(array, axis)
+    return Shape_i(axis)(array)
+
+
+def measured(graph: Any) -> FunctionGraph:
+    """A graph of the same variables, of which PyTensor knows the shapes."""
+    return FunctionGraph(graph.inputs, graph.outputs, clone=False, features=[ShapeFeature()])
+
+
+def _rank(variable: Any) -> int:
+    return len(getattr(variable.type, "shape", ()))
+
+
+def _key(graph: FunctionGraph, extents: Extents | None, variable: Any, axis: int) -> Any:
+    if variable.type.shape[axis] is not None:
+        return int(variable.type.shape[axis])
+    return (variable, axis) if extents is None else _expressed(graph, extents, variable, axis)
+
+
+def _expressed(graph: Any, extents: Extents, variable: Any, axis: int) -> Any:
+    """In what a length is expressed: a number, a dimension of another array, or a polynomial."""
+    polynomial = extents.length(variable) if axis == 0 else None
+    if polynomial is None or extents.dimension(extents.single(polynomial)) == (variable, axis):
+        if variable.owner is None:
+            return variable, axis
+        polynomial = extents.of(graph.shape_feature.get_shape(variable, axis))
+    if (number := constant_value(polynomial)) is not None:
+        return number
+    source = extents.dimension(extents.single(polynomial))
+    return source or (extents, frozenset(polynomial.items()))
+
+
+def _inside(node: Apply, inner: FunctionGraph) -> Iterator[tuple[tuple[Any, int], Any]]:
+    """The variables of an inner graph, each with an array outside whose shape, or entries, it has.
+
+    The number is 1 for entries.
+    """
+    op: Any = node.op
+    given, made = list(inner.inputs), list(inner.outputs)
+    if isinstance(op, OpFromGraph):
+        for one, other in zip([*given, *made], [*node.inputs, *node.outputs], strict=True):
+            yield (one, 0), other
+        return
+    info, outer = op.info, node.inputs[1:]
+    taken = [1] * info.n_seqs
+    taken += map(len, (*info.mit_mot_in_slices, *info.mit_sot_in_slices, *info.sit_sot_in_slices))
+    for count, array in zip(taken, outer, strict=False):
+        for _ in range(count):
+            yield (given.pop(0), 1), array
+    fixed = op.inner_non_seqs(inner.inputs), op.outer_non_seqs(node.inputs)
+    for one, other in zip(*fixed, strict=True):
+        yield (one, 0), other
+    left = [*map(len, info.mit_mot_out_slices)]
+    left += [1] * (info.n_mit_sot + info.n_sit_sot + info.n_nit_sot)
+    for count, array in zip(left, node.outputs, strict=False):
+        for _ in range(count):
+            yield (made.pop(0), 1), array
+
+
+# -- which dimensions of a node are equal ----------------------------------------------------------
+
+Groups = Sequence[Sequence[Dimension]]
+
+
+@singledispatch
+def equal_dimensions(op: Op, node: Apply) -> Groups:
+    """The groups of dimensions of a node's inputs and outputs that are equal when it has run.
+
+    What PyTensor's ``infer_shape`` says need not be said again.
+    """
+    return ()
+
+
+def _supposed(node: Apply) -> Groups:
+    """The groups that are equal in almost all calls; code for open dimensions is for these calls.
+
+    NumPy takes an empty mask for an array of any length, and equal slices of arrays go together if
+    what they leave out differs.
+    """
+    match node.op:
+        case Fitted(axis=first):
+            array, mask = node.inputs
+            return [[(array, first + k), (mask, k)] for k in range(mask.type.ndim)]
+        case Elemwise():
+            slices: dict[Any, list[Any]] = {}
+            for owner in (v.owner for v in node.inputs if v.owner is not None):
+                if isinstance(owner.op, Subtensor) and _only_slices(owner):
+                    slices.setdefault(_taken(owner), []).append(owner.inputs[0])
+            alike = slices.items()
+            return [[(v, axis) for v in each] for (n, *_), each in alike for axis in range(n)]
+    return ()
+
+
+def _only_slices(node: Apply) -> bool:
+    return all(isinstance(entry, slice) for entry in node.op.idx_list)
+
+
+def _taken(node: Apply) -> tuple[Any, ...]:
+    """The rank of an array and what is taken of it, equal where the same is taken."""
+    op: Any = node.op
+    bounds = (tensor_behind(bound) for bound in node.inputs[1:])
+    values = (int(v.data) if isinstance(v, Constant) else v for v in bounds)
+    return len(node.inputs[0].type.shape), str(op.idx_list), *values
+
+
+@equal_dimensions.register(Fitted)
+def _equal_fitted(op: Fitted, node: Apply) -> Groups:
+    mask, result = node.inputs[1], node.outputs[0]
+    return [[(result, op.axis + k), (mask, k)] for k in range(mask.type.ndim)]
+
+
+@equal_dimensions.register(Elemwise)
+def _equal_elementwise(op: Elemwise, node: Apply) -> Groups:
+    arrays = [*node.inputs, *node.outputs]
+    return [
+        [(v, axis) for v in arrays if v.type.shape[axis] != 1]
+        for axis in range(node.outputs[0].type.ndim)
+    ]
+
+
+@equal_dimensions.register(DimShuffle)
+def _equal_dimshuffle(op: DimShuffle, node: Apply) -> Groups:
+    [array], [result] = node.inputs, node.outputs
+    return [[(array, k), (result, axis)] for axis, k in enumerate(op.new_order) if k != "x"]
+
+
+@equal_dimensions.register(CheckAndRaise)
+@equal_dimensions.register(SpecifyShape)
+def _equal_checked(op: Op, node: Apply) -> Groups:
+    array, result = node.inputs[0], node.outputs[0]
+    return [[(array, axis), (result, axis)] for axis in range(_rank(result))]
+
+
+@equal_dimensions.register(CAReduce)
+def _equal_kept(op: CAReduce, node: Apply) -> Groups:
+    [array], [result] = node.inputs, node.outputs
+    gone = range(array.type.ndim) if op.axis is None else op.axis
+    kept = [axis for axis in range(array.type.ndim) if axis not in gone]
+    return [[(array, axis), (result, place)] for place, axis in enumerate(kept)]
+
+
+@equal_dimensions.register(Dot)
+def _equal_product(op: Dot, node: Apply) -> Groups:
+    (left, right), [result] = node.inputs, node.outputs
+    across = (left, left.type.ndim - 1), (right, max(right.type.ndim - 2, 0))
+    along = [(v, k) for v in (left, right) for k in range(v.type.ndim) if (v, k) not in across]
+    return [across, *([each, (result, axis)] for axis, each in enumerate(along))]
+
+
+@equal_dimensions.register(Join)
+def _equal_joined(op: Join, node: Apply) -> Groups:
+    [result] = node.outputs
+    along, parts = axis_and_parts(node)
+    if along is None:
+        return ()
+    axes = [axis for axis in range(result.type.ndim) if axis != along]
+    return [[(array, axis) for array in (*parts, result)] for axis in axes]
+
+
+def axis_and_parts(node: Apply) -> tuple[int | None, Sequence[Any]]:
+    """The dimension along which a `Join` lays its arrays, None where it is computed; and these."""
+    axis = getattr(node.op, "axis", None)
+    if axis is not None:
+        return axis % node.outputs[0].type.ndim, node.inputs
+    axis, *parts = node.inputs  # until PyTensor 3.1 the axis was an input
+    if not isinstance(axis, Constant):
+        return None, parts
+    return int(axis.data) % node.outputs[0].type.ndim, parts
+
+
+@equal_dimensions.register(AdvancedSubtensor)
+def _equal_gathered(op: Any, node: Apply) -> Groups:
+    """Of neighbouring indices that are arrays of integers."""
+    [result], index = node.outputs, list(indices_from_subtensor(node.inputs[1:], op.idx_list))
+    places = [k for k, each in enumerate(index) if not isinstance(each, slice)]
+    arrays = [index[place] for place in places]
+    if places[-1] - places[0] >= len(places) or any(v.type.dtype == "bool" for v in arrays):
+        return ()
+    rank = max(v.type.ndim for v in arrays)
+    return [
+        [(result, places[0] + axis)]
+        + [(v, k) for v in arrays if (k := axis - rank + v.type.ndim) >= 0 and v.type.shape[k] != 1]
+        for axis in range(rank)
+    ]
+
+
+@equal_dimensions.register(Blockwise)
+def _equal_batches(op: Blockwise, node: Apply) -> Groups:
+    groups: dict[Any, list[Dimension]] = {}
+    signature = (*op.inputs_sig, *op.outputs_sig)
+    for array, letters in zip((*node.inputs, *node.outputs), signature, strict=True):
+        batch = array.type.ndim - len(letters)
+        for axis in range(array.type.ndim):
+            if axis >= batch:
+                groups.setdefault(letters[axis - batch], []).append((array, axis))
+            elif array.type.shape[axis] != 1:
+                groups.setdefault(axis, []).append((array, axis))
+    return list(groups.values())
