@@ -2,7 +2,7 @@
 
 A size is an integer, or a symbolic dimension of JAX where it is *open* (`jax.export`).  Arrays of
 sizes are NumPy's: of integers, or of objects where a size is open.  The Ops that compute sizes are
-described by JSON (`lowering.size_arithmetic`), so a plan that needs no others runs without PyTensor.
+described by JSON (`lowering.size_arithmetic`); a plan that needs no others runs without PyTensor.
 """
 
 from __future__ import annotations
@@ -105,12 +105,14 @@ def _dtype(text: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _declared(result: Any, dtype: np.dtype[Any]) -> tuple[Any]:
-    """The result of a computation with open sizes; it may be open or not."""
-    array = np.asarray(result, dtype=object)
+def _declared(result: Any, dtype: Any = None) -> tuple[Any]:
+    """A result with its dtype; of open sizes this is int64."""
+    array = np.asarray(result)
+    if array.dtype != object and dtype is None:
+        return (array,)
     if not is_open(array):
-        return (array.astype(dtype),)
-    if dtype != np.dtype("int64"):
+        return (np.asarray(array, dtype or "int64"),)
+    if dtype not in (None, np.dtype("int64")):
         raise TypeError(f"an open size has no dtype {dtype}")
     return (array,)
 
@@ -131,8 +133,10 @@ def _elementwise(name: str, dtype: str, same: Any = (), python: Any = False) -> 
         arrays = list(map(np.asarray, values))
         if same and len({arrays[position].shape for position in same}) > 1:
             raise ValueError("vectors of sizes that are combined are not equally long")
-        if any(array.dtype == object and is_open(array) for array in arrays):
-            return _of_open(_OF_OPEN.get(ufunc, ufunc), kind, arrays)
+        if any(map(is_open, arrays)):
+            if kind.kind == "f":
+                raise TypeError("a real number that depends on an open size is no size")
+            return _declared(_combined(_OF_OPEN.get(ufunc, ufunc), arrays), kind)
         with np.errstate(all="ignore"):
             if python:
                 arrays = [array.astype(object) for array in arrays]
@@ -146,12 +150,6 @@ def _elementwise(name: str, dtype: str, same: Any = (), python: Any = False) -> 
     return function
 
 
-def _of_open(ufunc: Any, kind: np.dtype[Any], arrays: list[Any]) -> tuple[Any, ...]:
-    if kind.kind == "f":
-        raise TypeError("a real number that depends on an open size is no size")
-    return _declared(_combined(ufunc, arrays), kind)
-
-
 def _combined(ufunc: Any, arrays: list[Any]) -> Any:
     return reduce(ufunc, arrays) if getattr(ufunc, "nin", 0) == 2 else ufunc(*arrays)
 
@@ -163,7 +161,7 @@ def _make_vector(dtype: str) -> SizeFunction:
 
 def _same(dtype: str) -> SizeFunction:
     kind = _dtype(dtype)
-    return lambda value: (np.asarray(value, dtype=object if is_open(value) else kind),)
+    return lambda value: _declared(value, kind)
 
 
 def _take(entries: Any) -> SizeFunction:
@@ -178,31 +176,19 @@ def _take(entries: Any) -> SizeFunction:
                     return slice(*map(bound, parts))
             return entry
 
-        taken = np.asarray(np.asarray(array)[tuple(map(bound, entries))])
-        return _declared(taken, np.dtype("int64")) if taken.dtype == object else (taken,)
+        return _declared(np.asarray(array)[tuple(map(bound, entries))])
 
     return function
 
 
 def _join(first: int = 0) -> SizeFunction:
     """Vectors laid end to end; before the first of them the axis may be an input."""
-
-    def function(*values: Any) -> tuple[Any, ...]:
-        joined = np.concatenate([np.atleast_1d(value) for value in values[first:]])
-        return _declared(joined, np.dtype("int64")) if joined.dtype == object else (joined,)
-
-    return function
+    return lambda *values: _declared(np.concatenate(list(map(np.atleast_1d, values[first:]))))
 
 
 def _reduced(name: str, dtype: str) -> SizeFunction:
     ufunc, kind = UFUNCS[name], _dtype(dtype)
-
-    def function(value: Any) -> tuple[Any, ...]:
-        array = np.asarray(value)
-        result = ufunc.reduce(array, axis=None)
-        return _declared(result, kind) if array.dtype == object else (np.asarray(result, kind),)
-
-    return function
+    return lambda value: _declared(ufunc.reduce(np.asarray(value), axis=None), kind)
 
 
 def _dim_shuffle(order: Any) -> SizeFunction:

@@ -61,12 +61,14 @@ class Lengths:
         lengths = array.type.shape[axis], other.type.shape[place]
         if None not in lengths:
             return lengths[0] == lengths[1]
+        for graph in self._graphs:
+            shapes: Any = getattr(graph, "shape_feature", None)
+            known = shapes is not None and {array, other} <= graph.variables
+            if known and shapes.same_shape(array, other, axis, place):
+                return True
         if not {(array, axis), (other, place)} <= self._keys.keys():
             return False
-        if self.root(array, axis) == self.root(other, place):
-            return True
-        features = [getattr(graph, "shape_feature", None) for graph in self._graphs]
-        return any(f is not None and f.same_shape(array, other, axis, place) for f in features)
+        return self.root(array, axis) == self.root(other, place)
 
     def known(self, array: Any, axis: int) -> int | None:
         """The length, where it is a number."""

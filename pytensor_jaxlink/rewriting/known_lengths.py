@@ -32,12 +32,11 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, ARange, Eye
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.analysis.lengths import Lengths, length_of
 from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, range_of
-from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
 
 NAME = "jaxlink_lengths"
 
@@ -50,8 +49,8 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
     if not any(isinstance(op, _MAKERS) for op in ops) or any(isinstance(op, IfElse) for op in ops):
         return
     view = GraphView.of(fgraph)
-    times = binding_times(view, times_of_inputs(view, changing))
-    known = _Known(fgraph, Lengths(fgraph), dict(zip(view.variables, times, strict=True)))
+    late = late_values(view, times_of_inputs(view, changing))
+    known = _Known(fgraph, Lengths(fgraph), late)
     for node in view.nodes:
         if not isinstance(node.op, _MAKERS):
             continue
@@ -68,12 +67,8 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
 class _Known:
     fgraph: FunctionGraph
     lengths: Lengths
-    times: dict[Variable, BindingTime]
+    late: set[Variable]
     _early: dict[Variable, bool] = field(default_factory=dict)
-
-    def late(self, size: Any) -> bool:
-        """Whether a size of the graph is known only when a region has run."""
-        return size in self.times and would_break(self.times[size])
 
     def early(self, length: Any) -> bool:
         """Whether a length follows from the shapes of inputs and from what is known on the host."""
@@ -82,7 +77,7 @@ class _Known:
         if length not in self._early:
             owner = length.owner
             if owner is None:
-                found = length in self.times and not self.late(length)
+                found = length in self.fgraph.variables and length not in self.late
             elif isinstance(owner.op, Shape | Shape_i):
                 found = owner.inputs[0].owner is None
             else:
@@ -93,7 +88,7 @@ class _Known:
 
 def _known_lengths(node: Apply, known: _Known) -> dict[int, Any]:
     """For each late size of a node the known length it must be equal to; empty if one has none."""
-    late = [axis for axis, size in _sizes(node.op, node).items() if any(map(known.late, size))]
+    late = [axis for axis, size in _sizes(node.op, node).items() if not known.late.isdisjoint(size)]
     found: dict[int, Any] = {}
     for axis in late:
         length = _equal_length(node, axis, known)

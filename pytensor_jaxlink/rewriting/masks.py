@@ -43,12 +43,12 @@ from pytensor.tensor.subtensor import (
 )
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.analysis import BindingTime
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.rewriting.bounds import one_slice
-from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
 from pytensor_jaxlink.rewriting.selections import Masked, Selection, follow, is_literal
 from pytensor_jaxlink.rewriting.slices import Spans
 
@@ -90,14 +90,6 @@ def _words(node: Apply) -> str:
     return f"{op_name(node.op)} became a mask"
 
 
-def _computed_late(view: GraphView, input_times: Sequence[BindingTime]) -> set[Variable]:
-    """The variables that are known only when a region has run."""
-    times = binding_times(view, input_times)
-    return {
-        variable for variable, time in zip(view.variables, times, strict=True) if would_break(time)
-    }
-
-
 def _is_size(variable: Any) -> bool:
     kind = variable.type
     return getattr(kind, "ndim", 1) == 0 and kind.dtype in discrete_dtypes
@@ -123,9 +115,9 @@ class _Attempt:
     ) -> None:
         self.fgraph, self.nodes, self.refused = fgraph, view.nodes, refused
         times = times_of_inputs(view, changing)
-        self.late_bounds = _computed_late(view, times)
+        self.late_bounds = late_values(view, times)
         # A mask may be made of sizes, but vectors of integers and real numbers are data to it.
-        self.late_masks = _computed_late(
+        self.late_masks = late_values(
             view,
             [
                 time if _is_size(view.variables[number]) else BindingTime.DEVICE

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.analysis import BindingTime, input_binding_times
+from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
 from pytensor_jaxlink.graph import GraphView, user_location
 
 
@@ -63,6 +63,12 @@ def times_of_inputs(view: GraphView, changing: Collection[int]) -> list[BindingT
     for position in changing:
         times[position] = BindingTime.DEVICE
     return times
+
+
+def late_values(view: GraphView, input_times: Sequence[BindingTime]) -> set[Variable]:
+    """The variables that are known only when a region has run."""
+    times = zip(view.variables, binding_times(view, input_times), strict=True)
+    return {variable for variable, time in times if would_break(time)}
 
 
 def enable(fgraph: Any, rewrite: str) -> None:

@@ -40,12 +40,11 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type_other import NoneTypeT
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.gathers import indices_of
-from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
 
 NAME = "jaxlink_reshapes"
 
@@ -55,16 +54,11 @@ def rewrite_reshapes(fgraph: FunctionGraph) -> None:
     if not any(isinstance(node.op, Reshape) for node in fgraph.apply_nodes):
         return
     view = GraphView.of(fgraph)
-    times = binding_times(view, times_of_inputs(view, ()))
-    known = dict(zip(view.variables, times, strict=True))
-    late = {
-        node
-        for node in view.nodes
-        if isinstance(node.op, Reshape) and would_break(known[node.inputs[1]])
-    }
+    values = late_values(view, times_of_inputs(view, ()))
+    late = {n for n in view.nodes if isinstance(n.op, Reshape) and n.inputs[1] in values}
     if not late:
         return
-    found = _found(view, late, known)
+    found = _found(view, late)
     gone = {source for end in found.values() for source in end.sources}
     for source in sorted(gone, key=view.nodes.index):
         note(fgraph, view, source, NAME, "a reshape to a computed shape was moved")
@@ -105,9 +99,7 @@ class _End:
     sources: tuple[Apply, ...]
 
 
-def _found(
-    view: GraphView, late: set[Apply], times: dict[Variable, BindingTime]
-) -> dict[Variable, _End]:
+def _found(view: GraphView, late: set[Apply]) -> dict[Variable, _End]:
     """What can be replaced, without what is of no use because another reader needs the shape."""
     flats: dict[Variable, _Flat] = {}
     ends: dict[Variable, _End] = {}
@@ -117,8 +109,6 @@ def _found(
         if node in late:
             flats[node.outputs[0]] = _reshaped(node)
         elif flats.keys() & set(node.inputs):
-            if isinstance(node.op, Reshape) and would_break(times[node.inputs[1]]):
-                continue
             end = _end(node.op, node, flats)
             flat = None if end is not None else _lifted(node.op, node, flats)
             if end is not None:

@@ -31,17 +31,18 @@ from pytensor.tensor.math import Max, Min
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.analysis.polynomials import Polynomials
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
 from pytensor_jaxlink.rewriting.gathers import indices_of
-from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
 
 NAME = "jaxlink_sizes"
 
 _CONCERNED = (Alloc, ARange, Eye, Join)
+Late = set[Any]
+"""The variables that are known only when a region has run."""
 
 
 def rewrite_sizes(fgraph: FunctionGraph) -> None:
@@ -49,12 +50,11 @@ def rewrite_sizes(fgraph: FunctionGraph) -> None:
     if not any(isinstance(node.op, _CONCERNED) for node in fgraph.apply_nodes):
         return
     view = GraphView.of(fgraph)
-    times = binding_times(view, times_of_inputs(view, ()))
-    known = _Known(fgraph, dict(zip(view.variables, times, strict=True)))
+    late = late_values(view, times_of_inputs(view, ()))
     for node in view.nodes:
         if node not in fgraph.apply_nodes:
             continue
-        found = _closed_form(node, known)
+        found = _closed_form(node, late)
         if found is None:
             continue
         copy_stack_trace(node.outputs[0], found.value)
@@ -71,26 +71,16 @@ class _Found:
     source: Apply | None
 
 
-@dataclass(frozen=True)
-class _Known:
-    fgraph: FunctionGraph
-    times: dict[Any, BindingTime]
-
-    def late(self, variable: Any) -> bool:
-        """Whether a value is known only when a region has run."""
-        return variable in self.times and would_break(self.times[variable])
-
-
-def _closed_form(node: Apply, known: _Known) -> _Found | None:
+def _closed_form(node: Apply, late: Late) -> _Found | None:
     match node.op:
         case CAReduce():
-            return _reduced(node, known)
+            return _reduced(node, late)
         case Subtensor() | AdvancedSubtensor():
-            return _indexed(node, known)
+            return _indexed(node, late)
         case _ if type(node.op).__name__ == "AdvancedSubtensor1":
-            return _indexed(node, known)
+            return _indexed(node, late)
         case Join():
-            return _joined(node, known)
+            return _joined(node, late)
         case _:
             return None
 
@@ -98,7 +88,7 @@ def _closed_form(node: Apply, known: _Known) -> _Found | None:
 # -- reductions ------------------------------------------------------------------------------------
 
 
-def _reduced(node: Apply, known: _Known) -> _Found | None:
+def _reduced(node: Apply, late: Late) -> _Found | None:
     """A reduction over all dimensions of a range, a unit matrix, or something with equal parts."""
     if node.op.axis is not None and len(node.op.axis) != node.inputs[0].type.ndim:
         return None
@@ -106,14 +96,14 @@ def _reduced(node: Apply, known: _Known) -> _Found | None:
     if source is None:
         return None
     adds = isinstance(node.op.scalar_op, scalar.Add)
-    if isinstance(source.op, ARange) and any(map(known.late, source.inputs)):
+    if isinstance(source.op, ARange) and not late.isdisjoint(source.inputs):
         value = _reduced_range(node, source)
-    elif isinstance(source.op, Eye) and any(map(known.late, source.inputs)):
+    elif isinstance(source.op, Eye) and not late.isdisjoint(source.inputs):
         value = _trace(source) if adds else None
-    elif isinstance(source.op, Alloc) and any(map(known.late, source.inputs[1:])):
+    elif isinstance(source.op, Alloc) and not late.isdisjoint(source.inputs[1:]):
         value = _sum_of_equal(*source.inputs, dtype=node.op.acc_dtype) if adds else None
     else:
-        value, source = _sum_of_parts(node, known)
+        value, source = _sum_of_parts(node, late)
     if value is None:
         return None
     computed = value.astype(node.op.acc_dtype) if adds else value
@@ -175,11 +165,11 @@ def _sum_of_equal(value: Any, *sizes: Any, dtype: str) -> Any:
     return _as_size(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
 
 
-def _sum_of_parts(node: Apply, known: _Known) -> tuple[Any, Any]:
+def _sum_of_parts(node: Apply, late: Late) -> tuple[Any, Any]:
     """The sum of vectors joined, of which some are late and have equal entries; and one of them."""
     parts = _parts(node.inputs[0]) if isinstance(node.op.scalar_op, scalar.Add) else []
-    late = [size for _, size in parts if size is not None and known.late(size)]
-    if not late:
+    sizes = [size for _, size in parts if size is not None and size in late]
+    if not sizes:
         return None, None
     kind = node.op.acc_dtype
     sums: list[Any] = [
@@ -188,7 +178,7 @@ def _sum_of_parts(node: Apply, known: _Known) -> tuple[Any, Any]:
         else _sum_of_equal(value, size, dtype=kind)
         for value, size in parts
     ]
-    return sum(sums[1:], start=sums[0]), late[0].owner
+    return sum(sums[1:], start=sums[0]), sizes[0].owner
 
 
 def _parts(variable: Any) -> list[tuple[Any, Any]]:
@@ -230,7 +220,7 @@ def _as_size(value: Any, *sizes: Any) -> Any:
 # -- indexing --------------------------------------------------------------------------------------
 
 
-def _indexed(node: Apply, known: _Known) -> _Found | None:
+def _indexed(node: Apply, late: Late) -> _Found | None:
     """Entries of a range, rows or entries of a unit matrix."""
     source = node.inputs[0].owner
     indices = indices_of(node, 1)
@@ -240,8 +230,8 @@ def _indexed(node: Apply, known: _Known) -> _Found | None:
     if any(index.type.dtype not in integer_dtypes for index in indices):
         return None
     kind = node.outputs[0].type.dtype
-    late = any(map(known.late, source.inputs))
-    if isinstance(source.op, ARange) and late and is_countable(source):
+    is_late = not late.isdisjoint(source.inputs)
+    if isinstance(source.op, ARange) and is_late and is_countable(source):
         if not (_holds_its_entries(source) or _begins(source)):
             return None
         start, step, count = range_of(source)
@@ -255,7 +245,7 @@ def _indexed(node: Apply, known: _Known) -> _Found | None:
         if len(indices) == 1:
             place = place.dimshuffle([*range(place.type.ndim), "x"])
         return _Found(
-            pt.eq(place, other).astype(kind), source if len(indices) > 1 and late else None
+            pt.eq(place, other).astype(kind), source if len(indices) > 1 and is_late else None
         )
     return None
 
@@ -263,7 +253,7 @@ def _indexed(node: Apply, known: _Known) -> _Found | None:
 # -- joining ---------------------------------------------------------------------------------------
 
 
-def _joined(node: Apply, known: _Known) -> _Found | None:
+def _joined(node: Apply, late: Late) -> _Found | None:
     """Constant stretches laid end to end, of lengths whose sum is known earlier."""
     axis, parts = axis_and_parts(node)
     owners = [part.owner for part in parts]
@@ -277,8 +267,7 @@ def _joined(node: Apply, known: _Known) -> _Found | None:
         return None
     terms = Polynomials()
     total = terms.sum([terms.of(length) for length in lengths])
-    early = not any(map(known.late, terms.atoms_of(total)))
-    if not early or not any(map(known.late, lengths)):
+    if late & terms.atoms_of(total) or late.isdisjoint(lengths):
         return None
     place: Any = pt.arange(terms.expression(total))
     end: Any = pt.constant(0, dtype="int64")
@@ -290,7 +279,7 @@ def _joined(node: Apply, known: _Known) -> _Found | None:
     for value, stop in reversed(list(zip(values[:-1], ends, strict=True))):
         result = pt.switch(place < stop, _scalar(value), result)
     result = _as_size(result, *lengths)
-    source = next(o for o, length in zip(owners, lengths, strict=True) if known.late(length))
+    source = next(o for o, length in zip(owners, lengths, strict=True) if length in late)
     return _Found(result, source)
 
 
