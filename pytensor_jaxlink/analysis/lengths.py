@@ -63,8 +63,9 @@ class Lengths:
             return lengths[0] == lengths[1]
         for graph in self._graphs:
             shapes: Any = getattr(graph, "shape_feature", None)
-            known = shapes is not None and {array, other} <= graph.variables
-            if known and shapes.same_shape(array, other, axis, place):
+            if shapes is None or not {array, other} <= graph.variables:
+                continue
+            if shapes.same_shape(array, other, axis, place):
                 return True
         if not {(array, axis), (other, place)} <= self._keys.keys():
             return False
