@@ -19,7 +19,7 @@ SizeFunction = Callable[..., tuple[Any, ...]]
 
 
 def is_open(value: Any) -> bool:
-    """Whether a size is open, or one of an array of sizes."""
+    """Return True if a size is open, or one of an array of sizes."""
     if isinstance(value, np.ndarray):
         return value.dtype == object and any(map(is_symbolic_dim, value.flat))
     return is_symbolic_dim(value)
@@ -67,7 +67,15 @@ UFUNCS: dict[str, Any] = {
 }
 """By the name of the scalar Op.  On arrays of objects these call the operators of the objects."""
 
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return True if two sizes are equal; raise where that is open.  JAX's own ``==`` says False."""
+    return not (one < other or one > other)
+
+
 _OF_OPEN = {
+    np.equal: np.frompyfunc(_equal, 2, 1),
+    np.not_equal: np.frompyfunc(lambda one, other: not _equal(one, other), 2, 1),
     np.minimum: np.frompyfunc(core.min_dim, 2, 1),
     np.maximum: np.frompyfunc(core.max_dim, 2, 1),
 }

@@ -314,3 +314,16 @@ def test_states_are_compiled_for_once(path: Path) -> None:
     count = len(compiled)
     assert [float(f(np.ones(3))) for _ in range(3)] == [3, 6, 9]
     assert len(compiled) == count
+
+
+@pytest.mark.parametrize("compared", [pt.eq, pt.neq])
+def test_undecided_equality_of_lengths_is_a_condition(compared: Any, path: Path) -> None:
+    x = pt.dvector("x")
+    length = pt.switch(compared(x.shape[0], 2), 5, 3)
+    f = pytensor.function([x], pt.zeros(length) + 1.0, mode="JAXSELECTIVE")
+    f(np.ones(4))
+    save(f, path, graph=False)
+    loaded = load(path)
+    assert loaded(np.ones(9)).shape == f(np.ones(9)).shape
+    with pytest.raises(NotSavedError, match="x >= 3"):
+        loaded(np.ones(2))
