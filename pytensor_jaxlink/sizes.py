@@ -69,7 +69,7 @@ UFUNCS: dict[str, Any] = {
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Return True if two sizes are equal; raise where that is open.  JAX's own ``==`` says False."""
+    """Return True if two sizes are equal; raise where that is open: JAX's ``==`` says False."""
     return not (one < other or one > other)
 
 

@@ -230,7 +230,7 @@ def tensor_behind(bound: Any) -> Any:
 
 
 def _buffer_of(array: Any) -> Any:
-    """What says how long an array is that a loop leaves, or None.
+    """The buffer that decides the length of an array that a loop leaves, or None.
 
     The array that it is given, or a number for one that no step reads.
     """

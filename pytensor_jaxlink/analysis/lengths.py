@@ -55,7 +55,7 @@ class Lengths:
         self._extents: dict[FunctionGraph, Extents] = {}
 
     def same(self, array: Any, axis: int, other: Any, place: int) -> bool:
-        """Whether two lengths are known to be equal."""
+        """Return True if two lengths are known to be equal."""
         if array is other and axis == place:
             return True
         lengths = array.type.shape[axis], other.type.shape[place]
@@ -81,7 +81,7 @@ class Lengths:
         return self._classes[self.root(array, axis)]
 
     def root(self, array: Any, axis: int) -> Any:
-        """What stands for a class: a number, a dimension or an expression; the same for all."""
+        """The representative of a class: a number, a dimension or an expression."""
         return self._find(self._keys[array, axis])
 
     def join(self, one: Dimension, other: Dimension) -> None:

@@ -48,7 +48,7 @@ class Polynomials:
         return _sum(parts)
 
     def atoms_of(self, polynomial: Polynomial) -> set[Variable]:
-        """What a polynomial depends on."""
+        """The variables of a polynomial."""
         return {self.atoms[number] for product in polynomial for number in product}
 
     def single(self, polynomial: Polynomial) -> Variable | None:
@@ -141,10 +141,10 @@ _COMBINED = {
 
 
 def _repeats(op: Any) -> bool:
-    """Whether an Op only adds or drops dimensions of length 1."""
+    """Return True if an Op only adds or drops dimensions of length 1."""
     return isinstance(op, DimShuffle) and all(axis == "x" for axis in op.new_order)
 
 
 def _is_wide(variable: Any) -> bool:
-    """Whether sums and products of sizes, computed in this type, do not overflow it."""
+    """Return True if sums and products of sizes, computed in this type, do not overflow it."""
     return variable.type.dtype in ("int64", "int32")

@@ -226,7 +226,7 @@ class Program:
     def _folded(
         self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]
     ) -> Sequence[Any] | None:
-        """What a folded node computes, or None where the code has to compute it."""
+        """The outputs of a folded node, or None where the code has to compute them."""
         inputs = []
         for number, as_value in instruction.reads:
             if not as_value and number in traced:
@@ -414,7 +414,7 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
 
 
 def _has_at_most(value: Any, largest: float) -> bool:
-    """Whether a value has at most so many entries; who knows of an open number?"""
+    """Return True if a value surely has at most so many entries."""
     size = np.size(value)
     return largest == np.inf or (not is_open(size) and size <= largest)
 

@@ -46,7 +46,7 @@ TAKES_OPEN_SIZES = (
 
 
 def describe_size(node: Apply) -> Any:  # noqa: C901, PLR0911 -- one case for each Op
-    """What `pytensor_jaxlink.sizes.size_function` makes the node's function of, or None."""
+    """The description of a node for `pytensor_jaxlink.sizes.size_function`, or None."""
     op: Any = node.op
     match op:
         case Shape():
@@ -73,12 +73,12 @@ def describe_size(node: Apply) -> Any:  # noqa: C901, PLR0911 -- one case for ea
 
 
 def passes_open_sizes(node: Apply) -> bool:
-    """Whether the function of a folded node may be given open sizes; it may refuse them."""
+    """Return True if the function of a folded node may be given open sizes; it may refuse them."""
     return isinstance(node.op, CheckAndRaise) or describe_size(node) is not None
 
 
 def _is_number(kind: Any) -> bool:
-    """Whether values of a type are sizes: integers, or real numbers that one is computed from."""
+    """Return True if values of a type are sizes: integers, or real numbers that give one."""
     if getattr(kind, "ndim", 2) > 1:
         return False
     dtype = np.dtype(kind.dtype)
@@ -101,7 +101,7 @@ def _elementwise(node: Apply) -> Any:
 
 @cache
 def _in_python() -> bool:
-    """Whether PyTensor converts and adds Python's numbers; later versions leave it to NumPy."""
+    """Return True if PyTensor adds Python's numbers; later versions leave it to NumPy."""
     node: Any = Elemwise(convert_to_int8)(lscalar()).owner
     node.op.prepare_node(node, None, None, "py")
     try:

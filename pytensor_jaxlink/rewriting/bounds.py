@@ -1,4 +1,4 @@
-"""What slices, ranges and shapes say: their bounds, as tensors and as Python takes them."""
+"""The bounds of slices, ranges and shapes, as tensors and as Python takes them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def _as_int64(bound: Any) -> Any:
 
 
 def is_one(step: Any) -> bool:
-    """Whether the step of a slice is 1."""
+    """Return True if the step of a slice is 1."""
     return step is None or getattr(step, "data", step) == 1
 
 
 def is_countable(node: Apply) -> bool:
-    """Whether an `ARange` is one of integers, with a step that is a literal."""
+    """Return True if an `ARange` is one of integers, with a step that is a literal."""
     step = node.inputs[2]
     return (
         isinstance(step, Constant)

@@ -98,7 +98,7 @@ def _exclusive(
 
 
 def _surely_needed(outputs: Sequence[Variable]) -> set[Apply]:
-    """What runs whatever the conditions of further `IfElse` nodes are."""
+    """The nodes that run whatever the conditions of further `IfElse` nodes are."""
     needed: set[Apply] = set()
     stack = list(outputs)
     while stack:

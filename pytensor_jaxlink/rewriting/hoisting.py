@@ -1,4 +1,4 @@
-"""What a loop computes from its sequences alone is computed for all steps at once, before it.
+"""Computations of a loop on its sequences alone are made for all steps at once, before it.
 
 Pattern: a step of `Scan` that reduces, or takes functions of, entries of its sequences.
 Replacement: a `Scan` over the results, which are computed by the batched operations outside.
@@ -76,7 +76,7 @@ def _hoisted(node: Apply) -> Sequence[Variable] | None:
 
 
 def _may_move(fgraph: Any) -> bool:
-    """Whether a loop's graph has what PyTensor leaves in it: reductions, and what is wrapped up."""
+    """Return True if a loop's graph holds what PyTensor leaves in it, wrapped graphs too."""
     return is_wrapped(fgraph) or any(isinstance(n.op, CAReduce) for n in fgraph.apply_nodes)
 
 
@@ -98,7 +98,7 @@ def _movable(
 
 
 def _is_fixed(node: Apply) -> bool:
-    """Whether a node that depends on no sequence can be computed outside as it is."""
+    """Return True if a node that depends on no sequence can be computed outside as it is."""
     return isinstance(node.op, _MOVABLE) or all(isinstance(v, Constant) for v in node.inputs)
 
 

@@ -71,7 +71,7 @@ class _Known:
     _early: dict[Variable, bool] = field(default_factory=dict)
 
     def early(self, length: Any) -> bool:
-        """Whether a length follows from the shapes of inputs and from what is known on the host."""
+        """Return True if a length follows from the shapes of inputs and from values on the host."""
         if isinstance(length, Constant):
             return True
         if length not in self._early:
@@ -155,7 +155,7 @@ def _sizes_reshape(op: Reshape, node: Apply) -> dict[int, tuple[Any, ...]]:
 
 
 def _checked(node: Apply, lengths: dict[int, Any]) -> Any:
-    """What a node makes, of the given lengths, if these are what its sizes say."""
+    """The output of a node, of the given lengths, if its sizes agree."""
     if isinstance(node.op, ARange):
         start, step, count = range_of(node)
         made = start + step * pt.arange(lengths[0])

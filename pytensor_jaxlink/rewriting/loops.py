@@ -19,7 +19,7 @@ from pytensor_jaxlink.compat import inlined, mutable
 
 @dataclass(frozen=True)
 class State:
-    """What a loop computes from earlier values of it, and keeps.
+    """An array that a loop computes from earlier entries of it, and keeps.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ def states_of(node: Apply, inner: FunctionGraph) -> list[State]:
 
 
 def is_wrapped(fgraph: Any) -> bool:
-    """Whether a part of a graph is wrapped up as `OpFromGraph`."""
+    """Return True if a part of a graph is wrapped up as `OpFromGraph`."""
     return any(type(node.op) is OpFromGraph for node in fgraph.apply_nodes)
 
 

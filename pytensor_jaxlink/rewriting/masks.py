@@ -172,7 +172,7 @@ class _Attempt:
         return []
 
     def _fills(self, node: Apply) -> bool:
-        """Whether a node writes to the places of a mask that is computed late."""
+        """Return True if a node writes to the places of a mask that is computed late."""
         if not isinstance(node.op, AdvancedIncSubtensor):
             return False
         found = self._mask_of(node, 2)
@@ -184,7 +184,7 @@ class _Attempt:
         self.values.update(zip(node.outputs, outputs, strict=True))
 
     def new(self, variable: Any) -> Any:
-        """What stands for a variable now."""
+        """The present replacement of a variable."""
         return self.values.get(variable, variable)
 
     # -- where selections begin ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What our rewrites have in common: what they start from, and what they leave on a graph."""
+"""The common part of our rewrites: their start, and the notes that they leave on a graph."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def note(fgraph: FunctionGraph, view: GraphView, node: Apply, rewrite: str, what
 
 
 def notes_of(fgraph: Any) -> tuple[Avoided, ...]:
-    """What has been recorded on a graph."""
+    """The notes on a graph."""
     return tuple(getattr(fgraph, "jaxlink_notes", ()))
 
 

@@ -20,7 +20,7 @@ from pytensor.tensor.elemwise import Elemwise
 
 
 def shares_products(fgraph: AbstractFunctionGraph) -> bool:
-    """Whether one of the products of a graph could take another one's value."""
+    """Return True if one of the products of a graph could take another one's value."""
     products = _products(fgraph.apply_nodes)
     return any(len(node.inputs) > 2 for node in products) and len(products) > 1
 
@@ -48,6 +48,6 @@ def _products(nodes: Iterable[Apply]) -> list[Apply]:
 
 
 def _is_worth_it(shorter: Apply, node: Apply) -> bool:
-    """Whether the value of the shorter product is an array of the same type and rank."""
+    """Return True if the value of the shorter product is an array of the same type and rank."""
     one, other = shorter.outputs[0].type, node.outputs[0].type
     return one.ndim > 0 and one.dtype == other.dtype and not all(one.broadcastable)

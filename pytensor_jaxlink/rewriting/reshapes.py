@@ -93,14 +93,14 @@ class _Flat:
 
 @dataclass(frozen=True)
 class _End:
-    """What stands for a variable, and the reshapes whose breaks it removes."""
+    """The replacement of a variable, and the reshapes whose breaks it removes."""
 
     value: Any
     sources: tuple[Apply, ...]
 
 
 def _found(view: GraphView, late: set[Apply]) -> dict[Variable, _End]:
-    """What can be replaced, without what is of no use because another reader needs the shape."""
+    """The useful replacements: those of variables whose shape no other reader needs."""
     flats: dict[Variable, _Flat] = {}
     ends: dict[Variable, _End] = {}
     for node in view.nodes:

@@ -28,7 +28,7 @@ from pytensor_jaxlink.ops import Merged, Stretched
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What stands for a selection: the full array, and what is selected from it.
+    """The replacement of a selection: the full array, and the mask of the selected entries.
 
     Attributes
     ----------
@@ -89,12 +89,12 @@ class Masked:
 
 
 class Known(Protocol):
-    """What is known of a graph so far."""
+    """The facts about a graph so far."""
 
     selections: dict[Variable, Selection]
 
     def new(self, variable: Any) -> Any:
-        """What stands for a variable now."""
+        """The present replacement of a variable."""
         ...
 
     def target(self, node: Apply) -> Masked | None:
@@ -132,7 +132,7 @@ Results = Sequence[Any] | None
 
 @singledispatch
 def follow(op: Op, node: Apply, known: Known) -> Results:
-    """What the outputs of a node that reads selections become, or None: they escape."""
+    """The outputs of a node that reads selections, rewritten; None where they escape."""
     return None
 
 
@@ -340,7 +340,7 @@ def _filler(base: Any, value: Any, mask: Any, axis: int) -> Selection | None:
 
 
 def is_literal(index: Any) -> bool:
-    """Whether an index is known: what it takes has the same length whatever the data."""
+    """Return True if an index is literal: its result has the same length whatever the data."""
     parts = (index.start, index.stop, index.step) if isinstance(index, slice) else (index,)
     return all(part is None or isinstance(part, Constant) for part in parts)
 

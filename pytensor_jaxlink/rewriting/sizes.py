@@ -65,7 +65,7 @@ def rewrite_sizes(fgraph: FunctionGraph) -> None:
 
 @dataclass(frozen=True)
 class _Found:
-    """What stands for a node's output, and the node whose break it removes, or None."""
+    """The replacement of a node's output, and the node whose break it removes, or None."""
 
     value: Any
     source: Apply | None
@@ -126,7 +126,7 @@ def _reduced_range(node: Apply, source: Apply) -> Any:
 
 
 def _holds_its_entries(source: Apply) -> bool:
-    """Whether no entry of a range wraps around: each lies between the bounds."""
+    """Return True if no entry of a range wraps around: each lies between the bounds."""
     kind = source.outputs[0].type.dtype
     return all(
         _holds(kind, int(bound.data))
@@ -137,7 +137,7 @@ def _holds_its_entries(source: Apply) -> bool:
 
 
 def _begins(source: Apply) -> bool:
-    """Whether the first two entries of a range fit its dtype; NumPy wraps the others around."""
+    """Return True if the first two entries of a range fit its dtype; NumPy wraps the others."""
     kind, (start, _, step) = source.outputs[0].type.dtype, source.inputs
     if not isinstance(start, Constant):
         return False
@@ -182,7 +182,7 @@ def _sum_of_parts(node: Apply, late: Late) -> tuple[Any, Any]:
 
 
 def _parts(variable: Any) -> list[tuple[Any, Any]]:
-    """What a vector was joined from, after elementwise operations; equal entries as their number.
+    """The parts that a vector was joined from, after elementwise operations; equal entries counted.
 
     Empty for other arrays.
     """

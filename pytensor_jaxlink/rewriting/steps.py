@@ -1,4 +1,4 @@
-"""What each step of a loop computes, so that the steps of two loops can be compared."""
+"""The computation of each step of a loop, so that the steps of two loops can be compared."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Steps:
         return difference(last, self.step)
 
     def has_length(self, array: Any, node: Apply, more: int = 0) -> bool:
-        """Whether an array is as long as a loop has steps, and some more."""
+        """Return True if an array is as long as a loop has steps, and some more."""
         count = self._extents.of(node.inputs[0])
         return self._extents.length(array) == self._extents.plus(count, more)
 
@@ -146,7 +146,7 @@ class Steps:
         return self._number((operation, *numbers, 0), _cost(owner), numbers)
 
     def is_dear(self, number: int, there: Collection[int]) -> bool:
-        """Whether a value costs more to compute than to keep, where others are there."""
+        """Return True if a value costs more to compute than to keep, where others are there."""
         met, waiting, cost = set(self._kept), [number], 0
         met.discard(number)
         met.update(there)
@@ -223,14 +223,14 @@ def _entry(array: Variable, index: Polynomial) -> Hashable:
 
 
 def _cost(node: Apply) -> int:
-    """What a node costs for each entry that it computes, in additions."""
+    """The cost of a node for each entry that it computes, in additions."""
     if isinstance(node.op, Elemwise):
         return cost_of(node.op.scalar_op)
     return FUNCTION if isinstance(node.op, _DEAR) else 0
 
 
 def _operation(node: Apply) -> Hashable:
-    """What a node does; equal for those that do the same, in a loop or to each entry outside."""
+    """The operation of a node; equal for nodes that do the same, in a loop or entry by entry."""
     op: Any = node.op
     if isinstance(op, CAReduce):
         return _reduction(node, 0)
@@ -240,7 +240,7 @@ def _operation(node: Apply) -> Hashable:
 
 
 def of_entries(array: Any) -> Hashable | None:
-    """What gives each entry of an array, from the same entry of others, or None."""
+    """The node that gives each entry of an array from the same entry of others, or None."""
     if array.owner is None or array.type.broadcastable[0]:
         return None
     op: Any = array.owner.op

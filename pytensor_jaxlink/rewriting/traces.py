@@ -125,7 +125,7 @@ def _taken(
 
 
 def _computed_before(graph: FunctionGraph, node: Apply) -> list[Variable]:
-    """What is computed for all steps of a loop before it, entry by entry; results come last."""
+    """The nodes that compute for all steps of a loop before it; results come last."""
     op: Any = node.op
     waiting = list(op.outer_seqs(node.inputs))
     found: set[Variable] = set()
@@ -182,12 +182,12 @@ def _take(
 
 
 def _like(array: Any, view: Any) -> Any:
-    """What stands for an array, with what is known of its shape; it may have fewer entries."""
+    """The replacement of an array, with the facts about its shape; it may have fewer entries."""
     return array.type.clone(shape=(None, *array.type.shape[1:])).filter_variable(view)
 
 
 def _first_of(array: Any, outside: dict[Variable, Any], count: Any) -> Any:
-    """What stands for an array now, with as many entries as there are steps."""
+    """The present replacement of an array, with as many entries as there are steps."""
     if array in outside:
         return outside[array]
     return array if array.type.broadcastable[0] else array[:count]
@@ -212,7 +212,7 @@ def _forget(graph: FunctionGraph) -> None:
 
 
 def _reads_last(node: Apply) -> bool:
-    """Whether a node takes the last entry of an array."""
+    """Return True if a node takes the last entry of an array."""
     if not isinstance(node.op, Subtensor):
         return False
     first, *_ = indices_from_subtensor(node.inputs[1:], node.op.idx_list)

@@ -148,7 +148,7 @@ class _Finder:
 
 
 def _taken(node: Apply, windows: list[_Found]) -> Any:
-    """What a node takes: by its windows first, and by what else it indexes with."""
+    """The entries that a node takes: by its windows first, then by its other indices."""
     array: Any = node.inputs[0]
     rest = _indices(node)
     for window in windows:

@@ -29,7 +29,7 @@ def waited_for(value: Any) -> np.ndarray[Any, Any]:
 
 
 def when_ready(value: jax.Array) -> jax.Array:
-    """What JAX computes, where it is, when it is there; an error in computing it is raised here."""
+    """Wait for a value that JAX computes; an error in computing it is raised here."""
     _spin(value.is_ready)
     return value.block_until_ready()
 
