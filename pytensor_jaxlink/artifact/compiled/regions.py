@@ -11,6 +11,7 @@ import numpy as np
 from jax import export
 
 from pytensor_jaxlink.artifact.compiled.dimensions import shown, why_not
+from pytensor_jaxlink.artifact.compiled.operations import check_all, check_for_shapes
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
@@ -47,6 +48,7 @@ class Specialisation:
     blob: bytearray
     where: str = ""
     _exported: Any = field(default=None, repr=False)
+    _calls_open: bool = field(default=False, repr=False)
     _traced: list[Any] | None = field(default=None, repr=False)
 
     @property
@@ -78,6 +80,8 @@ class Specialisation:
             )
         ]
         self._traced = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+        if self._calls_open:
+            self._check_for_shapes(self._traced)
         found, conditions = self._exported.call(*leaves)
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
@@ -128,7 +132,26 @@ class Specialisation:
         expected = [jax.tree_util.tree_structure(([0] * count, (0,) * k)) for k in (0, 1)]
         if given not in expected:
             raise self._mismatch("gives", given, f"{count} arrays and at most one condition")
+        if exported.ordered_effects or exported.unordered_effects:
+            raise self._mismatch("has", "effects", "none")
+        try:
+            self._calls_open = check_all(exported)
+        except ValueError as error:
+            raise self._refused(error) from error
         return exported
+
+    def _check_for_shapes(self, leaves: Sequence[Any]) -> None:
+        try:
+            with jax.enable_x64(True):
+                check_for_shapes(self._exported, leaves)
+        except Exception as error:  # whatever XLA finds wrong with the lengths
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> ArtifactError:
+        return ArtifactError(
+            f"{self.where}: the code holds {error!s:.300}. {Remedy.LOAD_GRAPH.text()} compiles it "
+            "anew."
+        )
 
     def _mismatch(self, verb: str, found: Any, expected: Any) -> ArtifactError:
         return ArtifactError(
