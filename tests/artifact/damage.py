@@ -191,7 +191,7 @@ def colliding(content: bytes, rng: random.Random) -> bytes:
     members = dict(members_of(content))
     compiled, graph = json.loads(members["compiled.json"]), json.loads(members["graph.json"])
     compiled[""]["constants"].append([0, value])
-    graph["parts"][0]["of"]["name"] = value
+    graph["parts"][0]["of"]["no_such_property"] = value
     members["compiled.json"] = json.dumps(compiled, separators=(",", ":")).encode()
     members["graph.json"] = json.dumps(graph, separators=(",", ":")).encode()
     return relisted(list(members.items()))
