@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from pytensor_jaxlink.artifact.abandoned import temporary_of
+from pytensor_jaxlink.artifact.abandoned import writing
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
@@ -71,16 +71,13 @@ def write_container(
         for name, parts in members.items()
     }
     head = {"format": FORMAT, "version": VERSION, **manifest, "members": described}
-    temporary = temporary_of(path)
-    try:
-        with temporary.open("x+b") as file:
-            _write_zip(file, {MANIFEST: [dump_document(head)], **members})
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
+    with writing(path) as (temporary, file):
+        _write_zip(file, {MANIFEST: [dump_document(head)], **members})
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+        file.close()  # some systems rename no open file
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
     if durable:
         _flush_directory(path.parent)
 

@@ -31,6 +31,7 @@ from pytensor_jaxlink.artifact.graph.functions import (
 )
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.function import JAXFunction
@@ -129,6 +130,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         "single": not isinstance(functions, Mapping),
         "functions": {name: to_document(found) for name, found in signatures.items()},
         "cells": [to_document(cell) for cell in described],
+        "placements": [placement_of(storage[0]) for storage in cells.values],
         "layers": layers,
     }
     write_container(path, manifest, {**members, **data.members})

@@ -223,6 +223,31 @@ def test_a_crash_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(path.parent.iterdir()) == [path]
 
 
+WRITER = """
+import sys, time
+from pathlib import Path
+from pytensor_jaxlink.artifact.abandoned import writing
+with writing(Path(sys.argv[1])) as (temporary, file):
+    print(temporary, flush=True)
+    time.sleep(100)
+"""
+
+
+def test_files_of_a_killed_save_are_deleted_by_the_next(path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], x + 1, mode="JAXSELECTIVE")
+    command = [sys.executable, "-c", WRITER, path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
+        assert writer.stdout is not None
+        temporary = Path(writer.stdout.readline().strip())
+        os.utime(temporary, (0, 0))
+        save(f, path, compiled=False)
+        assert temporary.exists()  # its writer lives
+        writer.kill()
+    save(f, path, compiled=False)
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_the_same_function_gives_the_same_file(path: Path) -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], x + 1, mode="JAXSELECTIVE")

@@ -124,7 +124,7 @@ class LoadedFunction(FastCall):
         """A call before there is a fast path, or with keywords."""
         values = self._values(args, kwargs)
         if self._path is None and self._has_fast_path:
-            commit(values, self._on_device)
+            self._commit(values)
             for place in self._on_device:
                 self._storage[place][0] = values[place]
             self._find_fast()
@@ -139,7 +139,7 @@ class LoadedFunction(FastCall):
 
     def _run(self, values: list[Any]) -> Any:
         """The call with values of all inputs that have been converted."""
-        commit(values, self._on_device)
+        self._commit(values)
         try:
             outputs = self._executor(values)
         except NotSavedError as error:
@@ -158,6 +158,10 @@ class LoadedFunction(FastCall):
         for place in set(self._taken) - set(self._required):
             self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
         return self._stored(outputs)
+
+    def _commit(self, values: list[Any]) -> None:
+        with self._executor.policy.here():
+            commit(values, self._on_device)
 
     def _find_fast(self) -> None:
         signature, leave = self.signature, self._ending.forms(self.stats, self.plan)
