@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Literal
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import Cell, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
-from pytensor_jaxlink.frames import warn_at_user_line
 
 
 def load(
@@ -236,7 +236,7 @@ class _File:
             document = self._container.document("graph.json")
             storages = [state.storage for state in states]
             for name, function in functions.items():
-                function.fallback = self._fallback(name, function, document, storages)
+                function.from_graph = self._maker(name, function, document, storages)
         return functions
 
     def _host_ops(self, place: Any) -> Callable[..., Any]:
@@ -246,24 +246,17 @@ class _File:
         parts = self._container.document("host.json")
         return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
 
-    def _fallback(
+    def _maker(
         self, name: str, function: Any, document: Any, storages: Sequence[list[Any]]
-    ) -> Callable[[Exception], Callable[..., Any]]:
-        """What compiles a function from its graph, when it is called with sizes without code."""
-        made: list[Any] = []
+    ) -> Callable[[], Any]:
+        """What compiles a function from its graph, once."""
 
-        def fallback(error: Exception) -> Callable[..., Any]:
-            if not made:
-                try:
-                    layer = self._graph_layer(document, storages)
-                except ArtifactError as other:
-                    # Without PyTensor there is no code and no way to make it.
-                    raise error if isinstance(other.__cause__, ImportError) else other from None
-                warn_at_user_line(f"{error} For now it is compiled from its graph.")
-                made.append(self._from_layer(layer, name, function.own_storages))
-            return made[0]
+        @cache
+        def make() -> Any:
+            layer = self._graph_layer(document, storages)
+            return self._from_layer(layer, name, function.own_storages)
 
-        return fallback
+        return make
 
 
 @contextmanager

@@ -109,6 +109,12 @@ KERNELS = {
 }  # fmt: skip
 """Kernels with the shapes of somebody else's memory."""
 
+FAILING = {
+    "no half": call("lapack_dpotrf_ffi", "x 4x4xf64", "4x4xf64 i32"),
+    "no mode": call("lapack_dsyevd_ffi", "x 4x4xf64", "4x4xf64 4xf64 i32"),
+}
+"""Kernels that refuse a call when it runs."""
+
 _LENGTHS = """    %l = stablehlo.constant dense<4> : tensor<2xi32>
     %one = stablehlo.constant dense<1> : tensor<1xi32>
     %none = stablehlo.constant dense<> : tensor<0xi32>
@@ -150,7 +156,7 @@ def main(exact: Path, opened: Path) -> None:
     """Print the error that each gives."""
     found = {}
     for path, module, bodies in (
-        (exact, _MODULE, {**PLAIN, **KERNELS}),
+        (exact, _MODULE, {**PLAIN, **KERNELS, **FAILING}),
         (opened, _OPEN_MODULE, OPEN),
     ):
         content = path.read_bytes()

@@ -445,7 +445,7 @@ def test_code_that_xla_cannot_compile(tmp_path: Path) -> None:
             with pytest.raises(ArtifactError) as raised:
                 loaded(np.ones(3))
             assert str(raised.value).startswith(
-                f"{tmp_path / 'f'}: region 0: XLA cannot compile the code for shapes (3,), because "
+                f"{tmp_path / 'f'}: region 0: XLA cannot run the code for shapes (3,), because "
                 f"it is damaged or not what JAX has exported ({cause.__name__}: "
             )
             assert isinstance(raised.value.__cause__, cause)

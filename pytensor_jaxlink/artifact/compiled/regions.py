@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax import export
 
-from pytensor_jaxlink.artifact.compiled.dimensions import shown, why_not
+from pytensor_jaxlink.artifact.compiled.dimensions import mismatch, shown, why_not
 from pytensor_jaxlink.artifact.compiled.operations import check_all, check_for_shapes
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
@@ -82,12 +82,27 @@ class Specialisation:
         self._traced = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
         if self._calls_open:
             self._check_for_shapes(self._traced)
-        found, conditions = self._exported.call(*leaves)
+        found, conditions = self._differentiable()(*leaves)
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
 
+    def _differentiable(self) -> Any:
+        """The code as a function, whose derivative says what to do where it was not saved."""
+        if self._exported.has_vjp():
+            return self._exported.call
+
+        def forward(*leaves: Any) -> Any:
+            raise ArtifactError(
+                f"{self.where}: the code holds no derivative. {Remedy.SAVE_BACKWARD.text()}, or "
+                f"{Remedy.LOAD_GRAPH.text()}."
+            )
+
+        call = jax.custom_vjp(self._exported.call)
+        call.defvjp(forward, lambda *_: ())
+        return call
+
     def check(self) -> None:
-        """Look whether a call has failed because of the code: compile it alone, once.
+        """Look whether a call has failed because of the code: compile and run it alone, once.
 
         Raises
         ------
@@ -98,13 +113,15 @@ class Specialisation:
             return
         try:
             with jax.enable_x64(True):
-                jax.jit(self._exported.call).lower(*self._traced).compile()
+                call = jax.jit(self._exported.call).lower(*self._traced).compile()
+                zeros = [jax.numpy.zeros(kind.shape, kind.dtype) for kind in self._traced]
+                jax.block_until_ready(call(*zeros))
         except Exception as error:
             if "RESOURCE_EXHAUSTED" in str(error):
                 return  # the memory of this machine, not the file
             shapes = ", ".join(shown(kind.shape) for kind in self._traced) or "of nothing"
             raise ArtifactError(
-                f"{self.where}: XLA cannot compile the code for shapes {shapes}, because it is "
+                f"{self.where}: XLA cannot run the code for shapes {shapes}, because it is "
                 f"damaged or not what JAX has exported ({type(error).__name__}: {error!s:.200}). "
                 f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
             ) from error
@@ -202,11 +219,21 @@ class SavedRegion:
         found = ", ".join(
             f"{name} = {value}" for name, value in zip(self._names, given, strict=True)
         )
+        wrong = self._mismatch(static, arguments)
         there = "; ".join(dict.fromkeys(reasons)) or f"nothing ({self._reason})"
         raise NotSavedError(
-            f"no code was saved for {found}. There is code for {there}. "
+            f"{f'{wrong}: ' if wrong else ''}no code was saved for {found}. There is code for {there}. "
             f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}."
         )
+
+
+    def _mismatch(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:
+        """What no shapes of the open code have, for a call whose shapes do not fit."""
+        names = self._names[len(static) :]
+        for each in self._specialisations:
+            if each.is_open and not any(each.arguments):
+                return mismatch([shape for shape, _ in each.leaves], arguments, names)
+        return None
 
 
 def form_of(value: Any) -> Any:
