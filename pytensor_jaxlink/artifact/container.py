@@ -11,10 +11,12 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -40,8 +42,19 @@ _MOST_MEMBERS, _LARGEST_DIRECTORY = 60_000, 8 << 20
 _BLOCK = 1 << 20
 
 
+Place = str | os.PathLike[str] | BinaryIO
+"""A path, or a binary file that is open."""
+
+
+def named(place: Place) -> str:
+    """A place, for messages."""
+    if isinstance(place, str | os.PathLike):
+        return str(Path(place))
+    return str(getattr(place, "name", place))
+
+
 def write_container(
-    path: str | os.PathLike[str],
+    path: Place,
     manifest: Any,
     members: Mapping[str, Member],
     *,
@@ -53,6 +66,7 @@ def write_container(
     ----------
     path
         Where.  The file is written beside it under another name, flushed to the disk and renamed.
+        To a file that is open it is written when it is complete, at once.
     manifest
         What describes the file, as a dictionary for JSON.  The checksums of the members are added.
     members
@@ -61,18 +75,25 @@ def write_container(
         Whether to wait until it is on the disk.  Where not, a file may be damaged when the machine
         loses its power.
     """
-    path = Path(path)
     if len(members) > _MOST_MEMBERS:
         raise ArtifactError(
-            f"{path}: {len(members)} members to save, and a file holds at most {_MOST_MEMBERS}"
+            f"{named(path)}: {len(members)} members to save, and a file holds at most {_MOST_MEMBERS}"
         )
     described = {
         name: {"sha256": digest_of(parts), "bytes": sum(map(len, parts))}
         for name, parts in members.items()
     }
     head = {"format": FORMAT, "version": VERSION, **manifest, "members": described}
+    members = {MANIFEST: [dump_document(head)], **members}
+    if not isinstance(path, str | os.PathLike):
+        with TemporaryFile() as file:
+            _write_zip(file, members)
+            file.seek(0)
+            shutil.copyfileobj(file, path, _BLOCK)
+        return
+    path = Path(path)
     with writing(path) as (temporary, file):
-        _write_zip(file, {MANIFEST: [dump_document(head)], **members})
+        _write_zip(file, members)
         file.flush()
         if durable:
             os.fsync(file.fileno())
@@ -115,7 +136,7 @@ class Container:
     Attributes
     ----------
     path
-        Of the file, for messages.
+        Of the file, or its name, for messages.
     manifest
         What describes it.
 
@@ -127,14 +148,20 @@ class Container:
 
     manifest: dict[str, Any]
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._file: BinaryIO = self.path.open("rb")
+    def __init__(self, path: Place) -> None:
+        self.path = named(path)
+        is_path = isinstance(path, str | os.PathLike)
+        self._file: BinaryIO = Path(path).open("rb") if is_path else _seekable(path)
+        self._closes = is_path
         try:
             self._open()
         except BaseException:
-            self._file.close()
+            self._close()
             raise
+
+    def _close(self) -> None:
+        if self._closes:
+            self._file.close()
 
     def __enter__(self) -> Container:
         return self
@@ -145,7 +172,7 @@ class Container:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        self._close()
 
     def error(self, problem: str) -> ArtifactError:
         """The error that names this file."""
@@ -301,6 +328,10 @@ class Container:
         except Exception:  # whatever else is wrong with it: it has been found to be damaged
             return ""
         return f" (in {', '.join(damaged[:3])})" if damaged else ""
+
+
+def _seekable(file: BinaryIO) -> BinaryIO:
+    return file if file.seekable() else io.BytesIO(file.read())
 
 
 def digest_of(parts: Member) -> str:

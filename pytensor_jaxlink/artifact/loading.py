@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal
 
-from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.container import Container, Place
 from pytensor_jaxlink.artifact.signature import Cell, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: Place,
     *,
     prefer: Literal["compiled", "graph"] = "compiled",
     allow: Sequence[str] = (),
@@ -34,7 +34,7 @@ def load(
     Parameters
     ----------
     path
-        The file.
+        The file: a path, or a binary file that is open, which is read from its start.
     prefer
         Which layer, where the file has both.  ``"compiled"`` gives a `LoadedFunction`, which runs
         at once and needs no PyTensor (unless the plan has host steps that do).  Sizes for which no

@@ -26,6 +26,11 @@ _REPLACED_BY_XLA = frozenset({
 })  # fmt: skip
 """Calls that no kernel answers: XLA compiles them, after checks of its own."""
 
+
+class ForeignCodeError(ValueError):
+    """Code holds an operation that the exporter does not write."""
+
+
 _OPEN = -1
 Array = tuple[tuple[int, ...], str]
 """A shape, in which `_OPEN` is a length that is not known yet, and an element type."""
@@ -101,7 +106,7 @@ def check_operations(exported: Any) -> bool:
 
     Raises
     ------
-    ValueError
+    ForeignCodeError
         If the code holds an operation that the exporter does not write.
     """
     with mlir.make_ir_context():
@@ -124,7 +129,7 @@ def check_for_shapes(exported: Any, leaves: Sequence[Any]) -> None:
 
     Raises
     ------
-    ValueError
+    ForeignCodeError
         As `check_operations`, with the derivatives.
     """
     from jax.extend import mlir as extended
@@ -171,7 +176,7 @@ def _check_module(module: Any) -> bool:
     with module.context:
         module.operation.walk(check)
     if problems:
-        raise ValueError(f"{problems[0]}, which no saved function needs")
+        raise ForeignCodeError(f"{problems[0]}, which no saved function needs")
     return found_open
 
 

@@ -11,7 +11,11 @@ import numpy as np
 from jax import export
 
 from pytensor_jaxlink.artifact.compiled.dimensions import mismatch, shown, why_not
-from pytensor_jaxlink.artifact.compiled.operations import check_all, check_for_shapes
+from pytensor_jaxlink.artifact.compiled.operations import (
+    ForeignCodeError,
+    check_all,
+    check_for_shapes,
+)
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
@@ -132,6 +136,9 @@ class Specialisation:
             exported = export.deserialize(self.blob)
             taken = [_leaf(each) for each in exported.in_avals]
             given = exported.out_tree
+            self._calls_open = check_all(exported)
+        except ForeignCodeError as error:
+            raise self._refused(error) from error
         except ImportError as error:
             raise ArtifactError(
                 "running saved code needs the package flatbuffers, which is not installed: "
@@ -151,10 +158,6 @@ class Specialisation:
             raise self._mismatch("gives", given, f"{count} arrays and at most one condition")
         if exported.ordered_effects or exported.unordered_effects:
             raise self._mismatch("has", "effects", "none")
-        try:
-            self._calls_open = check_all(exported)
-        except ValueError as error:
-            raise self._refused(error) from error
         return exported
 
     def _check_for_shapes(self, leaves: Sequence[Any]) -> None:
@@ -225,7 +228,6 @@ class SavedRegion:
             f"{f'{wrong}: ' if wrong else ''}no code was saved for {found}. There is code for {there}. "
             f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}."
         )
-
 
     def _mismatch(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:
         """What no shapes of the open code have, for a call whose shapes do not fit."""
