@@ -26,6 +26,7 @@ from scipy import sparse
 import pytensor_jaxlink
 from pytensor_jaxlink import ArtifactError, JAXLinker, JAXLinkWarning, inspect, load, save
 from pytensor_jaxlink.__main__ import main
+from pytensor_jaxlink.compat import ifelse
 from tests.artifact.damage import members_of, relisted
 from tests.helpers import as_list, black_box, sort_down
 
@@ -358,6 +359,23 @@ def test_a_loop_that_ends_by_itself_needs_no_permission(path: Path) -> None:
     expected = f(3.0)
     save(f, path)
     np.testing.assert_array_equal(load(path)(3.0), expected)
+
+
+def test_a_branch_among_host_steps(path: Path) -> None:
+    """Sizes follow from the side that is taken, and one of the sides runs on the host."""
+    which, k, i = pt.bscalar("which"), pt.bscalar("k"), pt.vector("i", dtype="uint16")
+    y = pt.dvector("y")
+    chosen = ifelse(which, i.astype("float64") * 2, black_box(sort_down)(y))
+    gradient = pytensor.grad(pt.exp(-chosen[k:]).sum(), chosen)
+    f = pytensor.function([which, i, y, k], gradient, mode="JAXSELECTIVE")
+    short, long = np.arange(3, dtype="uint16"), np.arange(5.0)
+    calls = [(np.int8(side), short, long, np.int8(1)) for side in (0, 1)]
+    expected = [f(*call) for call in calls]
+    save(f, path)
+    for prefer in LAYERS:
+        loaded = load(path, prefer=prefer, allow=["tests.helpers"])
+        for call, value in zip(calls, expected, strict=True):
+            np.testing.assert_array_equal(loaded(*call), value)
 
 
 def test_sizes_without_code_are_compiled_from_the_graph(path: Path) -> None:
