@@ -370,12 +370,12 @@ def test_a_branch_among_host_steps(path: Path) -> None:
     f = pytensor.function([which, i, y, k], gradient, mode="JAXSELECTIVE")
     short, long = np.arange(3, dtype="uint16"), np.arange(5.0)
     calls = [(np.int8(side), short, long, np.int8(1)) for side in (0, 1)]
-    expected = [f(*call) for call in calls]
+    expected = [f(*call) for call in [*calls, *calls]][2:]  # the first changes the plan
     save(f, path)
     for prefer in LAYERS:
         loaded = load(path, prefer=prefer, allow=["tests.helpers"])
         for call, value in zip(calls, expected, strict=True):
-            np.testing.assert_array_equal(loaded(*call), value)
+            np.testing.assert_allclose(loaded(*call), value, rtol=1e-14)
 
 
 def test_sizes_without_code_are_compiled_from_the_graph(path: Path) -> None:
@@ -482,7 +482,8 @@ def test_code_that_is_no_module(tmp_path: Path) -> None:
     module = export.deserialize(bytearray(code)).mlir_module_serialized
     assert code.count(module) == 1
     reads = f"JAX {jax.__version__} cannot read the code, because it is damaged or too old"
-    runs = "XLA cannot run the code for shapes (3,), because it is damaged or not what JAX has exported"
+    runs = "XLA cannot run the code for shapes (3,), because it is damaged or not what JAX has "
+    runs += "exported"
     for changed, problem, cause in (
         (bytes(len(module)), runs, KeyError),
         (module[:-100] + bytes(100), reads, jax.errors.JaxRuntimeError),

@@ -380,3 +380,21 @@ def test_the_mismatch_comes_before_the_missing_code(tmp_path: Path) -> None:
         g(np.ones(3), np.ones(3), np.ones((2, 5)))
     with pytest.raises(TypeError, match="x: expected"):
         g(np.ones((3, 1)), np.ones(3), np.ones((2, 5)))
+
+
+def test_an_open_length_of_1_is_stretched_where_pytensor_does(tmp_path: Path) -> None:
+    """PyTensor 3.0 refuses to add one value at an index to a longer array, later ones do not."""
+    x, k = pt.dvector("x"), pt.vector("k", dtype="uint32")
+    gradient = pytensor.grad((pt.cumsum(x[k]) * x[k]).sum(), x)
+    f = pytensor.function([x, k], gradient, mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False)
+    loaded = load(tmp_path / "f")
+    for places in ([1, 2], [3]):
+        given = np.arange(6.0), np.array(places, "uint32")
+        try:
+            expected = f(*given)
+        except ValueError:
+            with pytest.raises(ValueError, match="a check of the saved function is false"):
+                loaded(*given)
+        else:
+            np.testing.assert_allclose(loaded(*given), expected)
