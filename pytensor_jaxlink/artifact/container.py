@@ -77,7 +77,8 @@ def write_container(
     """
     if len(members) > _MOST_MEMBERS:
         raise ArtifactError(
-            f"{named(path)}: {len(members)} members to save, and a file holds at most {_MOST_MEMBERS}"
+            f"{named(path)}: {len(members)} members to save, and a file holds at most "
+            f"{_MOST_MEMBERS}"
         )
     described = {
         name: {"sha256": digest_of(parts), "bytes": sum(map(len, parts))}
@@ -150,9 +151,8 @@ class Container:
 
     def __init__(self, path: Place) -> None:
         self.path = named(path)
-        is_path = isinstance(path, str | os.PathLike)
-        self._file: BinaryIO = Path(path).open("rb") if is_path else _seekable(path)
-        self._closes = is_path
+        self._closes = isinstance(path, str | os.PathLike)
+        self._file = _opened(path)
         try:
             self._open()
         except BaseException:
@@ -330,8 +330,10 @@ class Container:
         return f" (in {', '.join(damaged[:3])})" if damaged else ""
 
 
-def _seekable(file: BinaryIO) -> BinaryIO:
-    return file if file.seekable() else io.BytesIO(file.read())
+def _opened(place: Place) -> BinaryIO:
+    if isinstance(place, str | os.PathLike):
+        return Path(place).open("rb")
+    return place if place.seekable() else io.BytesIO(place.read())
 
 
 def digest_of(parts: Member) -> str:

@@ -32,7 +32,10 @@ _OPEN_MODULE = """module {{
     return %x, %x : tensor<?x?xf64>, tensor<?x?xf64>
   }}
 }}"""
-_CALL = "    %r:{count} = stablehlo.custom_call @{target}({operands}) {{{config}}} : ({types}) -> ({results})"
+_CALL = (
+    "    %r:{count} = stablehlo.custom_call @{target}({operands}) {{{config}}} : ({types}) -> "
+    "({results})"
+)
 
 
 def call(target: str, operands: str, results: str, prepared: str = "", config: str = "") -> str:
@@ -56,6 +59,9 @@ def call(target: str, operands: str, results: str, prepared: str = "", config: s
 _TAUS = "    %t = stablehlo.constant dense<1.0> : tensor<9xf64>"
 _RIGHT = "    %b = stablehlo.constant dense<1.0> : tensor<4x9xf64>"
 _TOKEN = "    %t = stablehlo.create_token : !stablehlo.token\n"
+
+PREPARED = f"{_TAUS}\n{_RIGHT}"
+"""The operands that are not the argument."""
 
 PLAIN = {
     "callback": call("xla_ffi_python_cpu_callback", "x 4x4xf64", "4x4xf64"),
@@ -130,6 +136,11 @@ OPEN = {
 """The same in code for open lengths: what a kernel gets shows when it is called."""
 
 
+def module_of(body: str) -> str:
+    """A module whose function has a body."""
+    return _MODULE.format(body=body)
+
+
 def changed(content: bytes, module: str) -> bytes:
     """A file whose only code is a module."""
     members = dict(members_of(content))
@@ -161,10 +172,9 @@ def main(exact: Path, opened: Path) -> None:
     ):
         content = path.read_bytes()
         for name, body in bodies.items():
-            print(name, file=sys.stderr, flush=True)
             path.write_bytes(changed(content, module.format(body=body)))
             found[name] = error_of(path)
-    print(json.dumps(found))
+    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":

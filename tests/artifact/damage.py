@@ -8,7 +8,7 @@ import json
 import random
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 MARK = "pytensor_jaxlink 0001 sha256 "
 TRAILER = len(MARK) + 64  # bytes
@@ -206,17 +206,4 @@ INTENT: list[Callable[[bytes, random.Random], bytes]] = [
     bomb,
     deep,
     absurd_size,
-    zip64,
-    colliding,
 ]
-
-
-def damaged(content: bytes, count: int) -> Iterator[tuple[str, bytes]]:
-    """Damaged forms of a file: what was done, and the bytes."""
-    for number in range(count):
-        rng = random.Random(number)
-        ways = CHANCE if number % 2 else INTENT
-        way = ways[number // 2 % len(ways)]
-        changed = way(content, rng)
-        if changed != content:
-            yield f"{way.__name__}, {number}", changed

@@ -212,8 +212,9 @@ def _config(attributes: Any) -> dict[str, Any]:
     """What a call says to the kernel beside its operands, in either of two places."""
     found: dict[str, Any] = {}
     for place in ("backend_config", "mhlo.backend_config"):
-        there = attributes[place] if place in attributes else ()
-        for each in there if isinstance(there, mlir.ir.DictAttr) else ():
+        if place not in attributes or not isinstance(attributes[place], mlir.ir.DictAttr):
+            continue
+        for each in attributes[place]:
             value = getattr(each.attr, "value", None)
             found[each.name] = value if found.get(each.name, value) == value else None
     return found

@@ -223,9 +223,10 @@ class SavedRegion:
             f"{name} = {value}" for name, value in zip(self._names, given, strict=True)
         )
         wrong = self._mismatch(static, arguments)
+        start = f"{wrong}: " if wrong else ""
         there = "; ".join(dict.fromkeys(reasons)) or f"nothing ({self._reason})"
         raise NotSavedError(
-            f"{f'{wrong}: ' if wrong else ''}no code was saved for {found}. There is code for {there}. "
+            f"{start}no code was saved for {found}. There is code for {there}. "
             f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}."
         )
 
