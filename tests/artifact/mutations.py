@@ -73,8 +73,14 @@ def foreign_op(content: bytes, rng: random.Random) -> bytes:
     return damage.relisted(list(members.items()))
 
 
-_ROUTINES = "potrf geqrf orgqr getrf gesdd syevd geev gees gehrd sytrd trsm gtsv".split()
-_SHAPES = "4x4xf64 4xf64 f64 i32 4xi32 3xf64 1xf64 9x9xf64 4x4xf32 16xf64 4x4xcomplex<f64>".split()
+_ROUTINES = (
+    *("potrf", "geqrf", "orgqr", "getrf", "gesdd", "syevd"),
+    *("geev", "gees", "gehrd", "sytrd", "trsm", "gtsv"),
+)
+_SHAPES = (
+    *("4x4xf64", "4xf64", "f64", "i32", "4xi32", "3xf64"),
+    *("1xf64", "9x9xf64", "4x4xf32", "16xf64", "4x4xcomplex<f64>"),
+)
 _OPERANDS = ("x 4x4xf64", "x 4x4xf64 t 9xf64", "x 4x4xf64 b 4x9xf64", "t 9xf64 x 4x4xf64")
 
 
