@@ -128,7 +128,8 @@ _LENGTHS = """    %l = stablehlo.constant dense<4> : tensor<2xi32>
 OPEN = {
     "open pivots": _LENGTHS
     + "    %r:3 = stablehlo.custom_call @lapack_dgetrf_ffi(%x, %l, %one, %none) "
-    "{mhlo.backend_config = {}, indices_of_shape_operands = dense<[1, 2, 3]> : tensor<3xi64>, has_side_effect = true} : "
+    "{mhlo.backend_config = {}, indices_of_shape_operands = dense<[1, 2, 3]> : tensor<3xi64>, "
+    "has_side_effect = true} : "
     "(tensor<?x?xf64>, tensor<2xi32>, tensor<1xi32>, tensor<0xi32>) -> "
     "(tensor<?x?xf64>, tensor<?xi32>, tensor<i32>)",
     "open callback": call("xla_ffi_python_cpu_callback", "x ?x?xf64", "4x4xf64"),
