@@ -82,14 +82,20 @@ def _sharding(described: Any, asked: Any) -> Sharding | None:
     if described is None:
         return None
     if "axes" in described:
-        spec = PartitionSpec(*(tuple(names) or None for names in described["spec"]))
-        names = {name for part in described["spec"] for name in part}
-        for mesh in (asked, jax.sharding.get_mesh()):
-            if mesh is not None and mesh.axis_names and names <= set(mesh.axis_names):
-                return NamedSharding(mesh, spec)
+        return _spread(described, asked)
     devices = _devices(described["devices"]) if asked is None else None
-    if devices is None or "axes" not in described:
-        return devices and SingleDeviceSharding(devices[0])
+    return None if devices is None else SingleDeviceSharding(devices[0])
+
+
+def _spread(described: Any, asked: Mesh | None) -> Sharding | None:
+    spec = PartitionSpec(*(tuple(names) or None for names in described["spec"]))
+    names = {name for part in described["spec"] for name in part}
+    for mesh in (asked, jax.sharding.get_mesh()):
+        if mesh is not None and mesh.axis_names and names <= set(mesh.axis_names):
+            return NamedSharding(mesh, spec)
+    devices = _devices(described["devices"]) if asked is None else None
+    if devices is None:
+        return None
     axes, sizes, kinds = zip(*described["axes"], strict=True)
     grid = np.array(devices, object).reshape(sizes)
     mesh = Mesh(grid, axes, axis_types=tuple(AxisType[kind] for kind in kinds))

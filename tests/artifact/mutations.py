@@ -119,7 +119,7 @@ KINDS: dict[str, Way] = {
     "custom_call": custom_call,
 }
 _CALLED = ("foreign_op", "custom_call")
-_OWN = ("pytensor", "encodings")  # what may be imported for a file
+_OWN = ("pytensor", "encodings", "jax", "_suggestions")  # what reading and errors may import
 
 
 # -- the child -------------------------------------------------------------------------------------
