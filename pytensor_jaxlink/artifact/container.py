@@ -11,14 +11,16 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from pytensor_jaxlink.artifact.abandoned import temporary_of
+from pytensor_jaxlink.artifact.abandoned import writing
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
@@ -32,6 +34,7 @@ Member = Sequence[Buffer]
 
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _END = struct.Struct("<4s4H2IH")
+_LOCATOR_BYTES, _LARGEST_SHORT = 20, 0xFFFFFFFF
 _TRAILER = re.compile(rb"pytensor_jaxlink ([0-9]{4}) sha256 ([0-9a-f]{64})")
 _TRAILER_BYTES = len(FORMAT) + len(" 0001 sha256 ") + 64
 _NAME = re.compile(r"[a-z0-9_]{1,64}(/[a-z0-9_]{1,64}){0,3}\.(json|npy|stablehlo)")
@@ -39,8 +42,19 @@ _MOST_MEMBERS, _LARGEST_DIRECTORY = 60_000, 8 << 20
 _BLOCK = 1 << 20
 
 
+Place = str | os.PathLike[str] | BinaryIO
+"""A path, or a binary file that is open."""
+
+
+def named(place: Place) -> str:
+    """A place, for messages."""
+    if isinstance(place, str | os.PathLike):
+        return str(Path(place))
+    return str(getattr(place, "name", place))
+
+
 def write_container(
-    path: str | os.PathLike[str],
+    path: Place,
     manifest: Any,
     members: Mapping[str, Member],
     *,
@@ -52,6 +66,7 @@ def write_container(
     ----------
     path
         Where.  The file is written beside it under another name, flushed to the disk and renamed.
+        To a file that is open it is written when it is complete, at once.
     manifest
         What describes the file, as a dictionary for JSON.  The checksums of the members are added.
     members
@@ -60,26 +75,31 @@ def write_container(
         Whether to wait until it is on the disk.  Where not, a file may be damaged when the machine
         loses its power.
     """
-    path = Path(path)
     if len(members) > _MOST_MEMBERS:
         raise ArtifactError(
-            f"{path}: {len(members)} members to save, and a file holds at most {_MOST_MEMBERS}"
+            f"{named(path)}: {len(members)} members to save, and a file holds at most "
+            f"{_MOST_MEMBERS}"
         )
     described = {
         name: {"sha256": digest_of(parts), "bytes": sum(map(len, parts))}
         for name, parts in members.items()
     }
     head = {"format": FORMAT, "version": VERSION, **manifest, "members": described}
-    temporary = temporary_of(path)
-    try:
-        with temporary.open("x+b") as file:
-            _write_zip(file, {MANIFEST: [dump_document(head)], **members})
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
+    members = {MANIFEST: [dump_document(head)], **members}
+    if not isinstance(path, str | os.PathLike):
+        with TemporaryFile() as file:
+            _write_zip(file, members)
+            file.seek(0)
+            shutil.copyfileobj(file, path, _BLOCK)
+        return
+    path = Path(path)
+    with writing(path) as (temporary, file):
+        _write_zip(file, members)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+        file.close()  # some systems rename no open file
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
     if durable:
         _flush_directory(path.parent)
 
@@ -117,7 +137,7 @@ class Container:
     Attributes
     ----------
     path
-        Of the file, for messages.
+        Of the file, or its name, for messages.
     manifest
         What describes it.
 
@@ -129,14 +149,19 @@ class Container:
 
     manifest: dict[str, Any]
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._file: BinaryIO = self.path.open("rb")
+    def __init__(self, path: Place) -> None:
+        self.path = named(path)
+        self._closes = isinstance(path, str | os.PathLike)
+        self._file = _opened(path)
         try:
             self._open()
         except BaseException:
-            self._file.close()
+            self._close()
             raise
+
+    def _close(self) -> None:
+        if self._closes:
+            self._file.close()
 
     def __enter__(self) -> Container:
         return self
@@ -147,7 +172,7 @@ class Container:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        self._close()
 
     def error(self, problem: str) -> ArtifactError:
         """The error that names this file."""
@@ -199,17 +224,23 @@ class Container:
         mark, disk, first, here, entries, directory, start, comment = _END.unpack(
             self._file.read(_END.size)
         )
-        sane = (
-            (
-                (mark, disk, first) == (b"PK\5\6", 0, 0)
-                and here == entries <= _MOST_MEMBERS + 1
+        sane = (mark, disk, first) == (b"PK\5\6", 0, 0) and (
+            place
+            > _LARGEST_SHORT  # `zipfile` looks at the longer form, which is as long as it says
+            or (
+                here == entries <= _MOST_MEMBERS + 1
                 and directory <= min(_LARGEST_DIRECTORY, place)
-                and (start + directory <= place)
+                and start + directory <= place
+                and not self._has_longer_form(place)
             )
-            or start == 0xFFFFFFFF  # larger than 4 GiB: `zipfile` looks at the longer form
         )
         if not sane or comment != _TRAILER_BYTES:
             raise self.error("the directory at its end is damaged")
+
+    def _has_longer_form(self, place: int) -> bool:
+        """Whether `zipfile` would believe other numbers than those of the end itself."""
+        self._file.seek(max(place - _LOCATOR_BYTES, 0))
+        return self._file.read(4) == b"PK\6\7"
 
     def _list_members(self, size: int) -> dict[str, zipfile.ZipInfo]:
         try:
@@ -225,10 +256,8 @@ class Container:
                 raise self.error(f"it has two members with the name {info.filename!r}")
             if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
                 raise self.error(f"its member {info.filename!r} is compressed or encrypted")
-            if info.compress_size != info.file_size or info.file_size > size:
+            if info.compress_size != info.file_size:
                 raise self.error(f"its member {info.filename!r} claims {info.file_size} bytes")
-            if not 0 <= info.header_offset < size:
-                raise self.error(f"its member {info.filename!r} is said to lie outside of it")
             members[info.filename] = info
         if sum(info.file_size for info in members.values()) > size:
             raise self.error("its members claim more bytes than the file has")
@@ -299,6 +328,12 @@ class Container:
         except Exception:  # whatever else is wrong with it: it has been found to be damaged
             return ""
         return f" (in {', '.join(damaged[:3])})" if damaged else ""
+
+
+def _opened(place: Place) -> BinaryIO:
+    if isinstance(place, str | os.PathLike):
+        return Path(place).open("rb")
+    return place if place.seekable() else io.BytesIO(place.read())
 
 
 def digest_of(parts: Member) -> str:

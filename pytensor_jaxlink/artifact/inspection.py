@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
-from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.container import Container, Place
 from pytensor_jaxlink.artifact.signature import Input, Signature, cell_of, signature_of
 
 _MOST_LINES = 20  # of inputs, of members
@@ -57,13 +56,13 @@ class Inspection:
         return "\n".join(map(_harmless, lines))
 
 
-def inspect(path: str | os.PathLike[str]) -> Inspection:
+def inspect(path: Place) -> Inspection:
     """What a saved file holds: signatures, state, versions, layers, sizes.  Nothing is loaded.
 
     Parameters
     ----------
     path
-        The file.
+        The file: a path, or a binary file that is open, which is read from its start.
 
     Raises
     ------
@@ -71,7 +70,7 @@ def inspect(path: str | os.PathLike[str]) -> Inspection:
         If it is damaged, or no saved function.
     """
     with Container(path) as container:
-        inspection = Inspection(str(path), container.manifest)
+        inspection = Inspection(container.path, container.manifest)
         try:
             str(inspection)
         except Exception as error:

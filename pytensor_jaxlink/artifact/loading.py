@@ -8,23 +8,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Literal
 
-from pytensor_jaxlink.artifact.container import Container
-from pytensor_jaxlink.artifact.signature import cell_of, signature_of
+from pytensor_jaxlink.artifact.container import Container, Place
+from pytensor_jaxlink.artifact.signature import Cell, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
-from pytensor_jaxlink.frames import warn_at_user_line
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: Place,
     *,
     prefer: Literal["compiled", "graph"] = "compiled",
     allow: Sequence[str] = (),
     mode: Any = None,
     compilation_cache: str | os.PathLike[str] | None = None,
     compiler_options: Mapping[str, Any] | None = None,
+    device: Any = None,
 ) -> Any:
     """The function, or the dictionary of functions, that `save` wrote to a file.
 
@@ -33,7 +34,7 @@ def load(
     Parameters
     ----------
     path
-        The file.
+        The file: a path, or a binary file that is open, which is read from its start.
     prefer
         Which layer, where the file has both.  ``"compiled"`` gives a `LoadedFunction`, which runs
         at once and needs no PyTensor (unless the plan has host steps that do).  Sizes for which no
@@ -53,6 +54,11 @@ def load(
     compiler_options
         Options of XLA, as in `JAXLinker`.  Those of the function that was saved are not in force:
         some have XLA write files.
+    device
+        Where it runs and keeps its state: a `jax.Device` or its name, as in `JAXLinker`, or a
+        `jax.sharding.Mesh`, over which the state is spread by the names of axes that it had.  By
+        default the state lies where it was, over the mesh of `jax.set_mesh` or over the same
+        devices, as far as this process has them.
 
     Raises
     ------
@@ -76,32 +82,36 @@ def load(
         raise ValueError(f"prefer={prefer!r} is not one of 'compiled', 'graph'")
     if isinstance(allow, str):
         raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
-    _check_options(compiler_options, mode, compilation_cache)
+    _check_options(compiler_options, mode, compilation_cache, device)
     if compilation_cache is not None:
         from pytensor_jaxlink.runtime import use_compilation_cache
 
         use_compilation_cache(compilation_cache)
     with Container(path) as container, reading(container):
-        file = _File(container, allow, mode, compiler_options)
+        file = _File(container, allow, mode, compiler_options, device)
         functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
         return functions[""] if container.manifest["single"] else functions
 
 
-def _check_options(compiler_options: Any, mode: Any, compilation_cache: Any) -> None:
+def _check_options(compiler_options: Any, mode: Any, compilation_cache: Any, device: Any) -> None:
     if compilation_cache is not None and not isinstance(compilation_cache, str | os.PathLike):
         raise ValueError(
             f"load: compilation_cache={compilation_cache!r} is not the name of a folder"
         )
-    if compiler_options is None:
-        return
-    from pytensor_jaxlink.runtime import problem_of_options
+    problem = None
+    if compiler_options is not None:
+        from pytensor_jaxlink.runtime import problem_of_options
 
-    problem = problem_of_options(compiler_options)
-    if problem is None and mode is not None:
-        problem = (
-            "compiler_options are for the mode of the saved function; give them to the mode that "
-            "takes its place, mode=JAXLinker(compiler_options=...)"
-        )
+        problem = problem_of_options(compiler_options)
+    for name, given, verb, it in (
+        ("compiler_options", compiler_options, "are", "them"),
+        ("device", device, "is", "it"),
+    ):
+        if problem is None and given is not None and mode is not None:
+            problem = (
+                f"{name} {verb} for the mode of the saved function; give {it} to the mode that "
+                f"takes its place, mode=JAXLinker({name}=...)"
+            )
     if problem is not None:
         raise ValueError(f"load: {problem}")
 
@@ -115,6 +125,7 @@ class _File:
         allow: Sequence[str],
         mode: Any,
         compiler_options: Mapping[str, Any] | None,
+        device: Any,
     ) -> None:
         manifest = container.manifest
         self._container, self._allow, self._mode = container, allow, mode
@@ -124,6 +135,9 @@ class _File:
         self._cells = [cell_of(each) for each in manifest["cells"]]
         self._data = DataReader(container, container.document("data.json"))
         self._version = str(manifest["saved_by"]["pytensor"])
+        self._device = device
+        # Files of before do not have them.
+        self._placements = manifest.get("placements") or [None] * len(self._cells)
 
     def takes_compiled(self, prefer: str) -> bool:
         """Whether the compiled layer is used."""
@@ -140,7 +154,30 @@ class _File:
         return bool(here & set(self._layers["compiled"]["platforms"]))
 
     def _storages(self) -> list[list[Any]]:
-        return [[self._data.value(cell.value)] for cell in self._cells]
+        pairs = zip(self._cells, self._placements, strict=True)
+        return [[self._value(cell, placement)] for cell, placement in pairs]
+
+    def _value(self, cell: Cell, placement: Any) -> Any:
+        value = self._data.value(cell.value)
+        if cell.type.kind != "array" or (placement is None and self._device is None):
+            return value
+        from pytensor_jaxlink.artifact.placement import placed
+
+        return placed(value, placement, self._asked())
+
+    def _asked(self) -> Any:
+        """The device, or the mesh, that the caller asks for."""
+        if not isinstance(self._device, str):
+            return self._device
+        from pytensor_jaxlink.runtime import named_device
+
+        return named_device(self._device)
+
+    def _asked_device(self) -> Any:
+        from jax.sharding import Mesh
+
+        asked = self._asked()
+        return None if isinstance(asked, Mesh) else asked
 
     def _graph_layer(self, document: Any, storages: Sequence[list[Any]]) -> Any:
         with _pytensor("the graph layer of a saved function"):
@@ -168,7 +205,8 @@ class _File:
 
     def _from_layer(self, layer: Any, name: str, storages: Sequence[Any]) -> Any:
         signature = self._signatures[name]
-        return layer.function(name, signature, storages, self._mode, self._compiler_options)
+        options = {"compiler_options": self._compiler_options, "device": self._asked_device()}
+        return layer.function(name, signature, storages, self._mode, options)
 
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
@@ -184,7 +222,12 @@ class _File:
         ]
         reader = CompiledReader(self._container, self._data, self._host_ops)
         documents = self._container.document("compiled.json")
-        policy = Policy(MOST_KEPT, "compile", compiler_options=self._compiler_options)
+        policy = Policy(
+            MOST_KEPT,
+            "compile",
+            compiler_options=self._compiler_options,
+            device=self._asked_device(),
+        )
         functions = {
             name: reader.function(documents[name], signature, states, float_type, policy)
             for name, signature in self._signatures.items()
@@ -193,7 +236,7 @@ class _File:
             document = self._container.document("graph.json")
             storages = [state.storage for state in states]
             for name, function in functions.items():
-                function.fallback = self._fallback(name, function, document, storages)
+                function.from_graph = self._maker(name, function, document, storages)
         return functions
 
     def _host_ops(self, place: Any) -> Callable[..., Any]:
@@ -203,24 +246,17 @@ class _File:
         parts = self._container.document("host.json")
         return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
 
-    def _fallback(
+    def _maker(
         self, name: str, function: Any, document: Any, storages: Sequence[list[Any]]
-    ) -> Callable[[Exception], Callable[..., Any]]:
-        """What compiles a function from its graph, when it is called with sizes without code."""
-        made: list[Any] = []
+    ) -> Callable[[], Any]:
+        """What compiles a function from its graph, once."""
 
-        def fallback(error: Exception) -> Callable[..., Any]:
-            if not made:
-                try:
-                    layer = self._graph_layer(document, storages)
-                except ArtifactError as other:
-                    # Without PyTensor there is no code and no way to make it.
-                    raise error if isinstance(other.__cause__, ImportError) else other from None
-                warn_at_user_line(f"{error} For now it is compiled from its graph.")
-                made.append(self._from_layer(layer, name, function.own_storages))
-            return made[0]
+        @cache
+        def make() -> Any:
+            layer = self._graph_layer(document, storages)
+            return self._from_layer(layer, name, function.own_storages)
 
-        return fallback
+        return make
 
 
 @contextmanager

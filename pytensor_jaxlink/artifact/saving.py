@@ -17,7 +17,7 @@ import jax
 from pytensor.configdefaults import config
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
-from pytensor_jaxlink.artifact.container import Member, write_container
+from pytensor_jaxlink.artifact.container import Member, Place, write_container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
@@ -31,6 +31,7 @@ from pytensor_jaxlink.artifact.graph.functions import (
 )
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.function import JAXFunction
@@ -41,7 +42,7 @@ _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
 
 def save(  # noqa: PLR0913 -- all but two are options with names
     functions: JAXFunction | Mapping[str, JAXFunction],
-    path: str | os.PathLike[str],
+    path: Place,
     *,
     graph: bool = True,
     compiled: bool = True,
@@ -61,7 +62,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         A function of one of our modes, or several by name: what they have in common (arrays,
         shared variables) is written once, and is common to them again when they are loaded.
     path
-        Where.
+        Where: a path, or a binary file that is open for writing.
     graph
         Whether to write the PyTensor graphs: what every version of PyTensor and JAX can load.
     compiled
@@ -129,10 +130,12 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         "single": not isinstance(functions, Mapping),
         "functions": {name: to_document(found) for name, found in signatures.items()},
         "cells": [to_document(cell) for cell in described],
+        "placements": [placement_of(storage[0]) for storage in cells.values],
         "layers": layers,
     }
     write_container(path, manifest, {**members, **data.members})
-    _delete_abandoned(Path(path))
+    if isinstance(path, str | os.PathLike):
+        _delete_abandoned(Path(path))
 
 
 def _delete_abandoned(path: Path) -> None:

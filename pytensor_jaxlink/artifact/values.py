@@ -33,6 +33,7 @@ BIT_GENERATORS = {
 """The sources of random bits that can be saved."""
 
 _LARGEST_REPEATED = 1 << 24  # bytes
+_MOST_KEYS = 256
 _MOST_WORDS = 64  # of a seed: what is longer, nobody has
 
 
@@ -128,6 +129,22 @@ def _read_generator(reader: DataReader, described: Any) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
+def _keys(keys: list[Any]) -> list[Any]:
+    """Keys of a set or a dictionary.
+
+    Python compares each two that have the same hash.  Strings and small integers have their own;
+    of others, somebody can give thousands the same.
+    """
+    others = sum(type(key) is not str and not _is_small(key) for key in keys)
+    if others > _MOST_KEYS:
+        raise ValueError(f"{others} keys that are neither text nor small numbers")
+    return keys
+
+
+def _is_small(key: Any) -> bool:
+    return type(key) is int and abs(key) < 1 << 32
+
+
 def _read_sparse(reader: DataReader, described: Any) -> Any:
     # Imported where there is one: SciPy's package costs a tenth of what importing JAX does.
     from pytensor_jaxlink.artifact.sparse import read_sparse
@@ -146,9 +163,15 @@ _TAGS: dict[str, Tag] = {
     "float": lambda reader, text: float(text),
     "complex": lambda reader, parts: complex(*map(reader.value, parts)),
     "list": lambda reader, parts: list(map(reader.value, parts)),
-    "dict": lambda reader, pairs: {reader.value(key): reader.value(each) for key, each in pairs},
-    "set": lambda reader, parts: set(map(reader.value, parts)),
-    "frozenset": lambda reader, parts: frozenset(map(reader.value, parts)),
+    "dict": lambda reader, pairs: dict(
+        zip(
+            _keys([reader.value(key) for key, _ in pairs]),
+            [reader.value(each) for _, each in pairs],
+            strict=True,
+        )
+    ),
+    "set": lambda reader, parts: set(_keys([reader.value(part) for part in parts])),
+    "frozenset": lambda reader, parts: frozenset(_keys([reader.value(part) for part in parts])),
     "slice": lambda reader, parts: slice(*map(reader.value, parts)),
     "ellipsis": lambda reader, content: ...,
     "dtype": lambda reader, text: plain_dtype(text),

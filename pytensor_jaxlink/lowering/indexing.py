@@ -299,9 +299,29 @@ def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
         *data, position = *rest[:-1], _as_index(rest[-1])
         for values in data:
             _check_values(values, array, (position,))
+            if context.checks:
+                _require_no_stretch(node, array, values, position)
         return function(array, *data, position)
 
     return index
+
+
+def _require_no_stretch(node: Apply, array: Any, values: Any, position: Any) -> None:
+    """Require that no open length is 1 where it would be stretched.
+
+    Whether a given length is, PyTensor's rule sees when JAX traces.
+    """
+    promised = node.inputs[1].type.broadcastable
+    for axis in range(-np.ndim(values), 0):
+        length = np.shape(values)[axis]
+        if promised[axis] or not export.is_symbolic_dim(length):
+            continue
+        others = [np.shape(array)[axis]] if -axis <= np.ndim(array) else []
+        others += np.shape(position)[:1] if axis == -np.ndim(values) else []
+        for other in others:
+            if length != other:
+                one, two = (jnp.asarray(each, dtype="int64") for each in (length, other))
+                require((one != 1) | (one == two))
 
 
 # PyTensor before 3.1 has separate Ops for one vector of integers on the first axis.

@@ -100,6 +100,11 @@ class Executor:
     def _traced(self) -> Run:
         return checked(self._ready, keys=True)
 
+    @property
+    def static(self) -> set[int]:
+        """The values from which specialisations are selected."""
+        return static_of(self._ready)
+
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
         mesh = explicit_mesh(inputs)
@@ -173,7 +178,7 @@ class Executor:
         plan = self.plan
         if plan.generators or plan.sparse:
             return None
-        static = static_of(self._ready)
+        static = self.static
         kept = {k for k, number in enumerate(plan.inputs) if number in static}
         return Reuse.at_the_end(plan, replace(donatable, given=donatable.given - kept))
 

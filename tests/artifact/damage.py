@@ -6,8 +6,9 @@ import hashlib
 import io
 import json
 import random
+import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 MARK = "pytensor_jaxlink 0001 sha256 "
 TRAILER = len(MARK) + 64  # bytes
@@ -163,6 +164,39 @@ def absurd_size(content: bytes, rng: random.Random) -> bytes:
     return relisted([(n, array if n.endswith(".npy") else each) for n, each in members])
 
 
+def zip64(content: bytes, rng: random.Random) -> bytes:
+    """A second end of the directory, which `zipfile` believes, and a directory of many entries."""
+    place = content.rindex(b"PK\5\6")
+    entry = b"PK\1\2" + bytes(42)
+    directory = entry * rng.choice([10, 18_000])
+    start = place
+    long_end = struct.pack(
+        "<4sQ2H2I4Q",
+        *(b"PK\6\6", 44, 45, 45, 0, 0, len(directory) // 46, len(directory) // 46),
+        *(len(directory), start),
+    )
+    locator = struct.pack("<4sIQI", b"PK\6\7", 0, start + len(directory), 1)
+    return sealed(content[:place] + directory + long_end + locator + content[place:-TRAILER])
+
+
+_PRIME = 2**61 - 1  # Python's hash of an integer is its remainder
+
+
+def colliding(content: bytes, rng: random.Random) -> bytes:
+    """A set or a dictionary whose keys have one hash, or low digits that are the same."""
+    factor, count = rng.choice([(_PRIME, 300), (_PRIME, 20_000), (1 << 16, 60_000)])
+    keys = [factor * number for number in range(count)]
+    tag = rng.choice(["set", "frozenset", "dict"])
+    value = {tag: [[key, 1] for key in keys] if tag == "dict" else keys}
+    members = dict(members_of(content))
+    compiled, graph = json.loads(members["compiled.json"]), json.loads(members["graph.json"])
+    compiled[""]["constants"].append([0, value])
+    graph["parts"][0]["of"]["no_such_property"] = value
+    members["compiled.json"] = json.dumps(compiled, separators=(",", ":")).encode()
+    members["graph.json"] = json.dumps(graph, separators=(",", ":")).encode()
+    return relisted(list(members.items()))
+
+
 CHANCE: list[Callable[[bytes, random.Random], bytes]] = [truncated, flipped, overwritten, inserted]
 INTENT: list[Callable[[bytes, random.Random], bytes]] = [
     members_swapped,
@@ -173,14 +207,3 @@ INTENT: list[Callable[[bytes, random.Random], bytes]] = [
     deep,
     absurd_size,
 ]
-
-
-def damaged(content: bytes, count: int) -> Iterator[tuple[str, bytes]]:
-    """Damaged forms of a file: what was done, and the bytes."""
-    for number in range(count):
-        rng = random.Random(number)
-        ways = CHANCE if number % 2 else INTENT
-        way = ways[number // 2 % len(ways)]
-        changed = way(content, rng)
-        if changed != content:
-            yield f"{way.__name__}, {number}", changed

@@ -1,13 +1,9 @@
-"""Every damaged file gives `ArtifactError`, quickly, with little memory, and executes nothing."""
+"""Every damaged file gives `ArtifactError`, and executes nothing."""
 
 from __future__ import annotations
 
 import json
-import random
 import re
-import resource
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,19 +17,8 @@ import pytest
 from pytensor_jaxlink import ArtifactError, inspect, load, save
 from pytensor_jaxlink.artifact.documents import parse_document
 from pytensor_jaxlink.link.options import Options
-from tests.artifact.damage import (
-    TRAILER,
-    damaged,
-    document_changed,
-    flipped_and_sealed,
-    members_of,
-    rebuilt,
-    relisted,
-    sealed,
-)
-
-COUNT = 2_000
-SECONDS, MEGABYTES = 1.0, 200
+from tests.artifact import mutations
+from tests.artifact.damage import TRAILER, members_of, rebuilt, relisted, sealed
 
 
 @pytest.fixture(scope="module")
@@ -50,37 +35,13 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def test_damaged_files(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "damaged.jaxlink"
-    before = _peak()
-    slowest = 0.0
-    imported = set(sys.modules)
-    for what, changed in damaged(content, COUNT):
-        path.write_bytes(changed)
-        for read in (inspect, load, lambda path: load(path, prefer="graph")):
-            start = time.perf_counter()
-            error = _error_of(read, path)
-            only_loading_finds_it = read is inspect and what.startswith(("absurd_size", "deep"))
-            assert only_loading_finds_it or str(path) in str(error), what
-            slowest = max(slowest, time.perf_counter() - start)
-    assert slowest < SECONDS
-    assert _peak() - before < MEGABYTES
-    assert not {
-        name
-        for name in set(sys.modules) - imported
-        if not name.startswith(("pytensor", "encodings"))
-    }
-
-
-def test_changed_documents(content: bytes, tmp_path: Path) -> None:
-    """With intent one can say something else that makes sense; never anything else happens."""
-    path = tmp_path / "damaged.jaxlink"
-    for number in range(300):
-        way = document_changed if number % 2 else flipped_and_sealed
-        path.write_bytes(way(content, random.Random(number)))
-        for read in (load, lambda path: load(path, prefer="graph")):
-            error = _error_of(read, path)
-            assert error is None or str(path) in str(error)
+def test_mutations(tmp_path: Path) -> None:
+    """A few of each kind; ``python -m tests.artifact.mutations`` makes many."""
+    mutations.write_files(tmp_path)
+    found = mutations.outcomes(tmp_path, list(mutations.KINDS), seed=0, count=40)
+    assert mutations.problems(found) == []
+    assert [sum(each.values()) for each in found.values()] == [40] * len(mutations.KINDS)
+    assert found["custom_call"]["refused when called"] > 30
 
 
 def with_options(content: bytes, **options: Any) -> bytes:
@@ -184,19 +145,6 @@ def test_inspect_escapes_what_a_terminal_would_obey(content: bytes, tmp_path: Pa
     assert found.to_dict()["functions"][""]["inputs"][0]["name"] == name_of_input
 
 
-def _error_of(read: Callable[[Path], Any], path: Path) -> ArtifactError | None:
-    try:
-        read(path)
-    except ArtifactError as error:
-        return error
-    return None
-
-
-def _peak() -> float:
-    """The most memory that this process has had, in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def test_damage_with_intent_gets_past_the_seal(content: bytes, tmp_path: Path) -> None:
     """Or the tests above would look at nothing but the checksum at the end."""
     path = tmp_path / "rebuilt.jaxlink"
@@ -221,5 +169,5 @@ def test_members_outside_of_the_file(content: bytes, tmp_path: Path) -> None:
     place = content.rindex(b"PK\5\6") + 16
     path = tmp_path / "f.jaxlink"
     path.write_bytes(sealed(content[:place] + b"\xff" * 4 + content[place + 4 : -TRAILER]))
-    with pytest.raises(ArtifactError, match="is said to lie outside of it"):
+    with pytest.raises(ArtifactError, match="the directory at its end is damaged"):
         load(path)

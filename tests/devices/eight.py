@@ -238,6 +238,54 @@ def case_saved_functions() -> None:
             assert_not_on_host(g)
 
 
+def _where(f) -> list:
+    held = f.state if hasattr(f, "state") else f.get_shared()
+    return [each.get_value(borrow=True, return_internal_type=True).sharding for each in held]
+
+
+def case_states_of_saved_functions_lie_where_they_were() -> None:
+    rows, third = over(mesh_of(AxisType.Auto), "data"), jax.devices()[3]
+    spread_out = pytensor.shared(np.zeros(ROWS), "spread_out")
+    alone = pytensor.shared(np.zeros(3), "alone")
+    x = pt.dscalar("x")
+    updates = {spread_out: spread_out + x}
+    f = pytensor.function([x], spread_out.sum(), updates=updates, mode=MODE)
+    g = pytensor.function([x], alone.sum(), updates={alone: alone + x}, mode=MODE)
+    spread_out.set_value(spread(np.zeros(ROWS), rows), borrow=True)
+    alone.set_value(jax.device_put(np.zeros(3), third), borrow=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "f.jaxlink")
+        save({"f": f, "g": g}, path)
+        for prefer in ("compiled", "graph"):
+            found = load(path, prefer=prefer)
+            for _ in range(3):
+                assert _where(found["f"]) == [rows]
+                assert _where(found["g"])[0].device_set == {third}
+                found["f"](1.0), found["g"](1.0)
+            first = load(path, prefer=prefer, device="cpu:5")
+            for _ in range(3):
+                for name in "fg":
+                    first[name](1.0)
+                    assert _where(first[name])[0].device_set == {jax.devices()[5]}
+            four = jax.make_mesh((4, 2), ("data", "other"), axis_types=(AxisType.Auto,) * 2)
+            for half in (four, mesh_of(AxisType.Explicit)):
+                for made in (
+                    load(path, prefer=prefer, device=half),
+                    _under(half, lambda p=prefer: load(path, prefer=p)),
+                ):
+                    [where] = _where(made["f"])
+                    assert where.mesh == half
+                    assert tuple(where.spec) == tuple(rows.spec)
+                    assert made["f"](1.0) == 0
+                    assert made["f"](1.0) == ROWS
+                    assert _where(made["f"]) == [where]
+
+
+def _under(mesh, make):
+    with jax.set_mesh(mesh):
+        return make()
+
+
 def case_shardings_are_no_shapes() -> None:
     x = pt.dvector("x")
     linker = JAXLinker(recompile_limit=1, on_recompile_limit="error")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytensor
 import pytest
 
 from tests.differential.compare import compare
@@ -24,20 +23,7 @@ def _code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-AWAITED: dict[int, str] = {}
-if pytensor.__version__.startswith("3.0."):
-    AWAITED[10] = "a loaded region does not refuse a length of 1 that PyTensor 3.0 refuses"
-"""Graphs that differ, and why."""
-
-
-def _awaited(seed: int) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.xfail(reason=AWAITED[seed])] if seed in AWAITED else []
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [pytest.param(seed, marks=_awaited(seed)) for seed in range(GRAPHS)],
-)
+@pytest.mark.parametrize("seed", range(GRAPHS))
 def test_random_graph(seed: int) -> None:
     if compare(random_graph(seed)).differences:
         graph, differences = shrunk(seed, OPTIONS)

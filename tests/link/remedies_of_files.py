@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytensor
@@ -146,6 +147,38 @@ def save_sizes() -> Iterator[str]:
         yield warned(lambda: load(path)(ONES, 3))
         save(prefix(), path, static={"n": [2, 3]})
         assert not warned(lambda: load(path)(ONES, 3))
+
+
+@case(Remedy.SAVE_BACKWARD)
+def save_backward() -> Iterator[str]:
+    with TemporaryDirectory() as folder, jax.enable_x64(True):
+        path = Path(folder) / "f"
+        save(total(), path)
+        yield error_of(lambda: jax.grad(lambda x: load(path).jax_fn(x)[0])(ONES), ArtifactError)
+        save(total(), path, vjp_order=1)
+        assert jax.grad(lambda x: load(path).jax_fn(x)[0])(ONES).shape == ONES.shape
+
+
+@case(Remedy.OPEN_AXIS)
+def open_axis() -> Iterator[str]:
+    with TemporaryDirectory() as folder, jax.enable_x64(True):
+        path, rows = Path(folder) / "f", np.ones((2, 4))
+        save(total(), path)
+        yield error_of(lambda: jax.vmap(load(path).jax_fn)(rows), NotImplementedError)
+        x = pt.dmatrix("x")
+        f = pytensor.function([x], x.sum(axis=1), mode="JAXSELECTIVE")
+        save(f, path, dims={"x": ("n", 4)})
+        assert load(path)(rows).tolist() == [4, 4]
+
+
+@case(Remedy.SAVE_GRAPH_TOO)
+def save_graph_too() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        save(total(), path, graph=False)
+        yield error_of(lambda: load(path).explain(), ArtifactError)
+        save(total(), path, graph=True)
+        assert load(path).explain().graph_break_count == 0
 
 
 def damaged(path: Path) -> str:

@@ -43,6 +43,27 @@ def why_not(
     return None
 
 
+def mismatch(
+    families: Sequence[Dimensions], arrays: Sequence[Any], names: Sequence[str]
+) -> str | None:
+    """What is wrong with the shapes of some arrays beside each other, or None."""
+    found: dict[str, tuple[int, str]] = {}
+    for family, array, name in zip(families, arrays, names, strict=True):
+        shape = np.shape(array)
+        if len(shape) != len(family):
+            return f"{name} has {len(shape)} dimensions and not {len(family)}"
+        for axis, (expected, length) in enumerate(zip(family, shape, strict=True)):
+            where = f"axis {axis} of {name}"
+            if isinstance(expected, int) and expected != length:
+                return f"{where} has length {length} and not {expected}"
+            if not isinstance(expected, str) or not _NAME.fullmatch(expected):
+                continue
+            other, place = found.setdefault(expected, (length, where))
+            if other != length:
+                return f"{where} has length {length}, {place} has {other}, and they must be equal"
+    return None
+
+
 def _binds(found: dict[str, int], name: str, length: Any) -> bool:
     if isinstance(length, int) and length < 1:
         return False  # JAX takes it that open dimensions are not empty

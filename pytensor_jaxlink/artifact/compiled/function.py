@@ -7,10 +7,14 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
+import jax
+
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
+from pytensor_jaxlink.artifact.compiled.pure import Pure
 from pytensor_jaxlink.artifact.compiled.regions import SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
-from pytensor_jaxlink.errors import JAXLinkError, NotSavedError
+from pytensor_jaxlink.errors import ArtifactError, JAXLinkError, NotSavedError
+from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import (
     Boundary,
@@ -54,7 +58,7 @@ class SavedState:
         return f"<shared variable {self.name or '(unnamed)'}: {self.storage[0]!r}>"
 
 
-class LoadedFunction(FastCall):
+class LoadedFunction(Pure, FastCall):
     """A saved function, run from its compiled layer.
 
     It is called as the function that was saved: positional and keyword arguments, defaults,
@@ -76,8 +80,8 @@ class LoadedFunction(FastCall):
         The plan that is run, and counters.
     own_storages
         For each input with a default the list that holds it, else None.
-    fallback
-        Makes a function for sizes without code; None where that is not possible.
+    from_graph
+        Makes the function that serves sizes without code; None where there is no graph.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class LoadedFunction(FastCall):
         self.stats: Stats = self._executor.stats
         self._stats = self.stats
         self._ending, self._converters, self._regions = ending, converters, regions
-        self.fallback: Callable[[Exception], Callable[..., Any]] | None = None
+        self._warned = self._waited = False
         self.own_storages = [None if default is None else list(default) for default in defaults]
         self._storage = [
             (own or [None]) if spec.cell is None else cells[spec.cell].storage
@@ -122,9 +126,21 @@ class LoadedFunction(FastCall):
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call before there is a fast path, or with keywords."""
+        if self._waited:
+            return self._first_or_later(args, kwargs)
+        answer = self._first_or_later(args, kwargs)
+        try:
+            jax.block_until_ready(answer)
+        except jax.errors.JaxRuntimeError as error:  # a kernel that XLA did not wait for
+            self._explain(error, args)
+            raise
+        self._waited = True
+        return answer
+
+    def _first_or_later(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         values = self._values(args, kwargs)
         if self._path is None and self._has_fast_path:
-            commit(values, self._on_device)
+            self._commit(values)
             for place in self._on_device:
                 self._storage[place][0] = values[place]
             self._find_fast()
@@ -139,14 +155,12 @@ class LoadedFunction(FastCall):
 
     def _run(self, values: list[Any]) -> Any:
         """The call with values of all inputs that have been converted."""
-        commit(values, self._on_device)
+        self._commit(values)
         try:
             outputs = self._executor(values)
         except NotSavedError as error:
-            if self.fallback is None:
-                raise
             # The other function has the same state, and updates it.
-            return self.fallback(error)(*(values[place] for place in self._taken))
+            return self._instead(error)(*(values[place] for place in self._taken))
         except JAXLinkError:
             raise
         except Exception as error:
@@ -158,6 +172,10 @@ class LoadedFunction(FastCall):
         for place in set(self._taken) - set(self._required):
             self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
         return self._stored(outputs)
+
+    def _commit(self, values: list[Any]) -> None:
+        with self._executor.policy.here():
+            commit(values, self._on_device)
 
     def _find_fast(self) -> None:
         signature, leave = self.signature, self._ending.forms(self.stats, self.plan)
@@ -196,12 +214,26 @@ class LoadedFunction(FastCall):
     def _call_in_child(self, *args: Any, **kwargs: Any) -> Any:
         """A call in a process that was forked from one in which JAX has run."""
         error = refused("the code of a saved function cannot run")
-        if self.fallback is None:
+        if self.from_graph is None:
             raise refused("a saved function with no graph layer cannot run")
         for cell in self._storage:
             [cell[0]] = all_from_parent(cell)
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
-        return self.fallback(error)(*(values[place] for place in self._taken))
+        return self._instead(error)(*(values[place] for place in self._taken))
+
+    def _instead(self, error: Exception) -> Callable[..., Any]:
+        """The function compiled from the graph, for a call that there is no code for."""
+        if self.from_graph is None:
+            raise error
+        try:
+            found = self.from_graph()
+        except ArtifactError as other:
+            # Without PyTensor there is no code and no way to make it.
+            raise error if isinstance(other.__cause__, ImportError) else other from None
+        if not self._warned:
+            self._warned = True
+            warn_at_user_line(f"{error} For now it is compiled from its graph.")
+        return found
 
     def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         given = dict(zip(self._taken, args, strict=False))
@@ -255,20 +287,6 @@ class LoadedFunction(FastCall):
         if self.signature.form == "one":
             return outputs[0]
         return None if self.signature.form == "none" else outputs[: len(self.signature.outputs)]
-
-    @property
-    def jax_fn(self) -> Callable[..., list[Any]]:
-        """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``, to be traced by JAX.
-
-        It can be differentiated as often as ``vjp_order`` said when the function was saved.
-        """
-
-        def traced(*values: Any) -> list[Any]:
-            if len(values) != len(self._storage):
-                raise TypeError(f"expected {len(self._storage)} arguments, found {len(values)}")
-            return self._tracer.trace(values)[: len(self.signature.outputs) + len(self._updated)]
-
-        return traced
 
     def __repr__(self) -> str:
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"

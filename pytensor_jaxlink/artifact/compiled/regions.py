@@ -10,7 +10,12 @@ import jax
 import numpy as np
 from jax import export
 
-from pytensor_jaxlink.artifact.compiled.dimensions import shown, why_not
+from pytensor_jaxlink.artifact.compiled.dimensions import mismatch, shown, why_not
+from pytensor_jaxlink.artifact.compiled.operations import (
+    ForeignCodeError,
+    check_all,
+    check_for_shapes,
+)
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
@@ -47,6 +52,7 @@ class Specialisation:
     blob: bytearray
     where: str = ""
     _exported: Any = field(default=None, repr=False)
+    _calls_open: bool = field(default=False, repr=False)
     _traced: list[Any] | None = field(default=None, repr=False)
 
     @property
@@ -78,12 +84,29 @@ class Specialisation:
             )
         ]
         self._traced = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-        found, conditions = self._exported.call(*leaves)
+        if self._calls_open:
+            self._check_for_shapes(self._traced)
+        found, conditions = self._differentiable()(*leaves)
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
 
+    def _differentiable(self) -> Any:
+        """The code as a function, whose derivative says what to do where it was not saved."""
+        if self._exported.has_vjp():
+            return self._exported.call
+
+        def forward(*leaves: Any) -> Any:
+            raise ArtifactError(
+                f"{self.where}: the code holds no derivative. {Remedy.SAVE_BACKWARD.text()}, or "
+                f"{Remedy.LOAD_GRAPH.text()}."
+            )
+
+        call = jax.custom_vjp(self._exported.call)
+        call.defvjp(forward, lambda *_: ())
+        return call
+
     def check(self) -> None:
-        """Look whether a call has failed because of the code: compile it alone, once.
+        """Look whether a call has failed because of the code: compile and run it alone, once.
 
         Raises
         ------
@@ -94,13 +117,15 @@ class Specialisation:
             return
         try:
             with jax.enable_x64(True):
-                jax.jit(self._exported.call).lower(*self._traced).compile()
+                call = jax.jit(self._exported.call).lower(*self._traced).compile()
+                zeros = [jax.numpy.zeros(kind.shape, kind.dtype) for kind in self._traced]
+                jax.block_until_ready(call(*zeros))
         except Exception as error:
             if "RESOURCE_EXHAUSTED" in str(error):
                 return  # the memory of this machine, not the file
             shapes = ", ".join(shown(kind.shape) for kind in self._traced) or "of nothing"
             raise ArtifactError(
-                f"{self.where}: XLA cannot compile the code for shapes {shapes}, because it is "
+                f"{self.where}: XLA cannot run the code for shapes {shapes}, because it is "
                 f"damaged or not what JAX has exported ({type(error).__name__}: {error!s:.200}). "
                 f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
             ) from error
@@ -111,6 +136,9 @@ class Specialisation:
             exported = export.deserialize(self.blob)
             taken = [_leaf(each) for each in exported.in_avals]
             given = exported.out_tree
+            self._calls_open = check_all(exported)
+        except ForeignCodeError as error:
+            raise self._refused(error) from error
         except ImportError as error:
             raise ArtifactError(
                 "running saved code needs the package flatbuffers, which is not installed: "
@@ -128,7 +156,22 @@ class Specialisation:
         expected = [jax.tree_util.tree_structure(([0] * count, (0,) * k)) for k in (0, 1)]
         if given not in expected:
             raise self._mismatch("gives", given, f"{count} arrays and at most one condition")
+        if exported.ordered_effects or exported.unordered_effects:
+            raise self._mismatch("has", "effects", "none")
         return exported
+
+    def _check_for_shapes(self, leaves: Sequence[Any]) -> None:
+        try:
+            with jax.enable_x64(True):
+                check_for_shapes(self._exported, leaves)
+        except Exception as error:  # whatever XLA finds wrong with the lengths
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> ArtifactError:
+        return ArtifactError(
+            f"{self.where}: the code holds {error!s:.300}. {Remedy.LOAD_GRAPH.text()} compiles it "
+            "anew."
+        )
 
     def _mismatch(self, verb: str, found: Any, expected: Any) -> ArtifactError:
         return ArtifactError(
@@ -179,11 +222,21 @@ class SavedRegion:
         found = ", ".join(
             f"{name} = {value}" for name, value in zip(self._names, given, strict=True)
         )
+        wrong = self._mismatch(static, arguments)
+        start = f"{wrong}: " if wrong else ""
         there = "; ".join(dict.fromkeys(reasons)) or f"nothing ({self._reason})"
         raise NotSavedError(
-            f"no code was saved for {found}. There is code for {there}. "
+            f"{start}no code was saved for {found}. There is code for {there}. "
             f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}."
         )
+
+    def _mismatch(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:
+        """What no shapes of the open code have, for a call whose shapes do not fit."""
+        names = self._names[len(static) :]
+        for each in self._specialisations:
+            if each.is_open and not any(each.arguments):
+                return mismatch([shape for shape, _ in each.leaves], arguments, names)
+        return None
 
 
 def form_of(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax import export
 
+from pytensor_jaxlink.artifact.compiled.operations import check_operations
 from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation, form_of
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
@@ -133,6 +134,7 @@ def _export(
 
     with jax.enable_x64(True), _without_paths():
         exported = export.export(jax.jit(flat), platforms=target.platforms)(*leaves)
+        check_operations(exported)  # before somebody else finds that it is refused
         try:
             blob = exported.serialize(vjp_order=target.vjp_order)
         except ImportError as error:

@@ -65,7 +65,7 @@ class GraphLayer:
         signature: Signature,
         storages: Sequence[list[Any] | None],
         mode: Any,
-        compiler_options: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
     ) -> Any:
         """A function by its name.
 
@@ -77,8 +77,8 @@ class GraphLayer:
             For each input with a default the list that holds it, else None.
         mode
             What compiles it; None for the mode that it was compiled with.
-        compiler_options
-            Options of XLA for that mode; those in the file are not to be trusted.
+        options
+            Options of `JAXLinker` that a file may not say: for XLA, and the device.
         """
         given = {
             place: self._state[spec.cell]
@@ -86,7 +86,7 @@ class GraphLayer:
             if spec.cell is not None
         }
         graph = self._reader.graph(self._functions[name], given)
-        mode = _mode_of(signature, compiler_options) if mode is None else mode
+        mode = _mode_of(signature, options) if mode is None else mode
         _check_mode(mode)
         with config.change_flags(cxx=""):  # constants of Ops without Python code are folded by C
             function = make_function(graph, signature, storages, mode)
@@ -107,12 +107,12 @@ def host_ops_of(
     return function_of
 
 
-def _mode_of(signature: Signature, compiler_options: Mapping[str, Any] | None) -> Mode:
+def _mode_of(signature: Signature, given: Mapping[str, Any]) -> Mode:
     """The mode that a function was compiled with, as far as a file may say it."""
     options = {name: signature.options[name] for name in KEPT_IN_FILES if name in signature.options}
     include, exclude, require = signature.rewrites
     query = RewriteDatabaseQuery(include=include, exclude=exclude, require=require)
-    return Mode(linker=JAXLinker(**options, compiler_options=compiler_options), optimizer=query)
+    return Mode(linker=JAXLinker(**options, **given), optimizer=query)
 
 
 def _check_mode(mode: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import FromFunctionOp
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.null_type import NullType
 from pytensor.printing import Print
 from pytensor.scalar.basic import Composite, ScalarOp
@@ -28,6 +29,7 @@ from pytensor_jaxlink.artifact.graph.properties import (
     properties_of,
 )
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.ops import Branch
 
 # -- scalar Ops and what maps them over arrays -----------------------------------------------------
 
@@ -141,6 +143,20 @@ def _scan(op: Any) -> dict[str, Any]:
 def _build_scan(kind: Any, properties: dict[str, Any]) -> Any:
     graph, info = properties.pop("graph"), properties.pop("info")
     return kind(graph.inputs, graph.outputs, info, **properties)
+
+
+@properties_of.register(Branch)
+def _branch(op: Any) -> dict[str, Any]:
+    sides = [InnerGraph.between(graph.inputs, graph.outputs) for graph in op.graphs]
+    return {"name": op.name, "graphs": tuple(sides)}
+
+
+@build_part.register(Branch)
+def _build_branch(kind: Any, properties: dict[str, Any]) -> Any:
+    first, second = (
+        FunctionGraph(graph.inputs, graph.outputs, clone=True) for graph in properties["graphs"]
+    )
+    return kind(properties["name"], (first, 0), (first, second))
 
 
 # What `OpFromGraph.__init__` sets; what else has a private name is a cache.

@@ -15,15 +15,15 @@ import pytensor.tensor as pt
 import pytest
 from jax import monitoring
 
-from pytensor_jaxlink import NotSavedError, inspect, load, save
+from pytensor_jaxlink import ArtifactError, NotSavedError, inspect, load, save
 from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
-from pytensor_jaxlink.errors import CheckFailedError
+from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.sizes import size_function
 from tests.corpus.graphs import CORPUS, INPUTS, values
-from tests.helpers import as_list
+from tests.helpers import as_list, black_box, sort_down
 from tests.lowering.test_size_arithmetic import performed
 
 
@@ -327,3 +327,87 @@ def test_undecided_equality_of_lengths_is_a_condition(compared: Any, path: Path)
     assert loaded(np.ones(9)).shape == f(np.ones(9)).shape
     with pytest.raises(NotSavedError, match="x >= 3"):
         loaded(np.ones(2))
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_a_loaded_function_tells_of_itself(tmp_path: Path, graph: bool) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    total = pytensor.shared(np.zeros(3), name="total")
+    result = (x[:n].sum() + total).sum()
+    f = pytensor.function([x, n], result, updates={total: total + 1}, mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", static={"n": [2]}, graph=graph)
+    g = load(tmp_path / "f")
+    assert g.input_names == f.input_names == ("x", "n", "total")
+    assert g.static_argnums == f.static_argnums == (1,)
+    assert g.donate_argnums == f.donate_argnums == (2,)
+    assert g.output_names[1:] == f.output_names[1:] == ("total",)
+    traced = jax.jit(g.jax_fn, static_argnums=g.static_argnums)
+    with jax.enable_x64(True):
+        assert traced(np.ones(3), 2, np.zeros(3))[0] == 6
+    if graph:
+        assert str(g.explain()) == str(f.explain())
+    else:
+        with pytest.raises(ArtifactError, match=r"no graph to explain. Save it with save\(f, path"):
+            g.explain()
+
+
+def test_a_host_step_has_no_static_arguments(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], black_box(sort_down)(x * 2) + 1, mode="JAXSELECTIVE")
+    f(np.ones(3))
+    save(f, tmp_path / "f")
+    with pytest.raises(NotJittableError, match=r"on the host run .*sort_down"):
+        load(tmp_path / "f", allow=["tests.helpers"]).static_argnums  # noqa: B018
+
+
+def test_transformations_that_the_code_does_not_have(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE")
+    f(np.ones(3))
+    save(f, tmp_path / "f", graph=False)
+    g = load(tmp_path / "f")
+    for call in (g.jax_fn, jax.jit(g.jax_fn)):
+        with jax.enable_x64(True), pytest.raises(ArtifactError) as raised:
+            jax.grad(lambda value, call=call: call(value)[0])(np.ones(3))
+        assert str(raised.value) == (
+            f"{tmp_path / 'f'}: region 0: the code holds no derivative. Save it with save(f, path, "
+            "vjp_order=1), or as high as you differentiate, or load(path, prefer='graph')."
+        )
+    with pytest.raises(NotImplementedError, match=r"Leave that axis open when you save, dims="):
+        jax.vmap(g.jax_fn)(np.ones((2, 3)))
+    np.testing.assert_allclose(g(np.zeros(3)), 3)
+
+
+def test_the_mismatch_comes_before_the_missing_code(tmp_path: Path) -> None:
+    x, y, m = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m")
+    f = pytensor.function([x, y, m], [x + y, m * 2], mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False, dims={"m": ("rows", 3)})
+    g = load(tmp_path / "f")
+    g(np.ones(4), np.ones(4), np.ones((2, 3)))
+    with pytest.raises(ArtifactError) as raised:
+        g(np.ones(3), np.ones(4), np.ones((2, 3)))
+    assert str(raised.value).startswith(
+        "axis 0 of y has length 4, axis 0 of x has 3, and they must be equal: no code was saved for"
+    )
+    with pytest.raises(ArtifactError, match=r"^axis 1 of m has length 5 and not 3: no code was"):
+        g(np.ones(3), np.ones(3), np.ones((2, 5)))
+    with pytest.raises(TypeError, match="x: expected"):
+        g(np.ones((3, 1)), np.ones(3), np.ones((2, 5)))
+
+
+def test_an_open_length_of_1_is_stretched_where_pytensor_does(tmp_path: Path) -> None:
+    """PyTensor 3.0 refuses to add one value at an index to a longer array, later ones do not."""
+    x, k = pt.dvector("x"), pt.vector("k", dtype="uint32")
+    gradient = pytensor.grad((pt.cumsum(x[k]) * x[k]).sum(), x)
+    f = pytensor.function([x, k], gradient, mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False)
+    loaded = load(tmp_path / "f")
+    for places in ([1, 2], [3]):
+        given = np.arange(6.0), np.array(places, "uint32")
+        try:
+            expected = f(*given)
+        except ValueError:
+            with pytest.raises(ValueError, match="a check of the saved function is false"):
+                loaded(*given)
+        else:
+            np.testing.assert_allclose(loaded(*given), expected)

@@ -1,0 +1,117 @@
+"""A loaded function as JAX sees it: pure, with named arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytensor_jaxlink.artifact.signature import Signature
+from pytensor_jaxlink.errors import ArtifactError, NotJittableError
+from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep
+from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.runtime import Donatable, Executor
+
+_NO_BATCHING = "Batching rule for 'call_exported'"
+
+
+class Pure:
+    """The pure function of a loaded function, and its arguments.
+
+    Attributes
+    ----------
+    signature
+        What the function takes, gives and keeps.
+    from_graph
+        Makes the function of the graph layer, once; None where the file has none.
+    """
+
+    signature: Signature
+    from_graph: Callable[[], Any] | None = None
+    _executor: Executor
+    _tracer: Executor
+    _updated: Sequence[int]
+
+    def _donatable(self) -> Donatable | None:
+        raise NotImplementedError
+
+    @property
+    def jax_fn(self) -> Callable[..., list[Any]]:
+        """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``, to be traced by JAX.
+
+        It can be differentiated as often as ``vjp_order`` said when the function was saved.
+        """
+        count = len(self.signature.inputs)
+        results = len(self.signature.outputs) + len(self._updated)
+
+        def traced(*values: Any) -> list[Any]:
+            if len(values) != count:
+                raise TypeError(f"expected {count} arguments, found {len(values)}")
+            try:
+                return self._tracer.trace(values)[:results]
+            except NotImplementedError as error:
+                if _NO_BATCHING not in str(error):
+                    raise
+                raise NotImplementedError(
+                    "JAX cannot map code that was exported over one more axis. "
+                    f"{Remedy.OPEN_AXIS.text()}, or {Remedy.LOAD_GRAPH.text()}."
+                ) from error
+
+        return traced
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the arguments of `jax_fn`; of one without a name, its type."""
+        return tuple(spec.name or spec.type.text for spec in self.signature.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
+        outputs = [spec.name or spec.type.text for spec in self.signature.outputs]
+        return (*outputs, *(self.input_names[place] for place in self._updated))
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that must be static under `jax.jit`.
+
+        Raises
+        ------
+        NotJittableError
+            If JAX cannot trace the function, because it has graph breaks.
+        """
+        plan, needed = self._executor.plan, self._executor.static
+        breaks = [
+            step.operation
+            for step in plan.steps
+            if isinstance(step, HostLoop | HostBranch)
+            or (isinstance(step, HostStep) and not step.folded)
+        ]
+        computed = {number for region in plan.own_regions for number in region.results}
+        breaks += [f"the copy of {plan.names[number]}" for number in sorted(needed & computed)]
+        if breaks:
+            raise NotJittableError(f"on the host run {', '.join(breaks)}: JAX cannot trace that")
+        return tuple(k for k, number in enumerate(plan.inputs) if number in needed)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that may be donated to `jax.jit`, by the option ``donate``."""
+        found = self._donatable()
+        if found is None:
+            return ()
+        kinds = [spec.type.kind for spec in self.signature.inputs]
+        static = set(self.static_argnums)
+        chosen = {place for place in {*found.updated, *found.given} if kinds[place] == "array"}
+        return tuple(sorted(chosen - static))
+
+    def explain(self) -> Any:
+        """What the graph layer's function explains: regions, and why there is more than one.
+
+        Raises
+        ------
+        ArtifactError
+            If the file has no graph layer.
+        """
+        if self.from_graph is None:
+            raise ArtifactError(
+                f"the file has no graph to explain. {Remedy.SAVE_GRAPH_TOO.text()}."
+            )
+        return self.from_graph().explain()

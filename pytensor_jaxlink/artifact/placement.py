@@ -1,0 +1,109 @@
+"""The devices of shared variables: noted when they are saved, and found again when loaded.
+
+A file names devices and axes, and this process says what these names mean: where it has no such
+devices, a value is a NumPy array, which runs where JAX's default is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import (
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+)
+
+
+def placement_of(value: Any) -> Any:
+    """The devices that an array lies on, as JSON; None where that is JAX's default."""
+    where = value.sharding if isinstance(value, jax.Array) else None
+    if isinstance(where, SingleDeviceSharding):
+        [device] = where.device_set
+        return None if device == jax.local_devices()[0] else {"devices": [_name(device)]}
+    if not isinstance(where, NamedSharding) or not isinstance(where.mesh, Mesh):
+        return None
+    mesh = where.mesh
+    return {
+        "devices": [_name(device) for device in mesh.devices.flat],
+        "axes": [
+            [name, size, kind.name]
+            for (name, size), kind in zip(mesh.shape.items(), mesh.axis_types, strict=True)
+        ],
+        "spec": [_axes(part) for part in where.spec],
+    }
+
+
+def _name(device: Any) -> list[Any]:
+    return [device.platform, device.id]
+
+
+def _axes(part: Any) -> list[str]:
+    match part:
+        case str():
+            return [part]
+        case tuple():
+            return list(part)
+    return []
+
+
+def placed(value: Any, described: Any, asked: Any) -> Any:
+    """A value where it was, or where it is asked for.
+
+    Parameters
+    ----------
+    value
+        An array of NumPy.
+    described
+        What `placement_of` noted.
+    asked
+        A device, which takes all; a mesh, over which what was spread is spread by the names of its
+        axes; None for the devices that it was on, or the mesh of `jax.set_mesh`.
+    """
+    where = _sharding(described, asked)
+    if where is None:
+        return value
+    try:
+        where.shard_shape(np.shape(value))
+    except ValueError:  # the mesh has another number of devices
+        return value
+    with jax.enable_x64(True):
+        return jax.device_put(value, where)
+
+
+def _sharding(described: Any, asked: Any) -> Sharding | None:
+    if asked is not None and not isinstance(asked, Mesh):
+        return SingleDeviceSharding(asked)
+    if described is None:
+        return None
+    if "axes" in described:
+        return _spread(described, asked)
+    devices = _devices(described["devices"]) if asked is None else None
+    return None if devices is None else SingleDeviceSharding(devices[0])
+
+
+def _spread(described: Any, asked: Mesh | None) -> Sharding | None:
+    spec = PartitionSpec(*(tuple(names) or None for names in described["spec"]))
+    names = {name for part in described["spec"] for name in part}
+    for mesh in (asked, jax.sharding.get_mesh()):
+        if mesh is not None and mesh.axis_names and names <= set(mesh.axis_names):
+            return NamedSharding(mesh, spec)
+    devices = _devices(described["devices"]) if asked is None else None
+    if devices is None:
+        return None
+    axes, sizes, kinds = zip(*described["axes"], strict=True)
+    grid = np.array(devices, object).reshape(sizes)
+    mesh = Mesh(grid, axes, axis_types=tuple(AxisType[kind] for kind in kinds))
+    return NamedSharding(mesh, spec)
+
+
+def _devices(names: Any) -> list[Any] | None:
+    """Devices by platform and number; None where this process does not have all."""
+    there = {(device.platform, device.id): device for device in jax.local_devices()}
+    found = [there.get((platform, number)) for platform, number in names]
+    return None if None in found else found
