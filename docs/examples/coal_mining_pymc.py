@@ -37,7 +37,7 @@ def build(years: np.ndarray, counts: np.ndarray) -> pm.Model:
 
 
 def refusal(model: pm.Model) -> str:
-    """What PyTensor's own JAX mode says of the log density."""
+    """The error of PyTensor's own JAX mode for the log density."""
     try:
         model.compile_logp(mode="JAX")(model.initial_point())
     except Exception as error:  # whatever it is, it is what is shown

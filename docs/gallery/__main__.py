@@ -1,57 +1,68 @@
 """``python -m docs.gallery [names]`` runs the examples and writes their pages.
 
-Each runs in a process of its own.  The index is written when all have run.
+The index is written from the pages.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
+
+import numpy as np
 
 from docs.gallery import page
-from docs.gallery.example import FOLDER, NAMES, compare, load, sample, without_kept_code
+from docs.gallery.example import (
+    FOLDER,
+    NAMES,
+    Comparison,
+    compare,
+    load,
+    sample,
+    without_kept_code,
+)
 
-DRAWS = 400
+DRAWS = 250
 
 
-def run(name: str, folder: Path, *, draws: int, turns: int) -> dict[str, str]:
-    """Run one example and write its page; the row of the index."""
+def run(name: str) -> None:
+    """Run one example and write its page."""
     script = load(name)
-    found = compare(script, turns)
+    script.check(finish(name, script, compare(script), FOLDER))
+
+
+def finish(
+    name: str, script: ModuleType, found: Comparison, folder: Path, draws: int = DRAWS
+) -> dict[str, np.ndarray]:
+    """Sample the posterior and write the page; the draws."""
     posterior = sample(script, draws)
-    if draws >= DRAWS:
-        script.check(posterior)
     page.write(name, script, found, posterior, folder)
-    return page.summary(name, script, found)
+    return posterior
 
 
 def main() -> None:
-    """Run the examples that are named, or all."""
+    """Run the examples that are named, or all, each in a process of its own; write the index."""
     parser = argparse.ArgumentParser(prog="python -m docs.gallery", description=main.__doc__)
-    parser.add_argument("names", nargs="*", choices=[*NAMES, []], metavar="name")
-    parser.add_argument("--row", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("names", nargs="*", metavar="name")
+    parser.add_argument("--here", action="store_true", help="in this process, without the index")
     arguments = parser.parse_args()
-    if arguments.row:
-        [name] = arguments.names
-        row = run(name, FOLDER, draws=DRAWS, turns=300)
-        arguments.row.write_text(json.dumps(row))
-        return
-    rows = [_in_a_process(name) for name in arguments.names or NAMES]
-    if not arguments.names:
-        (FOLDER / "README.md").write_text(page.index(rows))
+    for name in arguments.names or NAMES:
+        print(name, flush=True)
+        if arguments.here:
+            run(name)
+        else:
+            _in_a_process(name)
+    if not arguments.here:
+        (FOLDER / "README.md").write_text(page.index(FOLDER))
 
 
-def _in_a_process(name: str) -> dict[str, str]:
-    print(name, flush=True)
+def _in_a_process(name: str) -> None:
+    command = [sys.executable, "-m", "docs.gallery", name, "--here"]
     with tempfile.TemporaryDirectory() as folder:
-        row = Path(folder) / "row.json"
-        command = [sys.executable, "-m", "docs.gallery", name, "--row", str(row)]
         subprocess.run(command, check=True, env=without_kept_code(folder))
-        return json.loads(row.read_text())
 
 
 if __name__ == "__main__":

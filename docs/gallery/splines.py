@@ -23,8 +23,8 @@ def build():
         knots = pt.arange(count) / (count - 1)
         basis = pt.maximum(0, 1 - pt.abs(x[:, None] - knots) * (count - 1))
         size = pm.HalfNormal("size", 1.0)
-        steps = pm.Normal("steps", 0.0, 1.0, shape=count)
-        weights = pm.Deterministic("weights", (size * steps).cumsum())
+        steps = pm.Normal("steps", 0.0, size, shape=count)
+        weights = pm.Deterministic("weights", steps.cumsum())
         noise = pm.HalfNormal("noise", 1.0)
         pm.Normal("seen", (basis * weights).sum(axis=1), noise, observed=y)
     return model

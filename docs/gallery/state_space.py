@@ -32,11 +32,11 @@ def build():
         y, seen = pm.Data("y", series), pm.Data("seen", np.array(80))
         moves = pm.HalfNormal("moves", 1.0)
         noise = pm.HalfNormal("noise", 1.0)
-        start = [pt.constant(0.0), pt.constant(1.0), None]
+        mean, variance = pt.zeros(()), pt.ones(())
         means, _, densities = pytensor.scan(
             filter_step,
             sequences=[y[:seen]],
-            outputs_info=start,
+            outputs_info=[mean, variance, None],
             non_sequences=[moves, noise],
             return_updates=False,
         )

@@ -28,7 +28,7 @@ def bracket(*points: float) -> dict[str, Any]:
     return {"bracket": points} if symbolic else {"optimizer_kwargs": {"bracket": points}}
 
 
-def check(inputs: Any, outputs: Any, *calls: Any, rescues: int = 0, **tolerance: float) -> Any:
+def check(inputs: Any, outputs: Any, *calls: Any, fallbacks: int = 0, **tolerance: float) -> Any:
     function, reference = compile_both(inputs, outputs)
     assert not function.explain().graph_break_count, function.explain()
     for arguments in calls:
@@ -36,7 +36,7 @@ def check(inputs: Any, outputs: Any, *calls: Any, rescues: int = 0, **tolerance:
         for one, other in zip(found, expected, strict=True):
             assert np.asarray(one).dtype == other.dtype
             np.testing.assert_allclose(one, other, **(tolerance or {"rtol": 1e-9, "atol": 1e-12}))
-    assert function.stats.rescues == rescues
+    assert function.stats.fallbacks == fallbacks
     return function
 
 
@@ -90,7 +90,7 @@ def test_roots_of_systems() -> None:
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
     assert not function.explain().graph_break_count
-    assert 0 < solved == 40 - function.stats.rescues
+    assert 0 < solved == 40 - function.stats.fallbacks
 
 
 def test_a_second_point() -> None:
@@ -104,8 +104,8 @@ def test_a_second_point() -> None:
 def test_a_search_that_fails_is_scipys() -> None:
     outputs = root_scalar(X**2 + A, X, method="newton", jac=True)
     with pytest.warns(RuntimeWarning, match="Derivative was zero"):
-        check([X, A], outputs, (0.0, 1.0), rescues=1)
-    check([X, A], outputs, (3.0, 1.0), rescues=1)
+        check([X, A], outputs, (0.0, 1.0), fallbacks=1)
+    check([X, A], outputs, (3.0, 1.0), fallbacks=1)
 
 
 def test_options_that_are_not_followed() -> None:

@@ -1,4 +1,4 @@
-"""What the methods share: a search that goes on until it has ended, with the conditions it met.
+"""The part that the methods share: a search goes on until it ends, with the conditions it met.
 
 A method is followed step by step, because its path decides which solution it finds.  A search that
 does not end well (no convergence, a value that is not finite) fails; SciPy then finishes the call.
