@@ -10,10 +10,12 @@ Run it with ``make demo``, or ``python docs/examples/coal_mining.py``.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import jax
@@ -241,6 +243,15 @@ def main() -> None:
         f"pytensor_jaxlink {pjl.__version__}, PyTensor {pytensor.__version__}, "
         f"JAX {jax.__version__}, on {jax.devices()[0].platform}"
     )
+
+    console.print("\n[bold]6. The same as a PyMC model[/bold]")
+    if find_spec("pymc") is None:
+        pip = f"{sys.executable} -m pip install --editable '.[pymc]'"
+        console.print(f"PyMC is not installed here. To see this part: {pip}", markup=False)
+    else:
+        import coal_mining_pymc  # beside this script
+
+        coal_mining_pymc.main()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pytensor_jaxlink.lowering import windows as _windows
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import lower as lower
 from pytensor_jaxlink.lowering.checks import unread as unread
+from pytensor_jaxlink.lowering.optimisers import rules as _optimisers
 from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.program import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules as Rules
@@ -29,6 +30,7 @@ RULES = (
     _inner,
     _linalg,
     _loops,
+    _optimisers,
     _random,
     _shapes,
     _solvers,

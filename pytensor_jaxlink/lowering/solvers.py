@@ -13,7 +13,6 @@ from pytensor.tensor.linalg.solvers.tridiagonal import (
     LUFactorTridiagonal,
     SolveLUFactorTridiagonal,
 )
-from pytensor.tensor.optimize import ScipyWrapperOp
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, not_right
@@ -122,14 +121,6 @@ def _backward(lower: Any, stays: Any, b: Any) -> Any:
 def _check_lengths(count: int, lower: Any, upper: Any) -> None:
     if count < 3 or lower.shape[0] != count - 1 or upper.shape[0] != count - 1:
         raise ValueError("the diagonals do not make a matrix that LAPACK takes")
-
-
-@not_right.register(ScipyWrapperOp)
-def _not_right_optimiser(op: ScipyWrapperOp, node: Apply) -> str:
-    return (
-        "SciPy's method decides by its path which solution it finds, how far it goes, and whether "
-        "that counts as success; another implementation gives other values"
-    )
 
 
 @not_right.register(Lstsq)

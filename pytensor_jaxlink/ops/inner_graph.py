@@ -11,6 +11,7 @@ from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.optimize import ScipyWrapperOp
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.special import LogSoftmax, Softmax
 
@@ -72,6 +73,12 @@ def _inner_graphs_blockwise(op: Blockwise, node: Apply) -> tuple[InnerGraph, ...
         InnerGraph(inner.fgraph, tuple(map(unbatched, inner.outer_position)))
         for inner in inner_graphs(core.op, core)
     )
+
+
+@inner_graphs.register(ScipyWrapperOp)
+def _inner_graphs_optimiser(op: ScipyWrapperOp, node: Apply) -> tuple[InnerGraph, ...]:
+    """The equation, which moves from the start (the first input) and reads the others."""
+    return (InnerGraph(op.fgraph, (None, *range(1, len(op.inner_inputs)))),)
 
 
 @inner_graphs.register(WhileLoop)

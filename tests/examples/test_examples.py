@@ -20,6 +20,7 @@ NEEDS = {
     "blackjax_nuts": "blackjax",
     "numpyro_likelihood": "numpyro",
     "equinox_layer": "equinox",
+    "coal_mining_pymc": "pymc",
 }
 
 
@@ -27,7 +28,9 @@ NEEDS = {
 def test_example(name: str) -> None:
     needed = NEEDS[name]
     if needed is not None and find_spec(needed) is None:
-        pytest.skip(f"{needed} is in the extra `examples`, which the tests do not install")
+        pytest.skip(
+            f"{needed} is in the extra `examples` or `pymc`, which the tests do not install"
+        )
     if name == "equinox_layer" and not hasattr(pytensor, "wrap_jax"):
         pytest.skip("pytensor.wrap_jax came after PyTensor 3.0")
     run = subprocess.run(

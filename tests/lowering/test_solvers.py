@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.basic import permute_row_elements
 from pytensor.tensor.fourier import fft
 from pytensor.tensor.linalg.solvers.lstsq import lstsq
 from pytensor.tensor.linalg.solvers.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
-from pytensor.tensor.optimize import root
 
 from tests.helpers import check_against_python, compile_both
 
@@ -99,17 +97,3 @@ def test_fourier() -> None:
     x, z, n = pt.dmatrix(), pt.zmatrix(), pt.lscalar()
     outputs = [fft(x, n, 0), fft(x, n, 1), fft(x, None, None), fft(z, n, 1)]
     in_one_region([x, z, n], outputs, *((ROWS, ROWS + 1j, n) for n in (2, 4, 7)))
-
-
-def test_an_optimiser_stays_on_the_host() -> None:
-    x, a = pt.dvector("x"), pt.dvector("a")
-    solution, success = root(x**3 - a, x, jac=True)
-    gradient = pt.grad(solution.sum(), a)
-    function = pytensor.function([x, a], [solution, success, gradient], mode="JAXSELECTIVE")
-    found, converged, slope = function(np.ones(2), np.array([8.0, 27.0]))
-    np.testing.assert_allclose(found, [2, 3])
-    np.testing.assert_allclose(slope, [1 / 12, 1 / 27])
-    assert converged
-    explanation = function.explain()
-    assert explanation.graph_break_count == 1
-    assert "SciPy's method decides by its path" in str(explanation)

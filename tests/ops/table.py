@@ -126,10 +126,18 @@ fails when PyTensor has an Op without a row. Rows hold for the versions of PyTen
 
 Inner graphs (`Scan`, `OpFromGraph`, `Blockwise`, `IfElse`) that hold a host step are driven from
 the host, or inlined, and their other parts are compiled. Sparse Ops count for one sparse operand;
-what combines two of them has a result whose pattern depends on data and runs on the host. The
-optimisers of `pytensor.tensor.optimize` stay there too: SciPy's method decides by its path which
-solution it finds, how far it goes, and whether that counts as success. Their gradients, which are
-implicit, run in regions. `Lstsq` runs in a region for matrices; where the rank is not full NumPy
+what combines two of them has a result whose pattern depends on data and runs on the host.
+
+The optimisers of `pytensor.tensor.optimize` follow SciPy's method step by step, because its path
+decides which solution is found: `root` with `hybr` and `jac=True`, `root_scalar` with `newton`,
+`halley`, `secant` and `brentq`, `minimize_scalar` with `brent`, all in float64. Where a search does
+not end well, SciPy finishes the call. A minimum is where comparisons of rounded values end the
+search, so two implementations of `exp` put it up to 1e-8 of its scale apart. Other methods run on
+the host: those of `minimize` (`BFGS`, `L-BFGS-B`, `Newton-CG`) stop far from the minimum, at a
+gradient of 1e-5, by line searches in compiled code of SciPy, and another path stops elsewhere.
+Gradients of all of them are implicit, and run in regions; JAX is given the same ones.
+
+`Lstsq` runs in a region for matrices; where the rank is not full NumPy
 gives no residuals, and such a call is finished on the host.
 
 | Op | answer |

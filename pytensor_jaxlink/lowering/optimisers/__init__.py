@@ -1,0 +1,1 @@
+"""Root finding and minimisation in regions, by the methods that SciPy follows."""

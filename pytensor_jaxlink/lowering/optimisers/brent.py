@@ -1,0 +1,198 @@
+"""The minimum of a function of one variable: a bracket by growing steps, then Brent's method.
+
+Press et al., Numerical Recipes (1992), sections 10.1 and 10.2; Brent, Algorithms for Minimization
+without Derivatives (1973), chapter 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from pytensor_jaxlink.lowering.optimisers.search import Evaluate, Step, search
+
+# The constants of SciPy's implementation, on which its path depends.
+_GOLDEN_GROWTH = 1.618034
+_GOLDEN_SECTION = 0.3819660
+_LONGEST_STEP = 110.0
+_SMALLEST_DIVISOR = 1e-21
+_BRACKET_STEPS = 1000
+_SMALLEST_STEP = 1e-11
+
+
+def brent(
+    evaluate: Evaluate, bracket: Any, *, xtol: float = 1.48e-8, maxiter: int = 500
+) -> tuple[Any, Any, Any]:
+    """A local minimum, from a bracket of two points (a first step) or of three."""
+    points, values, found, bracket_holds = (
+        _grown(evaluate, *bracket) if len(bracket) == 2 else _given(evaluate, *bracket)
+    )
+    low, best, high = points
+    zero = jnp.zeros_like(best)
+    ends = jnp.minimum(low, high), jnp.maximum(low, high)
+    state = (*ends, best, best, best, values[1], values[1], values[1], zero, zero)
+
+    def step(state: tuple[Any, ...]) -> Step:
+        low, high, best, second, third, f_best, f_second, f_third, move, before = state
+        least = xtol * jnp.abs(best) + _SMALLEST_STEP
+        middle = 0.5 * (low + high)
+        solved = jnp.abs(best - middle) < 2 * least - 0.5 * (high - low)
+        side = jnp.where(best >= middle, low - best, high - best)
+        move, before = _next_move(
+            (low, high, best, second, third), (f_best, f_second, f_third), move, before, least
+        )
+        golden = jnp.isnan(move)
+        move, before = (
+            jnp.where(golden, _GOLDEN_SECTION * side, move),
+            jnp.where(golden, side, before),
+        )
+        smallest = jnp.where(move >= 0, least, -least)
+        trial = best + jnp.where(jnp.abs(move) < least, smallest, move)
+        (f_trial,), holds = evaluate(trial)
+        after = _narrowed(
+            (low, high, best, second, third), (f_best, f_second, f_third), trial, f_trial
+        )
+        reached = jnp.where(solved, best, after[2])
+        solved_well = solved & ~jnp.isnan(f_best)
+        return Step((*after, move, before), holds | solved, solved, solved_well, reached)
+
+    # SciPy counts a search as failed that ends in its last step.
+    solution, solved, holds = search(step, state, best, maxiter)
+    return solution, solved & found, holds & bracket_holds
+
+
+def _next_move(
+    points: tuple[Any, ...], values: tuple[Any, ...], move: Any, before: Any, least: Any
+) -> tuple[Any, Any]:
+    """The step to the minimum of a parabola and the step before it; NaN where it is no use."""
+    low, high, best, second, third = points
+    f_best, f_second, f_third = values
+    by_second = (best - second) * (f_best - f_third)
+    by_third = (best - third) * (f_best - f_second)
+    numerator = (best - third) * by_third - (best - second) * by_second
+    divisor = 2 * (by_third - by_second)
+    numerator = jnp.where(divisor > 0, -numerator, numerator)
+    divisor = jnp.abs(divisor)
+    inside = (numerator > divisor * (low - best)) & (numerator < divisor * (high - best))
+    shrinks = jnp.abs(numerator) < jnp.abs(0.5 * divisor * before)
+    useful = (jnp.abs(before) > least) & inside & shrinks
+    parabolic = numerator / divisor
+    trial = best + parabolic
+    at_end = (trial - low < 2 * least) | (high - trial < 2 * least)
+    inward = jnp.where(0.5 * (low + high) - best >= 0, least, -least)
+    parabolic = jnp.where(at_end, inward, parabolic)
+    return jnp.where(useful, parabolic, jnp.nan), move
+
+
+def _narrowed(
+    points: tuple[Any, ...], values: tuple[Any, ...], trial: Any, f_trial: Any
+) -> tuple[Any, ...]:
+    """The interval and the three best points after a trial."""
+    low, high, best, second, third = points
+    f_best, f_second, f_third = values
+    worse = f_trial > f_best
+    left = trial < best
+    # The worse of the trial and the best point becomes an end of the interval.
+    new_low = jnp.where(worse, jnp.where(left, trial, low), jnp.where(left, low, best))
+    new_high = jnp.where(worse, jnp.where(left, high, trial), jnp.where(left, best, high))
+    to_second = worse & ((f_trial <= f_second) | (second == best))
+    to_third = worse & ~to_second
+    to_third = to_third & ((f_trial <= f_third) | (third == best) | (third == second))
+    shifts = ~worse | to_second
+    new_third = jnp.where(shifts, second, jnp.where(to_third, trial, third))
+    new_f_third = jnp.where(shifts, f_second, jnp.where(to_third, f_trial, f_third))
+    new_second = jnp.where(~worse, best, jnp.where(to_second, trial, second))
+    new_f_second = jnp.where(~worse, f_best, jnp.where(to_second, f_trial, f_second))
+    new_best, new_f_best = jnp.where(worse, best, trial), jnp.where(worse, f_best, f_trial)
+    return (
+        new_low,
+        new_high,
+        new_best,
+        new_second,
+        new_third,
+        new_f_best,
+        new_f_second,
+        new_f_third,
+    )
+
+
+def _given(evaluate: Evaluate, low: Any, middle: Any, high: Any) -> tuple[Any, Any, Any, Any]:
+    """Three points of the user, which must enclose a minimum."""
+    low, high = jnp.minimum(low, high), jnp.maximum(low, high)
+    values, conditions = zip(*(evaluate(point) for point in (low, middle, high)), strict=True)
+    (f_low,), (f_middle,), (f_high,) = values
+    encloses = (low < middle) & (middle < high) & (f_middle < f_low) & (f_middle < f_high)
+    # SciPy raises where they do not.
+    holds = conditions[0] & conditions[1] & conditions[2] & encloses
+    return (low, middle, high), (f_low, f_middle, f_high), encloses, holds
+
+
+def _grown(evaluate: Evaluate, first: Any, second: Any) -> tuple[Any, Any, Any, Any]:
+    """Downhill from two points, by parabolas and growing steps, until the function rises."""
+    (f_first,), first_holds = evaluate(first)
+    (f_second,), second_holds = evaluate(second)
+    swap = f_first < f_second
+    first, second = jnp.where(swap, second, first), jnp.where(swap, first, second)
+    f_first, f_second = jnp.where(swap, f_second, f_first), jnp.where(swap, f_first, f_second)
+    third = second + _GOLDEN_GROWTH * (second - first)
+    (f_third,), third_holds = evaluate(third)
+
+    def step(state: tuple[Any, ...]) -> Step:
+        a, b, c, fa, fb, fc = state
+        ended = ~(fc < fb)
+        point = _parabola(a, b, c, fa, fb, fc)
+        bound = b + _LONGEST_STEP * (c - b)
+        inside = (point - c) * (b - point) > 0
+        beyond = ~inside & ((point - bound) * (bound - c) >= 0)
+        between = ~inside & ~beyond & ((point - bound) * (c - point) > 0)
+        grown = c + _GOLDEN_GROWTH * (c - b)
+        trial = jnp.where(beyond, bound, jnp.where(inside | between, point, grown))
+        (value,), holds = evaluate(trial)
+        # A minimum between b and c, or between a and the trial.
+        after_b, before_trial = inside & (value < fc), inside & (value > fb)
+        again = (inside & ~after_b & ~before_trial) | (between & (value < fc))
+        shifted = between & (value < fc)
+        b_, c_, fb_, fc_ = (
+            jnp.where(shifted, new, old) for new, old in ((c, b), (trial, c), (fc, fb), (value, fc))
+        )
+        grown = c_ + _GOLDEN_GROWTH * (c_ - b_)
+        (f_grown,), grown_holds = evaluate(jnp.where(again, grown, trial))
+        last, f_last = jnp.where(again, grown, trial), jnp.where(again, f_grown, value)
+        settled = after_b | before_trial
+        moved = (b_, c_, last, fb_, fc_, f_last)
+        inner = (b, trial, c, fb, value, fc)
+        outer = (a, b, trial, fa, fb, value)
+        reached = tuple(
+            jnp.where(ended, old, jnp.where(after_b, one, jnp.where(before_trial, other, new)))
+            for old, one, other, new in zip(state, inner, outer, moved, strict=True)
+        )
+        return Step(
+            reached,
+            (holds & grown_holds) | ended,
+            ended | settled,
+            ended | settled,
+            state_of(reached),
+        )
+
+    def state_of(values: tuple[Any, ...]) -> Any:
+        return jnp.stack(values)
+
+    start = tuple(map(jnp.asarray, (first, second, third, f_first, f_second, f_third)))
+    # The check that ends a search takes a step of its own.
+    found, solved, holds = search(step, start, state_of(start), _BRACKET_STEPS + 1)
+    a, b, c, fa, fb, fc = found
+    valley = ((fb < fc) & (fb <= fa)) | ((fb < fa) & (fb <= fc))
+    ordered = ((a < b) & (b < c)) | ((c < b) & (b < a))
+    solved = solved & valley & ordered
+    return (a, b, c), (fa, fb, fc), solved, holds & first_holds & second_holds & third_holds
+
+
+def _parabola(  # three points
+    a: Any, b: Any, c: Any, fa: Any, fb: Any, fc: Any
+) -> Any:
+    """The minimum of the parabola through three points."""
+    one, other = (b - a) * (fb - fc), (b - c) * (fb - fa)
+    divisor = other - one
+    divisor = 2 * jnp.where(jnp.abs(divisor) < _SMALLEST_DIVISOR, _SMALLEST_DIVISOR, divisor)
+    return b - ((b - c) * other - (b - a) * one) / divisor
