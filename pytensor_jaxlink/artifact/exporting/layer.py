@@ -124,7 +124,7 @@ class _FunctionWriter:
             for spec, container in zip(maker.inputs, self._function.input_storage, strict=True)
         ]
         names = [spec.name for spec in maker.inputs]
-        view = self.compiled.view
+        view = self.compiled.lowered.view
         variables = (
             [view.variables[k] for k in numbers] for numbers in (view.inputs, view.outputs)
         )
