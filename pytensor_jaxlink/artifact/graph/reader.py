@@ -21,14 +21,14 @@ from pytensor.scan.op import ScanInfo
 from pytensor.tensor.basic import Choose
 from pytensor.typed_list.basic import MakeList
 
-from pytensor_jaxlink.artifact.graph import ops
+from pytensor_jaxlink.artifact.graph import ops, optimisers
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
 from pytensor_jaxlink.artifact.graph.names import Names
 from pytensor_jaxlink.artifact.graph.properties import build_part
 from pytensor_jaxlink.artifact.values import DataReader, Tag
 from pytensor_jaxlink.errors import ArtifactError
 
-REGISTERED = ops  # importing the module registers what it knows to build
+REGISTERED = (ops, optimisers)  # importing the modules registers what they know to build
 
 _KINDS: dict[str, tuple[type, ...]] = {"op": (Op,), "type": (Type,), "object": (MetaObject,)}
 _CLASSES = (Exception, Op, Type, MetaObject)

@@ -18,6 +18,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort
 from pytensor.scalar.basic import ScalarInnerGraphOp, ScalarOp
+from pytensor.tensor.optimize import minimize, minimize_scalar, root, root_scalar
 from pytensor.tensor.random.type import random_generator_type
 
 from pytensor_jaxlink import load, save
@@ -220,3 +221,24 @@ def test_fused_graphs() -> None:
     f = pytensor.function([x], pt.exp(x) * 2 + pt.sin(x) ** 2, mode="FAST_RUN")
     graph = InnerGraph.between(f.maker.fgraph.inputs, f.maker.fgraph.outputs)
     check_same(there_and_back(graph), graph)
+
+
+def _optimised() -> Iterator[tuple[str, Any]]:
+    x, a, s = pt.dvector("x"), pt.dscalar("a"), pt.dscalar("s")
+    yield "root", lambda: ([x, a], root(x**3 - a, x)[0])
+    yield "root_scalar", lambda: ([s, a], root_scalar(s**3 - a, s, method="newton", jac=True)[0])
+    yield "minimize", lambda: ([x, a], minimize(((x - a) ** 2).sum(), x, method="BFGS")[0])
+    yield "minimize_scalar", lambda: ([s, a], minimize_scalar((s - a) ** 2, s)[0])
+
+
+@pytest.mark.parametrize("name", dict(_optimised()))
+def test_optimisers(name: str, tmp_path: Path) -> None:
+    inputs, found = dict(_optimised())[name]()
+    outputs = [found, pt.grad(found.sum(), inputs[1])]
+    f = pytensor.function(inputs, outputs, mode="JAXSELECTIVE", on_unused_input="ignore")
+    save(f, tmp_path / "f")
+    given = np.ones(inputs[0].ndim * 2) if inputs[0].ndim else 1.0, 8.0
+    expected = [np.asarray(each).tobytes() for each in f(*given)]
+    for layer in ("graph", "compiled"):
+        loaded = load(tmp_path / "f", prefer=layer)(*given)
+        assert [np.asarray(each).tobytes() for each in loaded] == expected
