@@ -241,7 +241,7 @@ class _FunctionWriter:
         self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
     ) -> Specialisation:
         leaves = [self._leaf(program, number, shapes) for number in region.arguments]
-        if region.static and program.view is self.compiled.view:
+        if region.static and program.view is self.compiled.lowered.view:
             numbers = zip(region.static, static, strict=True)
             values = {program.view.variables[k]: v for k, v in numbers if isinstance(v, int)}
             implied = self._dimensions.implied(values)
