@@ -13,7 +13,7 @@ from tests.differential.report import in_words
 from tests.differential.shared_code import shared_code
 from tests.differential.shrink import shrunk
 
-GRAPHS = 24
+GRAPHS = 16
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -31,8 +31,9 @@ def test_random_graph(seed: int) -> None:
 
 
 def test_every_production_is_reached() -> None:
-    made = {step.production for seed in range(1200) for step in random_graph(seed).steps}
-    assert set(PRODUCTIONS) - made == set()
+    left, seeds = set(PRODUCTIONS), iter(range(1200))
+    while left:
+        left -= {step.production for step in random_graph(next(seeds)).steps}
 
 
 def test_the_grammar_is_wide() -> None:
