@@ -16,7 +16,6 @@ from pytensor_jaxlink.link.compiler import CompiledGraph
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.rewriting.database import FAMILIES
 
-
 pytestmark = pytest.mark.skipif(
     pytensor.__version__.startswith("3.0."), reason="speed is judged on the newest stack"
 )
