@@ -238,7 +238,7 @@ class Container:
             raise self.error("the directory at its end is damaged")
 
     def _has_longer_form(self, place: int) -> bool:
-        """Whether `zipfile` would believe other numbers than those of the end itself."""
+        """Return True if `zipfile` would believe other numbers than those of the end itself."""
         self._file.seek(max(place - _LOCATOR_BYTES, 0))
         return self._file.read(4) == b"PK\6\7"
 

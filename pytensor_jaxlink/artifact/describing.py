@@ -115,7 +115,7 @@ def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def rule_for(table: Any, kind: type) -> Callable[..., Any]:
-    """What is registered for a class in a table, by the classes that it is derived from.
+    """The entry of a table for a class, or for the nearest class that it is derived from.
 
     `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's
     Ops and Types are such, and a question to one of them goes through all that are derived from it:

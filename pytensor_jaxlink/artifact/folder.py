@@ -40,7 +40,7 @@ class Folder:
         self.path, self.limit = path, limit
 
     def read(self, kind: str, name: str, make: Callable[[Container], Result]) -> Result | None:
-        """What ``make`` makes of a file, or None where there is none that is whole.
+        """The object that ``make`` makes of a file, or None where no whole file is there.
 
         A file that is damaged is deleted.
         """

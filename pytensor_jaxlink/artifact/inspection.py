@@ -1,4 +1,4 @@
-"""What is in a file, without loading it."""
+"""The contents of a file, without loading it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Inspection:
 
 
 def inspect(path: Place) -> Inspection:
-    """What a saved file holds: signatures, state, versions, layers, sizes.  Nothing is loaded.
+    """Describe a saved file: signatures, state, versions, layers, sizes.  Nothing is loaded.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _function(name: str, signature: Signature) -> list[str]:
 
 
 def _compiled(layer: Any) -> list[str]:
-    """What the compiled layer says of itself."""
+    """The compiled layer's description of itself."""
     if layer is None:
         return []
     lines = [

@@ -140,7 +140,7 @@ class _File:
         self._placements = manifest.get("placements") or [None] * len(self._cells)
 
     def takes_compiled(self, prefer: str) -> bool:
-        """Whether the compiled layer is used."""
+        """Return True if the compiled layer is used."""
         if not self._layers:
             raise ArtifactError("it has no layer that functions could be made of")
         if "graph" not in self._layers:
@@ -249,7 +249,7 @@ class _File:
     def _maker(
         self, name: str, function: Any, document: Any, storages: Sequence[list[Any]]
     ) -> Callable[[], Any]:
-        """What compiles a function from its graph, once."""
+        """The compiler of a function from its graph, which runs once."""
 
         @cache
         def make() -> Any:

@@ -1,4 +1,4 @@
-"""What a saved function takes, gives and keeps: the part of the manifest that people read."""
+"""The inputs, outputs and state of a saved function: what people read of the manifest."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class DataReader:
 
 
 def is_view(size: int, owner: np.ndarray[Any, Any]) -> bool:
-    """Whether an array of ``size`` bytes in the memory of another is kept as a part of that.
+    """Return True if an array of ``size`` bytes in another's memory is kept as a part of that.
 
     One that shows the same memory many times could be as large as one likes.
     """

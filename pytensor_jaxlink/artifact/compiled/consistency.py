@@ -1,4 +1,4 @@
-"""Whether the documents of a file fit each other: what is wrong shows when it is loaded."""
+"""Checks that the documents of a file fit each other: a defect shows when it is loaded."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def why_not(
 def mismatch(
     families: Sequence[Dimensions], arrays: Sequence[Any], names: Sequence[str]
 ) -> str | None:
-    """What is wrong with the shapes of some arrays beside each other, or None."""
+    """The defect of the shapes of some arrays beside each other, or None."""
     found: dict[str, tuple[int, str]] = {}
     for family, array, name in zip(families, arrays, names, strict=True):
         shape = np.shape(array)

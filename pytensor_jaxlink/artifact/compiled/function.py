@@ -1,4 +1,4 @@
-"""What `load` returns from the compiled layer: a function that needs no PyTensor."""
+"""The function that `load` returns from the compiled layer.  It needs no PyTensor."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)
 
 
 def _fits(signature: Signature, position: int, value: Any) -> bool:
-    """Whether a value that JAX traces has the type of an input."""
+    """Return True if a value that JAX traces has the type of an input."""
     kind = signature.inputs[position].type
     return array_fits(value, kind.dtype, kind.shape or ())
 

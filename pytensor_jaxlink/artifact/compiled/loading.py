@@ -168,7 +168,7 @@ def _counters(plan: Plan) -> Stats:
 
 
 def _check_failed(inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
-    """What stands in the place of PyTensor's own implementation, which is not there."""
+    """The substitute for PyTensor's own implementation, which is not there."""
     if error is not None:
         raise error
     raise CheckFailedError(

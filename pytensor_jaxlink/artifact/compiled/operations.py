@@ -181,7 +181,7 @@ def _check_module(module: Any) -> bool:
 
 
 def _check_call(call: Any) -> tuple[str | None, bool]:
-    """What is wrong with a custom call, and whether it has open lengths."""
+    """The defect of a custom call, or None, and whether the call has open lengths."""
     attributes = call.attributes
     target = attributes["call_target_name"].value
     if target in _REPLACED_BY_XLA:
@@ -209,7 +209,7 @@ def _has_shapes(call: Any) -> bool:
 
 
 def _config(attributes: Any) -> dict[str, Any]:
-    """What a call says to the kernel beside its operands, in either of two places."""
+    """The attributes that a call gives to the kernel, in either of two places."""
     found: dict[str, Any] = {}
     for place in ("backend_config", "mhlo.backend_config"):
         if place not in attributes or not isinstance(attributes[place], mlir.ir.DictAttr):

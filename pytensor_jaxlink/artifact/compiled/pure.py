@@ -103,7 +103,7 @@ class Pure:
         return tuple(sorted(chosen - static))
 
     def explain(self) -> Any:
-        """What the graph layer's function explains: regions, and why there is more than one.
+        """The explanation of the graph layer's function: regions, and the reasons of the breaks.
 
         Raises
         ------

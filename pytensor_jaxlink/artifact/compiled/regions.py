@@ -57,13 +57,13 @@ class Specialisation:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is for more than one combination of shapes."""
+        """Return True if it is for more than one combination of shapes."""
         return any(isinstance(length, str) for shape, _ in self.leaves for length in shape)
 
     def why_not(
         self, static: Sequence[Any], arguments: Sequence[Any], names: Sequence[str] = ()
     ) -> str | None:
-        """What it is for, where that does not fit a call; else None."""
+        """The sizes that it is for, where they do not fit a call; else None."""
         if tuple(static) != self.static:
             values = zip(names, self.static, strict=False)
             return ", ".join(f"{name} = {value}" for name, value in values) or "other values"
@@ -231,7 +231,7 @@ class SavedRegion:
         )
 
     def _mismatch(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:
-        """What no shapes of the open code have, for a call whose shapes do not fit."""
+        """The shapes that the open code lacks, for a call whose shapes do not fit."""
         names = self._names[len(static) :]
         for each in self._specialisations:
             if each.is_open and not any(each.arguments):

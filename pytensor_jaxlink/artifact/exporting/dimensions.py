@@ -87,14 +87,14 @@ class Dimensions:
 
 
 def _is_name(length: int | str) -> bool:
-    """Whether a length is open, and neither a number nor an expression."""
+    """Return True if a length is open, and neither a number nor an expression."""
     return isinstance(length, str) and _NAME.fullmatch(length) is not None
 
 
 def _declared(
     variable: Any, name: str | None, said: Any, value: Any
 ) -> Iterator[tuple[Dimension, int | str]]:
-    """What the type, the user or the value of an input says of its lengths."""
+    """The lengths of an input, from its type, the user or its value."""
     kind = variable.type
     if isinstance(said, str | int):
         said = (said,)

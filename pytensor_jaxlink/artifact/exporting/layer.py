@@ -40,7 +40,7 @@ Shapes = dict[int, tuple[int | str, ...]]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user wants of the compiled layer; see `pytensor_jaxlink.save`."""
+    """The user's wishes for the compiled layer; see `pytensor_jaxlink.save`."""
 
     dims: Mapping[str, Any] | None
     static: Mapping[str, Any]

@@ -25,7 +25,7 @@ _COMPARED = re.compile(r"comparison '([^']*)' (<=|<|>=|>) '([^']*)' is inconclus
 
 @dataclass(frozen=True)
 class Target:
-    """What code is made for.
+    """The platforms that code is made for.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def _shape(shape: Sequence[int | str], scope: Any) -> tuple[Any, ...]:
 
 
 def _constraint(error: Exception, there: Sequence[str]) -> str | None:
-    """What must hold of a dimension for a comparison that stopped the trace to be decided."""
+    """The constraint on a dimension that decides a comparison which stopped the trace."""
     found = _COMPARED.search(str(error))
     if found is None:
         return None

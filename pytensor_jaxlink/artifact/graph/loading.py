@@ -97,7 +97,7 @@ class GraphLayer:
 def host_ops_of(
     parts: Any, data: DataReader, *, allow: Sequence[str], version: str
 ) -> Callable[[Any], HostFunction]:
-    """What makes the functions of the host steps that the compiled layer leaves to PyTensor."""
+    """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
     reader = GraphReader(data, parts, Names(allow), version)
 
     def function_of(place: Any) -> HostFunction:

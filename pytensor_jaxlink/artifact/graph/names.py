@@ -48,12 +48,12 @@ def name_of(kind: Any, what: str) -> str:
 
 
 def _wraps(found: Any, function: Any) -> bool:
-    """Whether an Op stands under the name of the function that it was made from (`as_op`)."""
+    """Return True if an Op has the name of the function that it was made from (`as_op`)."""
     return any(value is function for value in getattr(found, "__dict__", {}).values())
 
 
 class Names:
-    """What names may lead to.
+    """The objects that the names of a file may lead to.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Names:
         return any(f"{module}.".startswith(f"{each}.") for each in self._allow)
 
     def _check(self, name: str, *, known: bool) -> None:
-        """Whether a name may be looked for."""
+        """Raise unless a name may be looked for."""
         module = name.partition(":")[0]
         if known or self._allowed(module):
             return

@@ -219,7 +219,7 @@ def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
 
 
 def _override(value: Any) -> Any:
-    """What overrides a gradient: an Op, a function by its name, or that there was one."""
+    """The override of a gradient: an Op, a function by its name, or the note that there was one."""
     if isinstance(value, list):
         return [each if each is None else _override(each) for each in value]
     if isinstance(value, OpFromGraph):

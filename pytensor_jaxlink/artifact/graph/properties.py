@@ -1,4 +1,4 @@
-"""What an Op, a Type or another part of a graph is made of: open tables.
+"""The properties of an Op, a Type or another part of a graph: open tables.
 
 Most classes of PyTensor keep what their constructor was given under the same name; those that do
 not are described in `pytensor_jaxlink.artifact.graph.ops`.  An Op of your own needs an entry here
@@ -24,7 +24,7 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @singledispatch
 def properties_of(part: Any) -> dict[str, Any]:
-    """What an Op (or a Type) is made of, as keyword arguments.
+    """The keyword arguments that make an Op (or a Type) again.
 
     Values may be plain Python data, arrays, Ops, Types, classes, and an `InnerGraph`.  The default
     looks for attributes with the names of the constructor's parameters; what is at its default is

@@ -193,7 +193,7 @@ def _can_be_asked(op: Op, arguments: list[Any]) -> bool:
 
 
 def _arguments(op: Op, inputs: list[Variable]) -> list[Any]:
-    """What ``make_node`` of an Op takes for inputs that it has made."""
+    """The arguments of an Op's ``make_node`` for inputs that it has made."""
     if isinstance(op, MakeList):
         return [inputs]
     if isinstance(op, Choose) and (owner := inputs[1].owner) is not None:
@@ -202,7 +202,7 @@ def _arguments(op: Op, inputs: list[Variable]) -> list[Any]:
 
 
 def _go_for(made: Sequence[Variable], saved: Sequence[Variable]) -> bool:
-    """Whether variables have the types, or narrower ones, of those that an Op has made."""
+    """Return True if variables have the types of those that an Op has made, or narrower ones."""
     return len(made) == len(saved) and all(
         new.type.in_same_class(old.type) or new.type.is_super(old.type)
         for new, old in zip(made, saved, strict=True)

@@ -42,7 +42,7 @@ class GraphWriter:
 
     @property
     def objects(self) -> Iterator[Any]:
-        """What the parts are made of: types, Ops, inner graphs and others."""
+        """The properties of the parts: types, Ops, inner graphs and others."""
         return self._table.objects
 
     def value(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the linker is given: a cache, and what it knows of each graph."""
+"""The start-up cache that the linker is given, and its entry for each graph."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Cache:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
     ) -> Entry:
-        """What is known of a graph; see `pytensor_jaxlink.link.start_up.Cache`."""
+        """The entry for a graph; see `pytensor_jaxlink.link.start_up.Cache`."""
         linker: Any = mode.linker
         options: Options = linker.options
         self._use_compilation_cache(options.compilation_cache)
@@ -80,7 +80,7 @@ class Cache:
 
 
 class Entry:
-    """What is known of one graph.
+    """The entry for one graph.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Entry:
 
     @property
     def found(self) -> bool:
-        """Whether the graph need not be rewritten."""
+        """True where the graph need not be rewritten."""
         return self._kept is not None
 
     def compiled(self, fgraph: FunctionGraph, compile_now: Callable[[], Compiled]) -> Compiled:
@@ -161,6 +161,6 @@ def _reason(error: Exception) -> str:
 
 
 def _set_float_type() -> None:
-    """What importing PyTensor's rules for JAX does, which nobody has imported now."""
+    """Set JAX's 64-bit types, as importing PyTensor's rules for JAX does."""
     if "pytensor.link.jax.dispatch.basic" not in sys.modules:
         jax.config.update("jax_enable_x64", config.floatX == "float64")

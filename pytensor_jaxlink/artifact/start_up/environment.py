@@ -1,4 +1,4 @@
-"""What code depends on beside the graph: versions, the machine, flags, and other people's rules."""
+"""The dependencies of code beside the graph: versions, machine, flags, rules of other authors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def versions() -> dict[str, Any]:
 
 @cache
 def machine() -> str:
-    """What XLA compiles for: the kind of the device and the instructions of the processor."""
+    """The target of XLA: the kind of the device and the instructions of the processor."""
     parts = [platform.machine(), platform.system(), jax.default_backend()]
     parts.append(jax.devices()[0].device_kind)
     try:

@@ -60,7 +60,7 @@ class Checksums(DataWriter):
 
 @dataclass(frozen=True)
 class Key:
-    """What a graph is called in the cache.
+    """The name of a graph in the cache.
 
     Attributes
     ----------

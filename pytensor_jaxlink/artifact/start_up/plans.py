@@ -25,7 +25,7 @@ RegionsOf = Callable[[str], RegionOf]
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a compiled graph beside the code.
+    """The parts of a compiled graph that are kept beside the code.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class _PlanReader(CompiledReader):
 
 
 def read(container: Container, key: Key, regions_of: RegionsOf) -> Kept:
-    """What a file holds."""
+    """Read the contents of a file."""
     document = container.document("plan.json")
     plan, structure = plan_of(document["plan"]), str(document["structure"])
     reader = _PlanReader(container, _Reader(container, key), regions_of(structure))

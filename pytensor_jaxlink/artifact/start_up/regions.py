@@ -60,7 +60,7 @@ class Original:
         return self._made
 
     def program(self, index: int) -> Any:
-        """What a region is made of.
+        """The program of a region.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Original:
 
 
 def _programs(lowered: Any) -> dict[int, Any]:
-    """What the regions of a plan are made of, those of loops and branches included."""
+    """The programs of the regions of a plan, those of loops and branches included."""
     found: dict[int, Any] = {}
     for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
         if isinstance(step, Region):
