@@ -124,7 +124,7 @@ fails when PyTensor has an Op without a row. Rows hold for the versions of PyTen
 - **{LOWERED}**: PyTensor's rewrites put tensor Ops in its place.
 - **{HOST}**: between regions, by the Op's own Python implementation.
 
-Inner graphs (`Scan`, `OpFromGraph`, `Blockwise`, `IfElse`) that hold a host step are driven from
+Inner graphs (`Scan`, `OpFromGraph`, `Blockwise`, `IfElse`) that hold a host step are executed by
 the host, or inlined, and their other parts are compiled. Sparse Ops count for one sparse operand;
 what combines two of them has a result whose pattern depends on data and runs on the host.
 
