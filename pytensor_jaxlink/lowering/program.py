@@ -27,10 +27,10 @@ from pytensor_jaxlink.analysis.facts import early_variables
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.lowering.barriers import SMALL, barriers_of, small_barriers_of
 from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
 from pytensor_jaxlink.lowering.derivatives import Derivatives
-from pytensor_jaxlink.lowering.fences import SMALL, fenced, fenced_if_small
 from pytensor_jaxlink.lowering.host import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
@@ -93,21 +93,21 @@ class Program:
             return tuple(self._make_instructions())
 
     @cached_property
-    def small_fences(self) -> frozenset[int]:
+    def small_barriers(self) -> frozenset[int]:
         """The values that XLA must not compute entry by entry, if they are small."""
-        return fenced_if_small(self.view, (i.node for i in self.instructions if not i.folded))
+        return small_barriers_of(self.view, (i.node for i in self.instructions if not i.folded))
 
     @cached_property
-    def fences(self) -> frozenset[int]:
+    def barriers(self) -> frozenset[int]:
         """The values that XLA must not compute twice."""
-        return fenced(self.view, (i.node for i in self.instructions if not i.folded))
+        return barriers_of(self.view, (i.node for i in self.instructions if not i.folded))
 
     def __call__(
-        self, static: Sequence[Any], *arguments: Any, fences: bool = False
+        self, static: Sequence[Any], *arguments: Any, barriers: bool = False
     ) -> tuple[tuple[Any, ...], Any]:
         """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,).
 
-        Fences are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
+        Barriers are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
         """
         variables = self.view.variables
         known = {
@@ -119,7 +119,7 @@ class Program:
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
-            self.evaluate(known, traced, self.fences if fences else frozenset())
+            self.evaluate(known, traced, self.barriers if barriers else frozenset())
             results = tuple(self._result(number, known, traced) for number in self.results)
             return results, conjunction(conditions)
 
@@ -179,12 +179,12 @@ class Program:
         self,
         known: dict[int, Any],
         traced: dict[int, Any],
-        fences: Collection[int] = frozenset(),
+        barriers: Collection[int] = frozenset(),
         largest: float = np.inf,
     ) -> None:
         """Run all instructions, adding to the two environments.
 
-        Of ``fences`` those are put up whose values have at most ``largest`` entries.
+        Of ``barriers`` those are put up whose values have at most ``largest`` entries.
         """
         for instruction in self.instructions:
             try:
@@ -192,8 +192,8 @@ class Program:
             except Exception as error:
                 self._locate(error, instruction.node)
                 raise
-            for number in instruction.writes if fences and not instruction.folded else ():
-                if number in fences and _has_at_most(traced[number], largest):
+            for number in instruction.writes if barriers and not instruction.folded else ():
+                if number in barriers and _has_at_most(traced[number], largest):
                     traced[number] = jax.lax.optimization_barrier(traced[number])
 
     def _run(self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]) -> None:
@@ -407,7 +407,7 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
             for number, value in zip(view.inputs, inputs, strict=True)
             if not is_open(value)
         }
-        program.evaluate(known, traced, program.small_fences, SMALL)
+        program.evaluate(known, traced, program.small_barriers, SMALL)
         return [program._result(number, known, traced) for number in view.outputs]
 
     return function

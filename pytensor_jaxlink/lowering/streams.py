@@ -69,7 +69,7 @@ def uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def uniforms(key: Any, number: int, shape: tuple[int, ...], dtype: Any) -> list[Any]:
     """Several of them for each entry.
 
-    XLA would compute, and compile, all again in each operation that reads one, so there is a fence.
+    XLA would compute and compile all again in each operation that reads one: hence the barrier.
     """
     return list(jax.lax.optimization_barrier(uniform(key, (number, *shape), dtype)))
 

@@ -104,7 +104,7 @@ class CompiledRegion:
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
-        return self._program(static, *arguments, fences=True)
+        return self._program(static, *arguments, barriers=True)
 
     def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         """The jitted form of `traced`, or of a function that calls it.
@@ -145,7 +145,7 @@ class CompiledRegion:
                 program = self._program
 
                 def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
-                    return program(static, *arguments, fences=True)
+                    return program(static, *arguments, barriers=True)
 
                 found = self._policy.jit(traced, static_argnums=0)
             self._kept[signature] = found

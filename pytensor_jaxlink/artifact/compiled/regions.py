@@ -203,9 +203,9 @@ class SavedRegion:
             specialisation.check()
 
     def __call__(
-        self, static: Sequence[Any], *arguments: Any, fences: bool = False
+        self, static: Sequence[Any], *arguments: Any, barriers: bool = False
     ) -> tuple[Any, Any]:
-        """Run the code that fits.  It has the fences that it was exported with.
+        """Run the code that fits.  It has the barriers that it was exported with.
 
         Raises
         ------

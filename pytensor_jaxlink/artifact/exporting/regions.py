@@ -55,7 +55,7 @@ def export_for_shapes(
 
 
 def _traced(program: Program, static: tuple[Any, ...]) -> Callable[..., Any]:
-    return lambda *values: program(static, *values, fences=True)
+    return lambda *values: program(static, *values, barriers=True)
 
 
 def export_for_dimensions(

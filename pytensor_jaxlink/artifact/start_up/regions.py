@@ -101,12 +101,12 @@ class KeptRegion:
         self._index, self._key, self._folder, self._original = index, key, folder, original
 
     def __call__(
-        self, static: Sequence[Any], *arguments: Any, fences: bool = False
+        self, static: Sequence[Any], *arguments: Any, barriers: bool = False
     ) -> tuple[Any, Any]:
         """Run the code for these sizes, where there is any, else what it is made of."""
         code = self._code(tuple(static), arguments)
         if code is None:
-            return self._original.program(self._index)(static, *arguments, fences=fences)
+            return self._original.program(self._index)(static, *arguments, barriers=barriers)
         return code(arguments)
 
     def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:

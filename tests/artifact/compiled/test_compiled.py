@@ -59,7 +59,7 @@ def test_corpus(name: str, dims: Any, path: Path) -> None:
 def gaussian_process() -> Any:
     """The covariance follows from the parameters: nothing is open.
 
-    Without the fences XLA computes the distances in two ways, which are clipped differently, and
+    Without the barriers XLA computes the distances in two ways, which are clipped differently, and
     the first entry of the gradient is wrong by more than a half.
     """
     rng = np.random.default_rng(0)

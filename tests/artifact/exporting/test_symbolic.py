@@ -176,7 +176,7 @@ def test_only_the_strongest_condition_is_kept(tmp_path: Path) -> None:
     assert load(tmp_path / "f")(np.arange(4.0)) == 0
 
 
-def test_code_for_open_dimensions_has_fences(tmp_path: Path) -> None:
+def test_code_for_open_dimensions_has_barriers(tmp_path: Path) -> None:
     """Without them XLA computes a long chain again for each value of it that is read."""
     x = pt.dvector("x")
     states = [x]

@@ -2,9 +2,9 @@
 
 XLA's CPU compiler fuses elementwise operations into each operation that reads them, and so computes
 a value once for each reader, with all that it was computed from: in a chain of steps whose values
-the gradient reads again, the cost grows with the square of its length.  A fence
+the gradient reads again, the cost grows with the square of its length.  A barrier
 (`jax.lax.optimization_barrier`) makes it store the value.  That costs a pass over memory, so only
-values are fenced that several operations read and that would cost more to compute again.  Draws
+values get a barrier that several operations read and that would cost more to compute again.  Draws
 cost more than that always, and it is their code above all that takes XLA long to compile: a
 hierarchical model of four normal draws compiles in half the time when they are stored.
 """
@@ -25,8 +25,8 @@ THRESHOLD = 100
 """In additions.  Measured on the workloads of `tests.benchmarks` (docs/design.md, section 6)."""
 
 
-def fenced(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
-    """The variables to fence among what a region computes.
+def barriers_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
+    """The variables of a region to put behind a barrier.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def fenced(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     """
     nodes = list(nodes)
     readers = Counter(number for node in nodes for number in dict.fromkeys(view.node_inputs[node]))
-    again: dict[int, int] = {}  # what it costs to compute an unfenced value again
+    again: dict[int, int] = {}  # what it costs to compute a value without a barrier again
     found = []
     for node in nodes:
         apply = view.nodes[node]
@@ -57,7 +57,7 @@ SMALL = 64
 """Entries.  Measured: a step of a hidden Markov model with 4 states takes 46 us for 83."""
 
 
-def fenced_if_small(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
+def small_barriers_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     """The functions that a reduction reads, in the graph of a loop.
 
     XLA computes what it fuses into a reduction entry by entry, without vector instructions.  Of

@@ -1,4 +1,4 @@
-"""Values that XLA would compute again and again are fenced, and no others."""
+"""Values that XLA would compute again and again get an optimization barrier, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.lowering.fences import fenced, fenced_if_small
+from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of
 from tests.helpers import check_against_python
 
 X = pt.dvector("x")
@@ -24,26 +24,26 @@ def chain(length: int) -> Any:
     return value
 
 
-def fences(*outputs: Any) -> int:
+def barriers(*outputs: Any) -> int:
     view = GraphView.of(FunctionGraph([X], list(outputs), clone=True))
-    return len(fenced(view, range(len(view.nodes))))
+    return len(barriers_of(view, range(len(view.nodes))))
 
 
-def test_a_chain_is_fenced_where_it_has_become_dear() -> None:
+def test_a_chain_has_barriers_where_it_has_become_dear() -> None:
     # A step costs two functions and a product, and reads the one before twice.
-    assert fences(chain(1)) == 0
-    assert fences(chain(12)) == 5  # each second step; nobody reads the last one twice
+    assert barriers(chain(1)) == 0
+    assert barriers(chain(12)) == 5  # each second step; nobody reads the last one twice
 
 
 def test_what_is_read_once_or_is_cheap_is_not() -> None:
     once = pt.exp(pt.sin(pt.tanh(pt.log(pt.cos(pt.exp(pt.sin(X)))))))
-    assert fences(once) == 0
+    assert barriers(once) == 0
     cheap = X
     for _ in range(4):
         cheap = cheap * 2 + cheap
-    assert fences(cheap) == 0
+    assert barriers(cheap) == 0
     scalar = chain(12).sum()
-    assert fences(scalar * 2, scalar * 3) == 5
+    assert barriers(scalar * 2, scalar * 3) == 5
 
 
 def test_what_is_compiled_has_them_and_what_the_user_traces_does_not() -> None:
@@ -56,5 +56,5 @@ def test_what_is_compiled_has_them_and_what_the_user_traces_does_not() -> None:
 def test_small_functions_that_a_reduction_reads() -> None:
     out = pt.exp(X).sum() + (X * 2).sum() + pt.exp(X)[0]
     view = GraphView.of(FunctionGraph([X], [out], clone=True))
-    [number] = fenced_if_small(view, range(len(view.nodes)))
+    [number] = small_barriers_of(view, range(len(view.nodes)))
     assert str(view.variables[number].owner.op) == "Exp"
