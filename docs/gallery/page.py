@@ -120,8 +120,7 @@ def _conditions() -> str:
     return (
         f"Measured on {today.day} {today:%B %Y} with PyMC {pm.__version__}, PyTensor "
         f"{pytensor.__version__} and JAX {jax.__version__} on {jax.devices()[0].platform} "
-        f"({os.cpu_count()} cores, shared with other work: calls of the modes took turns; first "
-        "results did not, and are the longer for it)."
+        f"({os.cpu_count()} cores; calls of the modes took turns, first results did not)."
     )
 
 
