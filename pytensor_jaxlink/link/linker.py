@@ -95,7 +95,7 @@ class JAXLinker(PerformLinker):
     incompatible_rewrites = INCOMPATIBLE_REWRITES
 
     entry: Entry | None = None
-    """What the start-up cache knows of the accepted graph."""
+    """The start-up cache's entry for the accepted graph."""
     rewrite: Postponed = Postponed()
     """Rewrites the accepted graph, where that has not been done."""
 
