@@ -210,7 +210,11 @@ def _expressed(graph: Any, extents: Extents, variable: Any, axis: int) -> Any:
     if polynomial is None or extents.dimension(extents.single(polynomial)) == (variable, axis):
         if variable.owner is None:
             return variable, axis
-        polynomial = extents.of(graph.shape_feature.get_shape(variable, axis))
+        try:
+            size = graph.shape_feature.get_shape(variable, axis)
+        except TypeError:  # int64 minus uint64 is a float, which PyTensor takes for no length
+            return variable, axis
+        polynomial = extents.of(size)
     if (number := constant_value(polynomial)) is not None:
         return number
     source = extents.dimension(extents.single(polynomial))

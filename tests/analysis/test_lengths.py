@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import Assert
 
+from pytensor_jaxlink import load, save
 from pytensor_jaxlink.analysis.lengths import Lengths, measured
 from pytensor_jaxlink.compat import ifelse
 
@@ -115,3 +117,11 @@ def test_a_length_from_a_difference() -> None:
     rest = Y.shape[0] - N
     lengths = lengths_of(pt.zeros(rest), Y * Z, thorough=True)
     assert lengths.implied({rest: 3, N: 4})[lengths.root(Z, 0)] == 7
+
+
+def test_save_passes_lengths_that_pytensor_refuses(tmp_path: Path) -> None:
+    x, n = pt.dvector("x"), pt.scalar("n", dtype="uint64")
+    f = pytensor.function([x, n], x[n:] * 2, mode="JAXSELECTIVE")
+    expected = f(np.arange(5.0), np.uint64(2))
+    save(f, tmp_path / "f")
+    np.testing.assert_array_equal(load(tmp_path / "f")(np.arange(5.0), np.uint64(2)), expected)
