@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.fitting import fits, fitter
@@ -39,8 +40,11 @@ class FastFunction(FastCall, Function):
         super().__init__(*args, **options)
         explicit = [spec for spec in self.maker.inputs if not spec.implicit]
         # Inputs that the user gives come first, and none has a default or an update of its own.
+        # What JAX traces of a matrix does not show its class, which a strict input asks for.
         self._has_fast_path = all(
-            container.required and spec.update is None
+            container.required
+            and spec.update is None
+            and not (spec.strict and isinstance(spec.variable.type, SparseTensorType))
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
         updated = [

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from pytensor.link.basic import Container
+from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.runtime import ARRAY, array_fits
+from pytensor_jaxlink.sparse_values import sparse_fits
 
 
 def fitter(container: Container) -> Callable[[Any], Any]:
@@ -42,4 +44,6 @@ def fitter(container: Container) -> Callable[[Any], Any]:
 
 def fits(value: Any, kind: Any) -> bool:
     """Return True if a value that JAX traces has a type, in the types that JAX now has."""
+    if isinstance(kind, SparseTensorType):
+        return sparse_fits(value, kind.dtype, kind.format, kind.shape)
     return isinstance(kind, ArrayType) and array_fits(value, kind.dtype, kind.shape)

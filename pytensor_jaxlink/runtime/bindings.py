@@ -141,8 +141,8 @@ def fast(
 
 def fitting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
     """A region, to be traced; the inputs among its arguments are looked at only then."""
-    special = ready.plan.generators | ready.plan.sparse
-    inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in special}
+    generators = ready.plan.generators
+    inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
     def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytensor
 import pytensor.sparse as ps
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.io import In
 from scipy import sparse
 
+from pytensor_jaxlink import load, save
 from tests.helpers import PYTHON
 
 ROWS, COLUMNS = (sparse.random(6, 5, 0.4, format=form, random_state=1) for form in ("csr", "csc"))
@@ -92,3 +95,41 @@ def test_lengths_that_do_not_fit() -> None:
     f = pytensor.function([X, M], ps.structured_dot(X, M), mode="JAXSELECTIVE")
     with pytest.raises(ValueError, match="shape mismatch"):
         f(ROWS, DENSE[:4])
+
+
+OTHER_MATRICES: dict[str, Any] = {
+    "other_format": COLUMNS,
+    "array": sparse.csr_array(ROWS),
+    "dense": SAME,
+    "narrower": ROWS.astype("float32"),
+    "wider": ROWS.astype("complex128"),
+    "coordinates": ROWS.tocoo(),
+    "same": ROWS,
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"strict": True}, {"allow_downcast": True}])
+@pytest.mark.parametrize("name", OTHER_MATRICES)
+def test_other_matrices_as_arguments(
+    name: str, options: dict[str, bool], tmp_path: Path, recwarn: Any
+) -> None:
+    given, outputs = In(X, **options), [X * 2.0, ps.csm_data(X), ps.csm_indices(X)]
+    f, reference = (
+        pytensor.function([given], outputs, mode=mode) for mode in ("JAXSELECTIVE", PYTHON)
+    )
+    f(ROWS)  # the second call takes another path
+    save(f, tmp_path / "f")
+    ways = [f, *(load(tmp_path / "f", prefer=layer) for layer in ("graph", "compiled"))]
+    try:
+        expected = reference(OTHER_MATRICES[name])
+    except TypeError:
+        for way in ways:
+            with pytest.raises(TypeError):
+                way(OTHER_MATRICES[name])
+        return
+    for way in ways:
+        matrix, *parts = way(OTHER_MATRICES[name])
+        assert (matrix.format, matrix.dtype) == (expected[0].format, expected[0].dtype)
+        np.testing.assert_array_equal(matrix.toarray(), expected[0].toarray())
+        for found, part in zip(parts, expected[1:], strict=True):
+            np.testing.assert_array_equal(found, part)

@@ -77,8 +77,7 @@ class _Array:
         return converted
 
     def _wrong(self, found: str) -> TypeError:
-        name = self._spec.name or "an unnamed input"
-        return TypeError(f"{name}: expected {self._spec.type.text}, found {found}")
+        return _unfit(self._spec, found)
 
 
 class _Sparse:
@@ -88,17 +87,32 @@ class _Sparse:
     def __call__(self, value: Any) -> Any:
         from scipy import sparse  # where there are any, it has been imported
 
-        kind = self._spec.type
-        if not sparse.issparse(value) or value.format != kind.format:
-            name = self._spec.name or "an unnamed input"
-            raise TypeError(f"{name}: expected {kind.text}, found {_kind(value)}")
-        return value if value.dtype == kind.dtype else value.astype(kind.dtype)
+        spec, kind = self._spec, self._spec.type
+        matrix = getattr(sparse, f"{kind.format}_matrix")
+        if isinstance(value, matrix) and value.dtype == kind.dtype:
+            return value
+        if spec.strict:
+            raise self._wrong(f"{_kind(value)}, and the input is strict")
+        try:
+            found = matrix(value)  # of another format, an array, or dense
+        except (TypeError, ValueError) as error:
+            raise self._wrong(_kind(value)) from error
+        if not spec.allow_downcast and np.result_type(kind.dtype, found.dtype) != kind.dtype:
+            raise self._wrong(f"a matrix of {found.dtype}, which would lose precision")
+        return found.astype(kind.dtype)
+
+    def _wrong(self, found: str) -> TypeError:
+        return _unfit(self._spec, found)
 
 
 def _generator(value: Any) -> Any:
     if not isinstance(value, np.random.Generator):
         raise TypeError(f"expected a numpy.random.Generator, found {_kind(value)}")
     return value
+
+
+def _unfit(spec: Input, found: str) -> TypeError:
+    return TypeError(f"{spec.name or 'an unnamed input'}: expected {spec.type.text}, found {found}")
 
 
 def _kind(value: Any) -> str:

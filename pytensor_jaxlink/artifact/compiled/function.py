@@ -36,6 +36,7 @@ from pytensor_jaxlink.runtime import (
     store,
     value_of_state,
 )
+from pytensor_jaxlink.sparse_values import sparse_fits
 
 
 class SavedState:
@@ -120,9 +121,10 @@ class LoadedFunction(Pure, FastCall):
         ]
         named = [(signature.inputs[k].name, k) for k in self._taken]
         self._places = {name: k for name, k in named if name is not None}
-        self._has_fast_path = self._taken == self._required == [*range(len(self._taken))] and not [
-            k for k in self._taken if k in self._updated
-        ]
+        slow = [k for k in self._taken if k in self._updated or _asks_for_a_class(signature, k)]
+        self._has_fast_path = (
+            self._taken == self._required == [*range(len(self._taken))] and not slow
+        )
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call before there is a fast path, or with keywords."""
@@ -295,9 +297,17 @@ class LoadedFunction(Pure, FastCall):
 replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)
 
 
+def _asks_for_a_class(signature: Signature, position: int) -> bool:
+    """Return True for a strict sparse input: JAX does not trace the class of a matrix."""
+    spec = signature.inputs[position]
+    return bool(spec.strict) and spec.type.kind == "sparse"
+
+
 def _fits(signature: Signature, position: int, value: Any) -> bool:
     """Return True if a value that JAX traces has the type of an input."""
     kind = signature.inputs[position].type
+    if kind.kind == "sparse":
+        return sparse_fits(value, kind.dtype, kind.format, kind.shape)
     return array_fits(value, kind.dtype, kind.shape or ())
 
 

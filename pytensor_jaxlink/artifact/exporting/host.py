@@ -5,12 +5,12 @@ from __future__ import annotations
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.graph.writer import GraphWriter, is_generic_none
 
 
 def describe_op(node: Apply, writer: GraphWriter) -> int:
-    """The place of a graph that holds the node alone, its inputs all variables."""
-    inputs = [variable.type() for variable in node.inputs]
+    """The place of a graph that holds the node alone, its inputs variables where they can be."""
+    inputs = [each if is_generic_none(each) else each.type() for each in node.inputs]
     outputs = [variable.type() for variable in node.outputs]
-    alone = Apply(node.op, inputs, outputs)
-    return writer.value(InnerGraph(inputs, outputs, [alone]))["part"]
+    free = [each for each in inputs if each not in node.inputs]
+    return writer.value(InnerGraph(free, outputs, [Apply(node.op, inputs, outputs)]))["part"]

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytensor
 from pytensor.configdefaults import config
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
+from pytensor.link.c.type import generic
 from pytensor.scan.op import ScanInfo
 from pytensor.tensor.basic import Choose
 from pytensor.typed_list.basic import MakeList
@@ -136,6 +137,8 @@ class GraphReader:
 
     def _root(self, spec: Any, data: dict[int, Any], place: int) -> Variable:
         kind, name, *tags = spec
+        if kind is None and data.get(place, self) is None:
+            return _tagged(Constant(generic, None, name=name), tags)
         found: Any = self.part(kind, Type)
         variable = (
             found.make_constant(found.filter(data[place], strict=True), name=name)

@@ -11,6 +11,7 @@ from pytensor.graph.basic import Constant, Node, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
+from pytensor.link.c.type import generic
 from pytensor.scan.op import ScanInfo
 
 from pytensor_jaxlink.artifact import sparse
@@ -105,13 +106,22 @@ class GraphWriter:
         }
 
     def _variable(self, variable: Variable) -> Any:
-        described = [self.value(variable.type)["part"], variable.name]
+        described = [None if is_generic_none(variable) else self.value(variable.type)["part"]]
+        described.append(variable.name)
         tags = {
             name: value
             for name, value in sorted(vars(variable.tag).items())
             if type(value) in (bool, int, str)
         }
         return [*described, tags] if tags else described
+
+
+def is_generic_none(variable: Variable) -> bool:
+    """Return True for the None of PyTensor's `Generic`, an omitted bound of a sparse slice.
+
+    It has a form of its own, because files may not name `Generic`, which takes every object.
+    """
+    return isinstance(variable, Constant) and variable.type == generic and variable.data is None
 
 
 def _made_of(part: Any, kind: str, writer: GraphWriter) -> Any:

@@ -14,6 +14,8 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.sparse
+from pytensor import sparse
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import io_toposort
@@ -32,6 +34,7 @@ from tests.differential.grammar import random_graph
 from tests.helpers import as_list
 from tests.ops.table import installed
 
+N = pt.lscalar("n")
 HERE = pytensor.__version__
 
 
@@ -242,3 +245,15 @@ def test_optimisers(name: str, tmp_path: Path) -> None:
     for layer in ("graph", "compiled"):
         loaded = load(tmp_path / "f", prefer=layer)(*given)
         assert [np.asarray(each).tobytes() for each in loaded] == expected
+
+
+@pytest.mark.parametrize("prefer", ["graph", "compiled"])
+def test_omitted_bounds_of_a_sparse_slice(prefer: Any, tmp_path: Path) -> None:
+    rows = sparse.csr_matrix("rows", dtype="float64")
+    f = pytensor.function([rows, N], [rows[:2], rows[N:, 1:], rows[::N]], mode="JAXSELECTIVE")
+    matrix = scipy.sparse.random_array((5, 4), density=0.5, format="csr", rng=0)
+    expected = f(matrix, 2)
+    save(f, tmp_path / "f")
+    for found, each in zip(load(tmp_path / "f", prefer=prefer)(matrix, 2), expected, strict=True):
+        assert found.dtype == each.dtype
+        np.testing.assert_array_equal(dense(found), dense(each))
