@@ -47,6 +47,20 @@ class DoesNotFitError(Exception):
     """Stops JAX while it traces arguments that go another way; nobody outside ever sees it."""
 
 
+class NewSizeError(DoesNotFitError):
+    """Stops JAX while it traces a region for a second value of a size, which may become data.
+
+    Attributes
+    ----------
+    numbers
+        The values of the plan that select a specialisation and have changed.
+    """
+
+    def __init__(self, numbers: frozenset[int], text: str) -> None:
+        super().__init__(text)
+        self.numbers = numbers
+
+
 class ArtifactError(JAXLinkError, ValueError):
     """A saved function cannot be written or read; the message names the file and what is wrong."""
 

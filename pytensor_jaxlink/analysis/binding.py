@@ -25,22 +25,29 @@ class BindingTime(IntEnum):
     """Only when a region has run."""
 
 
-def input_binding_times(view: GraphView, *, computed: bool = False) -> tuple[BindingTime, ...]:
+def input_binding_times(
+    view: GraphView, changing: Collection[int] = (), *, computed: bool = False
+) -> tuple[BindingTime, ...]:
     """The binding time of each input of a function: HOST where it may select a specialisation.
 
     Parameters
     ----------
+    changing
+        The positions of inputs that are data whatever their type: dynamic sizes, and what changes
+        from run to run of an inner graph.
     computed
         Whether the inputs are what a surrounding function computes, as in the graph of a loop: then
         no real number among them selects anything.
     """
 
-    def time(variable: Any) -> BindingTime:
-        if not can_be_static(variable) or (computed and variable.type.dtype in float_dtypes):
+    def time(position: int, variable: Any) -> BindingTime:
+        if position in changing or not can_be_static(variable):
+            return BindingTime.DEVICE
+        if computed and variable.type.dtype in float_dtypes:
             return BindingTime.DEVICE
         return BindingTime.HOST
 
-    return tuple(time(view.variables[number]) for number in view.inputs)
+    return tuple(time(k, view.variables[number]) for k, number in enumerate(view.inputs))
 
 
 def binding_times(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
@@ -29,16 +29,18 @@ from pytensor_jaxlink.analysis import (
     describe,
     input_binding_times,
 )
-from pytensor_jaxlink.compat import prepared_inner_graph
+from pytensor_jaxlink.compat import mutable, prepared_inner_graph
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
     JAXLinkError,
+    NewSizeError,
     NotJittableError,
     NotTranspilableOrJittableError,
     UntranspilableOpError,
 )
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, serves, user_location
+from pytensor_jaxlink.link.dynamic import Form, Sizes, is_worth
 from pytensor_jaxlink.link.explanation import (
     Explanation,
     describe_callbacks,
@@ -63,6 +65,7 @@ from pytensor_jaxlink.rewriting import (
     notes_of,
     offsets,
     prepare,
+    rewrite_again,
     rewrite_inner,
     with_shapes,
 )
@@ -70,6 +73,7 @@ from pytensor_jaxlink.runtime import (
     WORTH_A_REGION,
     Executor,
     Policy,
+    Resizing,
     Stats,
     to_numpy,
     use_compilation_cache,
@@ -98,6 +102,7 @@ class CompiledGraph:
     """
 
     exported = False
+    _installed: _Way
 
     def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
         self.options, self.source = options, fgraph
@@ -118,64 +123,105 @@ class CompiledGraph:
         self._recording = Lock()
         self._rewrites = notes_of(fgraph)
         self._on_host = ByPython(fgraph, self.stats)
-        self._build()
+        self._sizes = Sizes()
+        self._padded: _Way | None = None
+        self._build(frozenset())
+        if options.dynamic is True and (way := self._dynamic_way(self._form.sizes)):
+            self._install(way)
         self._refuse()
 
     # -- compiling -----------------------------------------------------------------------------
 
-    def _build(self) -> None:
+    def _build(self, dynamic: frozenset[int]) -> None:
+        """Analyse the graph anew, with the inputs at some positions as data."""
         self._prepared.clear()
+        self._sizes.dynamic, self._padded = dynamic, None
+        self._install(self._way(self._form_of(dynamic), self.stats))
+
+    def _form_of(self, dynamic: frozenset[int]) -> Form:
+        """The graph, analysed and partitioned, with the inputs at some positions as data."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
-            self.view = view = GraphView.of(self._prepare(self.source))
+            graph, avoided = self.source, ()
+            if dynamic:
+                graph = mutable(graph)
+                avoided = rewrite_again(graph, dynamic, enabled_of(self.source))
+            view = GraphView.of(self._prepare(graph, dynamic))
             facts = self._describe(view)
-            self._facts = facts
-            self.times = times = binding_times(view, input_binding_times(view), called(facts))
+            times = binding_times(view, input_binding_times(view, dynamic), called(facts))
             updates: Any = getattr(self.source, "update_mapping", None) or {}
             earliest, large = schedule(view, facts, times), self._large(updates)
             stages = sink(view, facts, earliest, updates, large)
-            self._partition = partition = select(view, facts, times, stages)
-            self._lowered = self._lower(partition)
-        self._for_user: _ForUser | None = None
-        self.explanation: Explanation = explain_plan(
-            self._lowered,
-            partition.breaks,
-            partition.static_inputs,
-            self._failures,
-            self._rewrites,
-            describe_callbacks(view, facts),
-        )
-        self.executor: Callable[[Sequence[Any]], list[Any]] = self._executor(
-            self._lowered,
-            self.stats,
+            partition = select(view, facts, times, stages)
+            return Form(dynamic, avoided, view, facts, times, partition)
+
+    def _way(self, form: Form, stats: Stats) -> _Way:
+        """Lower a form, and make what runs it."""
+        lowered = self._lower(form, form.partition)
+        executor = self._executor(
+            lowered,
+            stats,
             jit=self.options.jit is not False,
-            fallback=partial(self.fall_back, plan=self.plan),
+            fallback=partial(self.fall_back, plan=lowered.plan),
+            resizing=Resizing(self._may_be_dynamic, partial(self.resize, plan=lowered.plan)),
         )
+        return _Way(form, lowered, executor, stats)
+
+    def _install(self, way: _Way) -> None:
+        """Run the graph in this way from now on."""
+        form = way.form
+        self._installed, self.view, self.stats = way, form.view, way.stats
+        self._on_host.stats = way.stats
+        self._for_user: dict[bool, _ForUser] = {}
+        self.explanation: Explanation = explain_plan(
+            way.lowered,
+            form.partition.breaks,
+            form.partition.static_inputs,
+            self._failures,
+            (*self._rewrites, *form.avoided),
+            describe_callbacks(form.view, form.facts),
+            self._described_sizes(),
+        )
+        self.executor: Callable[[Sequence[Any]], list[Any]] = way.executor
         for cut in self.explanation.breaks:
             Topic.BREAKS.log(cut.__str__)
         if self._refusal() is not None:
             self.executor = self._refuse
 
-    def _lower(self, partition: Partition) -> Lowered:
-        checks = self.options.checks == "raise"
-        return lower(self.view, self._facts, partition, self._rules, checks=checks)
+    @property
+    def _form(self) -> Form:
+        return self._installed.form
 
-    def _as_user_traces(self) -> _ForUser:
+    def _lower(self, form: Form, partition: Partition) -> Lowered:
+        checks = self.options.checks == "raise"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # see `_form_of`
+            return lower(form.view, form.facts, partition, self._rules, checks=checks)
+
+    def _as_user_traces(self, *, dynamic: bool = False) -> _ForUser:
         """The plan where the user holds the jit.
 
         There the values of integer vectors among the inputs may be data (the counts of `repeat`),
         because the user says which arguments are static, and so asks for each compilation.
+
+        Parameters
+        ----------
+        dynamic
+            Whether sizes are data wherever they can be.
         """
-        if self._for_user is None:
-            partition, lowered = self._partition, self._lowered
+        if dynamic not in self._for_user:
+            form = self._form_of(frozenset()) if self._form.dynamic else self._form
+            if dynamic:
+                form = Sizes().extend(form, form.static, self._form_of)
+            partition = form.partition
             if partition.breaks:
-                view, facts, times = self.view, self._facts, self.times
+                view, facts, times = form.view, form.facts, form.times
                 stages = schedule(view, facts, times, vectors_are_sizes=True)
                 partition = select(view, facts, times, stages)
-                lowered = self._lower(partition)
+            lowered = self._lower(form, partition)
             tracer = self._executor(lowered, Stats(), jit=False, fallback=None)
-            self._for_user = _ForUser(partition, tracer)
-        return self._for_user
+            self._for_user[dynamic] = _ForUser(replace(form, partition=partition), tracer)
+        return self._for_user[dynamic]
 
     def _large(self, updates: Mapping[int, int]) -> frozenset[int]:
         """The updates of shared variables that now hold what is worth a region of its own."""
@@ -187,10 +233,20 @@ class CompiledGraph:
     def _describe(self, view: GraphView) -> tuple[NodeFacts, ...]:
         return describe(view, self._questions)
 
-    def _prepare(self, fgraph: AbstractFunctionGraph) -> AbstractFunctionGraph:
-        return prepare(fgraph, self._describe, enabled_of(self.source))
+    def _prepare(
+        self, fgraph: AbstractFunctionGraph, changing: Collection[int] = ()
+    ) -> AbstractFunctionGraph:
+        return prepare(fgraph, self._describe, enabled_of(self.source), changing)
 
-    def _executor(self, lowered: Lowered, stats: Stats, *, jit: bool, fallback: Any) -> Executor:
+    def _executor(
+        self,
+        lowered: Lowered,
+        stats: Stats,
+        *,
+        jit: bool,
+        fallback: Any,
+        resizing: Resizing | None = None,
+    ) -> Executor:
         stats.with_regions(len(lowered.plan.regions))
         return Executor(
             lowered.plan,
@@ -200,6 +256,7 @@ class CompiledGraph:
             jit=jit,
             fallback=fallback,
             policy=self.policy,
+            resizing=resizing,
         )
 
     def _inner_graphs(self, node: Apply) -> tuple[InnerGraph, ...]:
@@ -313,12 +370,12 @@ class CompiledGraph:
     @property
     def plan(self) -> Plan:
         """The plan that is run."""
-        return self._lowered.plan
+        return self.lowered.plan
 
     @property
     def lowered(self) -> Lowered:
         """The plan with the functions of its steps and its constants."""
-        return self._lowered
+        return self._installed.lowered
 
     def without_callbacks(self) -> CompiledGraph:
         """The same with host steps for what JAX calls here; itself where it calls nothing."""
@@ -335,12 +392,21 @@ class CompiledGraph:
             raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
         with unread():
             try:
-                return self._as_user_traces().tracer.trace(list(map(_one_array, values)))
+                return self._tracer(values).trace(list(map(_one_array, values)))
             except Exception as error:
                 explained = self._of_rule(error)
                 if explained is error:
                     raise
                 raise explained from error
+
+    def _tracer(self, values: Sequence[Any]) -> Executor:
+        """The executor for these values: sizes that JAX traces are data where they can be."""
+        found = self._as_user_traces()
+        if self.options.dynamic is not False and any(
+            isinstance(values[position], jax.core.Tracer) for position in found.form.static
+        ):
+            found = self._as_user_traces(dynamic=True)
+        return found.tracer
 
     def _of_rule(self, error: Exception) -> Exception:
         """The error where a JAX implementation that may not run on the host fails."""
@@ -358,11 +424,96 @@ class CompiledGraph:
     @property
     def static_argnums(self) -> tuple[int, ...]:
         """The positions of `trace` that must be static under `jax.jit`."""
-        partition = self._as_user_traces().partition
-        if partition.breaks:
+        form = self._as_user_traces(dynamic=self.options.dynamic is True).form
+        if form.partition.breaks:
             raise self._not_jittable()
-        used = set(partition.static_inputs)
-        return tuple(k for k, number in enumerate(self.view.inputs) if number in used)
+        return form.static
+
+    # -- sizes that change ---------------------------------------------------------------------
+
+    def _may_be_dynamic(self, numbers: Collection[int], count: int) -> bool:
+        """Return True if sizes that have a new value may turn out to be data.
+
+        Parameters
+        ----------
+        numbers
+            The values of the plan that select specialisations and have changed.
+        count
+            For how many combinations their region has been compiled.
+        """
+        if self.options.dynamic != "auto":
+            return False
+        form, many = self._form, count >= self.policy.limit
+        if self._padded is not None:
+            return many
+        # The last, shorter batch is a second length, and not the beginning of many.
+        changed = numbers if many else set(numbers) - form.extents
+        behind = form.inputs_behind(changed).intersection(form.static)
+        return not behind <= self._sizes.refused.keys()
+
+    def resize(self, inputs: Sequence[Any], error: NewSizeError, *, plan: Plan) -> Sequence[Any]:
+        """Finish a call that came with a new value of a size; see `make_dynamic`."""
+        padded = self._padded
+        if padded is not None and plan is self.plan:
+            self.stats.general_calls += 1
+            self.stats.padded_calls += 1
+            return padded.executor(inputs)
+        self.make_dynamic(inputs, error, plan=plan)
+        return self.executor(inputs)
+
+    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError, *, plan: Plan) -> bool:
+        """Let sizes be data from now on, those of them that can.
+
+        They stay static, as long as there are few of their values, if the program for all values
+        does much more work than those for one (`dynamic.is_worth`).
+
+        Parameters
+        ----------
+        inputs
+            The values of the call that came with a second value.
+        error
+            Names the sizes.
+        plan
+            The plan in which they select specialisations.  Another thread may have replaced it.
+
+        Returns
+        -------
+        bool
+            Whether the call may start again: the sizes have become data, or are compiled for.
+        """
+        with self._recording:
+            if self._padded is not None:
+                return False
+            if plan is self.plan and (way := self._dynamic_way(error.numbers)) is not None:
+                entries = way.executor.measure(inputs)
+                if entries is None or is_worth(entries, self._installed.executor.entries):
+                    way.stats.go_on_from(self.stats)
+                    self._install(way)
+                else:
+                    self._padded = way
+                self._say_sizes(error)
+        return True
+
+    def _dynamic_way(self, numbers: Collection[int]) -> _Way | None:
+        """The way in which the inputs behind some values are data; None if none of them can be."""
+        before = self._form
+        form = self._sizes.extend(before, before.inputs_behind(numbers), self._form_of)
+        if form is before:
+            self._say_sizes()
+            return None
+        stats = Stats(dynamic_sizes=len(form.dynamic - before.dynamic))
+        return self._way(form, stats)
+
+    def _say_sizes(self, *changes: NewSizeError) -> None:
+        """Tell what became of the sizes, in the explanation and in the log."""
+        sizes = self._described_sizes()
+        self.explanation = replace(self.explanation, sizes=sizes)
+        Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *sizes]))
+
+    def _described_sizes(self) -> tuple[str, ...]:
+        names = [self.view.expression_of(number) for number in self.view.inputs]
+        limit = None if self._padded is None else self.policy.limit
+        return self._sizes.described(names, limit)
 
     # -- when JAX fails ------------------------------------------------------------------------
 
@@ -398,7 +549,8 @@ class CompiledGraph:
             raise broken
         if error is not None:
             with self._recording:
-                if plan is self.plan:
+                padded = None if self._padded is None else self._padded.lowered.plan
+                if plan is self.plan or plan is padded:
                     self._record(getattr(error, FAILED_NODE), error)
             if (refusal := self._refusal()) is not None:
                 raise refusal from error
@@ -414,8 +566,8 @@ class CompiledGraph:
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
         """Name the inputs whose values selected the specialisation that failed."""
         values = dict(zip(self.view.inputs, inputs, strict=True))
-        for number in self._partition.static_inputs:
-            position = self.view.inputs.index(number)
+        for position in self._form.static:
+            number = self.view.inputs[position]
             error.add_note(
                 f"argument {position}, {self.view.expression_of(number)!r}, a size or bound of "
                 f"this function, was {np.asarray(values[number]).tolist()}"
@@ -429,14 +581,24 @@ class CompiledGraph:
             what = _placed(self.view, self.view.nodes.index(node))
         self._failures.append(f"{what}: {change}")
         Topic.FAILURES.log(lambda: self._failures[-1])
-        self._build()
+        self._build(self._form.dynamic)
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """A way of running a graph: its form, what was lowered, what runs that, and its counters."""
+
+    form: Form
+    lowered: Lowered
+    executor: Executor
+    stats: Stats
 
 
 @dataclass(frozen=True)
 class _ForUser:
-    """A graph as the user traces it: its partition, and what runs it."""
+    """A graph as the user traces it: its form, and what runs it."""
 
-    partition: Partition
+    form: Form
     tracer: Executor
 
 
@@ -459,7 +621,7 @@ class ByPython:
     graph: FunctionGraph
 
     def __init__(self, source: FunctionGraph, stats: Stats) -> None:
-        self._source, self._stats = source, stats
+        self._source, self.stats = source, stats
         self._forget()
 
     def _forget(self) -> None:
@@ -478,7 +640,7 @@ class ByPython:
             thunk, containers, _ = self._made
             for container, value in zip(containers, inputs, strict=True):
                 dense = isinstance(container.type, ArrayType)
-                container.storage[0] = to_numpy(value, self._stats) if dense else value
+                container.storage[0] = to_numpy(value, self.stats) if dense else value
             return thunk()
 
 

@@ -153,6 +153,7 @@ class Explanation:
     rewritten: tuple[Avoided, ...] = ()
     callbacks: tuple[CallbackSummary, ...] = ()
     fallbacks: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -201,6 +202,7 @@ class Explanation:
             *([f"  to keep the break: mode.excluding({names})"] if names else []),
             *(f"recorded failure: {failure}" for failure in self.failures),
             *(f"fallback: {text}" for text in self.fallbacks),
+            *(f"size: {text}" for text in self.sizes),
         )
 
     def __repr__(self) -> str:
@@ -266,6 +268,7 @@ def explain_plan(
     failures: Sequence[str],
     rewritten: Sequence[Avoided] = (),
     callbacks: Sequence[CallbackSummary] = (),
+    sizes: Sequence[str] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
     view, plan, sketch = lowered.view, lowered.plan, sketch_of(lowered)
@@ -284,6 +287,7 @@ def explain_plan(
         tuple(failures),
         tuple(rewritten),
         tuple(callbacks),
+        sizes=tuple(sizes),
     )
 
 

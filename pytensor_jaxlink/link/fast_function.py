@@ -10,6 +10,7 @@ from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.sparse.type import SparseTensorType
 
+from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.fitting import fits, fitter
 from pytensor_jaxlink.link.shared import hold_arrays
@@ -103,6 +104,14 @@ class FastFunction(FastCall, Function):
         self.vm.commit(values, range(len(cells)))
         for cell, value in zip(cells, values, strict=False):
             cell[0] = value
+
+    def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
+        if isinstance(error, NewSizeError):
+            inputs = [*args, *(cell[0] for cell in self._cells)]
+            if self._compiled.make_dynamic(inputs, error, plan=self._executor.plan):
+                self._find_fast()
+                return self(*args)
+        return super()._again(args, error)
 
     def _slow(self, args: tuple[Any, ...]) -> Any:
         try:

@@ -48,6 +48,14 @@ class JAXLinker(PerformLinker):
     outputs : {"jax", "numpy"}
         Results, and what updates leave in shared variables, as `jax.Array` on the device, or as
         writable NumPy arrays.
+    dynamic : {"auto", True, False}
+        What becomes of a size that is the value of an argument (``x[:n]``, ``arange(n)``).
+        ``"auto"`` compiles for the first value, and makes the size data when a second one comes:
+        slices become masks, and one program serves every value.  ``True`` makes sizes data from the
+        start, ``False`` compiles for each value.  A size stays static where an array whose length
+        depends on it is needed as it is; ``f.explain()`` says so, with the operation.  What the
+        user traces (``f.jax_fn``, `jaxify`) takes a size that JAX traces as data, except under
+        ``False``.
     recompile_limit : int
         For how many combinations of shapes and static values a region is compiled.
     on_recompile_limit : {"host", "compile", "error"}
@@ -107,6 +115,7 @@ class JAXLinker(PerformLinker):
         donate: Literal["updates", "all", "warn", "none"] = "updates",
         checks: Literal["raise", "ignore"] = "raise",
         outputs: Literal["jax", "numpy"] = "jax",
+        dynamic: Literal["auto"] | bool = "auto",
         recompile_limit: int = 8,
         on_recompile_limit: Literal["host", "compile", "error"] = "host",
         compiler_options: Mapping[str, Any] | None = None,
@@ -130,6 +139,7 @@ class JAXLinker(PerformLinker):
             cache_dir,
             cache_limit,
             _name_of(device),
+            dynamic,
         )
 
     @property
@@ -210,7 +220,7 @@ class JAXLinker(PerformLinker):
         return (
             f"JAXLinker(jit={options.jit!r}, host_ops={options.host_ops!r}, "
             f"donate={options.donate!r}, checks={options.checks!r}, outputs={options.outputs!r}, "
-            f"recompile_limit={options.recompile_limit!r}, "
+            f"dynamic={options.dynamic!r}, recompile_limit={options.recompile_limit!r}, "
             f"on_recompile_limit={options.on_recompile_limit!r}, "
             f"compiler_options={options.compiler_options!r}, "
             f"compilation_cache={options.compilation_cache!r}, "

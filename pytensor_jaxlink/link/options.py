@@ -18,6 +18,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "host_ops": ("split", "error", "callback"),
     "checks": ("raise", "ignore"),
     "donate": ("updates", "all", "warn", "none"),
+    "dynamic": ("auto", True, False),
     "outputs": ("jax", "numpy"),
     "on_recompile_limit": ("host", "compile", "error"),
 }
@@ -32,6 +33,7 @@ KEPT_IN_FILES = (
     "checks",
     "outputs",
     "donate",
+    "dynamic",
     "recompile_limit",
     "on_recompile_limit",
 )
@@ -54,6 +56,7 @@ class Options:
     cache_dir: str | PathLike[str] | None = None
     cache_limit: int = 1 << 30
     device: str | None = None
+    dynamic: Literal["auto"] | bool = "auto"
 
     def __post_init__(self) -> None:
         problems = []

@@ -9,7 +9,7 @@ import jax
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 
-from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
@@ -118,6 +118,11 @@ class VirtualMachine:
         try:
             with jax.enable_x64(True), self.compiled.policy.here():
                 self._compile(values)
+        except NewSizeError as error:
+            executor = self.compiled.executor
+            self.compiled.make_dynamic(values, error, plan=self.compiled.plan)
+            if executor is self.compiled.executor:
+                self.compile_for(examples, others)
         except Exception as error:
             plan = self.compiled.plan
             if abstract or not hasattr(error, FAILED_NODE):

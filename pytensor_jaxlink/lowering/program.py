@@ -69,7 +69,14 @@ class Program:
     """The instructions of one region, in order, with the roles of its values.
 
     The instructions are made when they are first needed: while JAX traces.
+
+    Attributes
+    ----------
+    entries
+        How many the last evaluation has computed.
     """
+
+    entries = 0
 
     def __init__(
         self,
@@ -121,6 +128,7 @@ class Program:
         with collecting() as conditions:
             self.evaluate(known, traced, self.barriers if barriers else frozenset())
             results = tuple(self._result(number, known, traced) for number in self.results)
+            self.entries = sum(getattr(value, "size", 1) for value in traced.values())
             return results, conjunction(conditions)
 
     def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:

@@ -42,7 +42,7 @@ def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFuncti
 def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
     def realign(array: Any, start: Any, stop: Any, place: Any, end: Any, length: Any) -> Any:
         whole = np.shape(array)[op.axis]
-        if whole == int(length):
+        if op.same_bounds and whole == int(length):
             return array
         part = jnp.maximum(stop - start, 0)
         one = (part == 1) & op.stretch

@@ -83,8 +83,7 @@ class Realign(Op):
     """An array moved along one dimension, so that a part of it lies where another one's does.
 
     The inputs are the array, the bounds of the part, the bounds of the place where it has to lie,
-    and the length of the result.  What is outside of the part is anything.  Where the length of the
-    array is that of the result, the bounds are equal too, and the array stays as it is.
+    and the length of the result.  What is outside of the part is anything.
 
     Parameters
     ----------
@@ -92,12 +91,15 @@ class Realign(Op):
         The dimension.
     stretch
         Whether a part of one entry fits every place, as in NumPy's assignments.
+    same_bounds
+        Whether both pairs of bounds come from the same indices: then they are equal where the
+        arrays are equally long, and the array stays as it is.
     """
 
-    __props__ = ("axis", "stretch")
+    __props__ = ("axis", "stretch", "same_bounds")
 
-    def __init__(self, axis: int, *, stretch: bool) -> None:
-        self.axis, self.stretch = axis, stretch
+    def __init__(self, axis: int, *, stretch: bool, same_bounds: bool) -> None:
+        self.axis, self.stretch, self.same_bounds = axis, stretch, same_bounds
 
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type, with an open length in the dimension."""
@@ -111,7 +113,7 @@ class Realign(Op):
         parts = max(stop - start, 0), max(new_stop - new_start, 0)
         if parts[0] != parts[1] and not (self.stretch and parts[0] == 1):
             raise ValueError(f"Slices of {parts[1]} and {parts[0]} entries cannot be combined")
-        if array.shape[self.axis] != length:
+        if not self.same_bounds or array.shape[self.axis] != length:
             shape = list(array.shape)
             shape[self.axis] = int(length)
             part = array.take(range(start, stop), axis=self.axis)

@@ -5,7 +5,7 @@ These changes are made in the linker's private copy of a graph, after PyTensor's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
@@ -146,13 +146,16 @@ def _inlined(node: Apply) -> list[Variable]:
 # -- loops ---------------------------------------------------------------------------------------
 
 
-def open_loops(graph: FunctionGraph, describe: Describe) -> None:
-    """Give JAX's `while_loop` the scans that it can run and `scan` cannot."""
+def open_loops(graph: FunctionGraph, describe: Describe, changing: Collection[int] = ()) -> None:
+    """Give JAX's `while_loop` the scans that it can run and `scan` cannot.
+
+    The inputs at ``changing`` are data whatever their type.
+    """
     if not any(isinstance(node.op, Scan) for node in graph.apply_nodes):
         return
     view = GraphView.of(graph)
     facts = describe(view)
-    times = binding_times(view, input_binding_times(view), called(facts))
+    times = binding_times(view, input_binding_times(view, changing), called(facts))
     for node, fact, inputs in zip(view.nodes, facts, view.node_inputs, strict=True):
         if not isinstance(node.op, Scan) or fact.obstacle is not None:
             continue

@@ -6,10 +6,15 @@ the same for all (`rewriting.notes.would_break`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pytensor.compile.mode import optdb
+from pytensor.graph.fg import FunctionGraph
+from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pytensor_jaxlink.rewriting import known_lengths, masks, reshapes, sizes, traces, windows
 from pytensor_jaxlink.rewriting.family import Family
+from pytensor_jaxlink.rewriting.notes import Avoided, notes_of
 
 TAG = "jaxlink"
 
@@ -27,6 +32,25 @@ NAMES = tuple(family.tag for family in FAMILIES)
 
 # Applied when the linker prepares its copy of a graph: only there have loops been unwrapped.
 _TRACES = Family(traces.NAME, lambda fgraph: None)
+
+
+def rewrite_again(
+    fgraph: FunctionGraph, changing: Collection[int], enabled: Collection[str]
+) -> tuple[Avoided, ...]:
+    """Rewrite a graph in place where more of its inputs are data.  Returns the breaks avoided.
+
+    Parameters
+    ----------
+    changing
+        The positions of these inputs.
+    enabled
+        The names of the rewrites that the mode includes.
+    """
+    fgraph.attach_feature(ShapeFeature())
+    for family in FAMILIES:
+        if family.tag in enabled:
+            family.rewrite_in_place(fgraph, changing)
+    return notes_of(fgraph)
 
 
 def register() -> None:

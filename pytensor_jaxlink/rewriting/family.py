@@ -18,12 +18,13 @@ class Family(GraphRewriter):
     name
         The one by which it is turned off.
     rewrite
-        Rewrites a graph in place, and notes on it which breaks are gone.
+        Rewrites a graph in place, and notes on it which breaks are gone.  It takes the positions of
+        inputs that are data whatever their type.
     """
 
-    def __init__(self, name: str, rewrite: Callable[[FunctionGraph], None]) -> None:
+    def __init__(self, name: str, rewrite: Callable[..., None]) -> None:
         super().__init__()
-        self.tag, self._rewrite = name, rewrite
+        self.tag, self.rewrite_in_place = name, rewrite
 
     def add_requirements(self, fgraph: FunctionGraph) -> None:
         """Nothing: replacements are not undone."""
@@ -31,4 +32,4 @@ class Family(GraphRewriter):
     def apply(self, fgraph: FunctionGraph) -> None:
         """Rewrite in place, and record that the mode includes the rewrite."""
         enable(fgraph, self.tag)
-        self._rewrite(fgraph)
+        self.rewrite_in_place(fgraph)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
+from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join
 from pytensor.tensor.shape import Reshape
@@ -23,6 +24,7 @@ from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
     Selection,
+    filler,
     follow,
     follow_scatter,
 )
@@ -49,17 +51,22 @@ def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
     if found is None:
         return follow_scatter(node, known)
     axis, index, mask = found
-    chosen = known.selections.get(value)
-    if base in known.selections or op.set_instead_of_inc or chosen is None:
+    if base in known.selections or op.set_instead_of_inc:
         return None
     if getattr(op, "ignore_duplicates", False):
         return None
-    ndim = base.type.ndim - len(index) + mask.type.ndim
-    if chosen.mask is not mask or chosen.axis != axis or chosen.full.type.ndim != ndim:
-        return None
     whole = known.new(base)
     there = _indexable(whole, axis, len(index), mask)
-    added = pt.inc_subtensor(there[(*(slice(None),) * axis, *index)], chosen.masked(0))
+    taken = there[(*(slice(None),) * axis, *index)]
+    like, chosen = Selection(taken, mask, axis), known.selections.get(value)
+    chosen = filler(like, known.new(value)) if chosen is None else known.aligned(chosen, like)
+    if chosen is None or chosen.axis != axis or chosen.full.type.ndim != taken.type.ndim:
+        return None
+    added = pt.inc_subtensor(taken, chosen.masked(0))
+    if type(op).__name__ == "AdvancedIncSubtensor1" and value in known.selections:
+        # This Op of PyTensor before 3.1 takes one entry for one that is stretched.
+        refuse = CheckAndRaise(ValueError, "Runtime broadcasting not allowed")
+        added = refuse(added, pt.neq(mask.sum(), 1))
     return [added if there is whole else Merged()(added, whole)]
 
 

@@ -10,7 +10,6 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import ARange, Eye
-from pytensor.tensor.rewriting.shape import ShapeFeature
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
@@ -22,8 +21,8 @@ from pytensor_jaxlink.analysis.polynomials import (
     difference,
 )
 from pytensor_jaxlink.compat import mutable
-from pytensor_jaxlink.rewriting import known_lengths, masks, windows
-from pytensor_jaxlink.rewriting.notes import Avoided, notes_of
+from pytensor_jaxlink.rewriting.database import rewrite_again
+from pytensor_jaxlink.rewriting.notes import Avoided
 
 _CONCERNED = (AdvancedSubtensor, ARange, Eye, IncSubtensor, Reshape, Subtensor)
 
@@ -91,11 +90,4 @@ def rewrite_inner(
         old, other = inputs[offset.position], inputs[offset.other]
         same = (other + offset.number).astype(old.type.dtype)
         graph.replace_all([(old, same)], import_missing=True)
-    graph.attach_feature(ShapeFeature())
-    if known_lengths.NAME in enabled:
-        known_lengths.rewrite_lengths(graph, changing)
-    if windows.NAME in enabled:
-        windows.rewrite_windows(graph, changing, exact=False)
-    if masks.NAME in enabled:
-        masks.rewrite_masks(graph, changing)
-    return graph, notes_of(graph)
+    return graph, rewrite_again(graph, changing, enabled)

@@ -32,11 +32,12 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, ARange, Eye
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
+from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.lengths import Lengths, length_of
 from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, range_of
-from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
+from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_lengths"
 
@@ -49,7 +50,7 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
     if not any(isinstance(op, _MAKERS) for op in ops) or any(isinstance(op, IfElse) for op in ops):
         return
     view = GraphView.of(fgraph)
-    late = late_values(view, times_of_inputs(view, changing))
+    late = late_values(view, input_binding_times(view, changing))
     known = _Known(fgraph, Lengths(fgraph), late)
     for node in view.nodes:
         if not isinstance(node.op, _MAKERS):

@@ -38,17 +38,18 @@ from pytensor.tensor.sort import sort
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
+    IncSubtensor,
     Subtensor,
     indices_from_subtensor,
 )
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
-from pytensor_jaxlink.analysis import BindingTime
+from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.rewriting.bounds import one_slice
-from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
+from pytensor_jaxlink.rewriting.notes import late_values, note
 from pytensor_jaxlink.rewriting.selections import Masked, Selection, follow, is_literal
 from pytensor_jaxlink.rewriting.slices import Spans
 
@@ -85,6 +86,8 @@ def _words(node: Apply) -> str:
             return "boolean indexing became a mask"
         case AdvancedIncSubtensor():
             return "an update by a mask became pt.where"
+        case IncSubtensor():
+            return "an update of a slice to a computed bound became pt.where"
         case Subtensor():
             return "a slice to a computed bound became a mask"
     return f"{op_name(node.op)} became a mask"
@@ -98,7 +101,10 @@ def _is_size(variable: Any) -> bool:
 def _may_select(node: Apply) -> bool:
     if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero | Unique):
         return True
-    if not isinstance(node.op, Subtensor) or (found := one_slice(node, 1)) is None:
+    if not isinstance(node.op, Subtensor | IncSubtensor):
+        return False
+    first = 1 if isinstance(node.op, Subtensor) else 2
+    if (found := one_slice(node, first)) is None:
         return False
     return any(isinstance(bound, Variable) and bound.owner is not None for bound in found[1:])
 
@@ -114,7 +120,7 @@ class _Attempt:
         refused: set[Variable],
     ) -> None:
         self.fgraph, self.nodes, self.refused = fgraph, view.nodes, refused
-        times = times_of_inputs(view, changing)
+        times = input_binding_times(view, changing)
         self.late_bounds = late_values(view, times)
         # A mask may be made of sizes, but vectors of integers and real numbers are data to it.
         self.late_masks = late_values(
@@ -172,7 +178,9 @@ class _Attempt:
         return []
 
     def _fills(self, node: Apply) -> bool:
-        """Return True if a node writes to the places of a mask that is computed late."""
+        """Return True if a node writes to the places of a mask, or of a slice, computed late."""
+        if isinstance(node.op, IncSubtensor):
+            return self._mask_of_slice(node, 2, node.inputs[0]) is not None
         if not isinstance(node.op, AdvancedIncSubtensor):
             return False
         found = self._mask_of(node, 2)
@@ -331,6 +339,12 @@ class _Attempt:
     def complement(self, mask: Any) -> Any:
         """The mask of what follows a prefix, where that has been asked for, or None."""
         return self._spans.complement(mask)
+
+    def part(self, chosen: Selection, start: Any, stop: Any) -> Any:
+        """The mask of a slice of a selection, with literal bounds, or None."""
+        how = f"part {start}, {stop}"
+        found = self._derived.get((how, chosen.mask)) or self._spans.part(chosen.mask, start, stop)
+        return None if found is None else self.derived(how, (chosen.mask,), lambda: found)
 
     def aligned(
         self, chosen: Selection, like: Selection, *, stretch: bool = False

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
+from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView, user_location
 
 
@@ -55,14 +55,6 @@ def would_break(time: BindingTime) -> bool:
     nowhere else: what is known earlier costs nothing.
     """
     return time is BindingTime.DEVICE
-
-
-def times_of_inputs(view: GraphView, changing: Collection[int]) -> list[BindingTime]:
-    """The binding times of the inputs of a graph, some of which change from run to run."""
-    times = list(input_binding_times(view))
-    for position in changing:
-        times[position] = BindingTime.DEVICE
-    return times
 
 
 def late_values(view: GraphView, input_times: Sequence[BindingTime]) -> set[Variable]:

@@ -124,7 +124,11 @@ def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
     if not isinstance(here, slice):
         return [full[(*before, _place(chosen.mask, known.new(here)))]]
     if not _is_backward(here):
-        return None
+        if here.step is not None or not is_literal(here):
+            return None
+        start, stop = (None if b is None else int(b.data) for b in (here.start, here.stop))
+        mask = known.part(chosen, start, stop)
+        return None if mask is None else [Selection(full, mask, axis)]
     mask = known.derived("backward", (chosen.mask,), lambda: chosen.mask[::-1])
     return [Selection(full[(*before, slice(None, None, -1))], mask, axis)]
 

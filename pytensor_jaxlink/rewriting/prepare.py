@@ -36,7 +36,10 @@ from pytensor_jaxlink.rewriting.windows import bounded_axes, rewrite_windows
 
 
 def prepare(
-    fgraph: AbstractFunctionGraph, describe: Describe, enabled: Collection[str]
+    fgraph: AbstractFunctionGraph,
+    describe: Describe,
+    enabled: Collection[str],
+    changing: Collection[int] = (),
 ) -> AbstractFunctionGraph:
     """The graph with the forms that JAX can run; itself where there is nothing to change.
 
@@ -59,6 +62,8 @@ def prepare(
         Gives the facts of each node of a view.
     enabled
         The names of the rewrites that the mode includes.
+    changing
+        The positions of the inputs that are data whatever their type.
     """
     if not (any(map(_concerns, fgraph.apply_nodes)) or shares_products(fgraph)):
         return fgraph
@@ -68,13 +73,13 @@ def prepare(
     hoist_from_loops(graph)
     if traces.NAME in enabled:
         traces.share_traces(graph)
-    rewrite_windows(graph, (), exact=True)
+    rewrite_windows(graph, changing, exact=True)
     share_products(graph)
     _absorb_transpositions(graph)
     separate_branches(graph, fgraph)
     while inline_broken(graph, describe):
         separate_branches(graph, fgraph)
-    open_loops(graph, describe)
+    open_loops(graph, describe, changing)
     return graph
 
 

@@ -18,7 +18,7 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import prod
@@ -40,21 +40,22 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type_other import NoneTypeT
 
+from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.gathers import indices_of
-from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
+from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_reshapes"
 
 
-def rewrite_reshapes(fgraph: FunctionGraph) -> None:
-    """Rewrite in place, and note on the graph which breaks are gone."""
+def rewrite_reshapes(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
+    """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
     if not any(isinstance(node.op, Reshape) for node in fgraph.apply_nodes):
         return
     view = GraphView.of(fgraph)
-    values = late_values(view, times_of_inputs(view, ()))
+    values = late_values(view, input_binding_times(view, changing))
     late = {n for n in view.nodes if isinstance(n.op, Reshape) and n.inputs[1] in values}
     if not late:
         return

@@ -113,6 +113,10 @@ class Known(Protocol):
         """The mask of what follows a prefix, where that has been asked for, or None."""
         ...
 
+    def part(self, chosen: Selection, start: Any, stop: Any) -> Any:
+        """The mask of a slice of a selection, with literal bounds, or None."""
+        ...
+
     def aligned(
         self, chosen: Selection, like: Selection, *, stretch: bool = False
     ) -> Selection | None:
@@ -306,7 +310,7 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     old = known.fitting(there, found)
     chosen = known.selections.get(value)
     if chosen is None:
-        chosen = _filler(old, known.new(value), mask, axis)
+        chosen = filler(Selection(old, mask, axis), known.new(value))
     else:
         chosen = known.aligned(chosen, Selection(old, mask, axis), stretch=True)
     if chosen is None or chosen.axis != axis or chosen.full.type.ndim != old.type.ndim:
@@ -328,12 +332,12 @@ def _stretched(value: Any, array: Any) -> Any:
     return Stretched()(value, array) if open_ else value
 
 
-def _filler(base: Any, value: Any, mask: Any, axis: int) -> Selection | None:
+def filler(like: Selection, value: Any) -> Selection | None:
     """A value that is written to all selected places, as what stands for a selection."""
-    like = Selection(base, mask, axis)
+    mask, axis, ndim = like.mask, like.axis, like.full.type.ndim
     if value.type.ndim == 0:
-        return Selection(value.dimshuffle(["x"] * base.type.ndim), mask, axis)
-    same_rank = value.type.ndim == base.type.ndim - like.width + 1
+        return Selection(value.dimshuffle(["x"] * ndim), mask, axis)
+    same_rank = value.type.ndim == ndim - like.width + 1
     if not same_rank or not value.type.broadcastable[axis]:
         return None
     return Selection(widened(value, like), mask, axis)

@@ -15,6 +15,7 @@ which saves the matrix whatever its size.  *Checked* means that what raises in P
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,12 +32,13 @@ from pytensor.tensor.math import Max, Min
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
 
+from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.analysis.polynomials import Polynomials
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
 from pytensor_jaxlink.rewriting.gathers import indices_of
-from pytensor_jaxlink.rewriting.notes import late_values, note, times_of_inputs
+from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_sizes"
 
@@ -45,12 +47,12 @@ Late = set[Any]
 """The variables that are known only when a region has run."""
 
 
-def rewrite_sizes(fgraph: FunctionGraph) -> None:
-    """Rewrite in place, and note on the graph which breaks are gone."""
+def rewrite_sizes(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
+    """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
     if not any(isinstance(node.op, _CONCERNED) for node in fgraph.apply_nodes):
         return
     view = GraphView.of(fgraph)
-    late = late_values(view, times_of_inputs(view, ()))
+    late = late_values(view, input_binding_times(view, changing))
     for node in view.nodes:
         if node not in fgraph.apply_nodes:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 import pytensor.tensor as pt
@@ -32,6 +33,7 @@ class Spans:
         self._masks: list[tuple[Any, Any, Any, int, Any]] = []
         self._bounds: dict[Any, tuple[Any, Any]] = {}
         self._complements: dict[Any, Any] = {}
+        self._parts: dict[Any, list[Any]] = {}
 
     def mask(self, start: Any, stop: Any, array: Any, axis: int) -> Any:
         """The mask of what ``array[start:stop]`` takes in a dimension."""
@@ -75,26 +77,40 @@ class Spans:
         return self._complements.get(mask)
 
     def aligned(self, chosen: Selection, like: Selection, stretch: bool) -> Selection | None:
-        """A selection as one by another mask, if both are slices with the same bounds.
+        """A selection as one by another mask, if both are slices.
 
-        Two arrays whose lengths nobody knows are mostly equally long, and then nothing moves.
+        Two arrays whose lengths nobody knows are mostly equally long, and then nothing moves
+        between slices with the same bounds.
         """
-        bounds = self._bounds.get(chosen.mask)
-        other = self._bounds.get(like.mask)
-        if (
-            bounds is None
-            or other is None
-            or any(one is not two for one, two in zip(bounds, other, strict=True))
-        ):
+        here, there = self._ends(chosen.mask), self._ends(like.mask)
+        if here is None or there is None:
             return None
-        here = self._ends(bounds, Shape_i(0)(chosen.mask))
+        bounds, others = self._bounds.get(chosen.mask, ()), self._bounds.get(like.mask, (None,))
+        same = len(bounds) == len(others) and all(map(is_, bounds, others))
         length = Shape_i(0)(like.mask)
-        there = self._ends(bounds, length)
-        full = Realign(chosen.axis, stretch=stretch)(chosen.full, *here, *there, length)
+        move = Realign(chosen.axis, stretch=stretch, same_bounds=same)
+        full = move(chosen.full, *here, *there, length)
         return Selection(full, like.mask, chosen.axis)
 
-    def _ends(self, bounds: tuple[Any, Any], length: Any) -> list[Any]:
-        start, stop = bounds
+    def part(self, mask: Any, start: Any, stop: Any) -> Any:
+        """The mask of a slice, with literal bounds, of what a slice takes; None of other masks."""
+        ends = self._ends(mask)
+        if ends is None:
+            return None
+        begin, end = ends
+        size: Any = pt.maximum(end - begin, 0)
+        low = begin if start is None else begin + normalised(pt.as_tensor(start), size)
+        high = begin + (size if stop is None else normalised(pt.as_tensor(stop), size))
+        counter = pt.arange(Shape_i(0)(mask))
+        found = (counter >= low) & (counter < high)
+        self._parts[found] = [low, high]
+        return found
+
+    def _ends(self, mask: Any) -> list[Any] | None:
+        """Where what a slice takes begins and ends; None for other masks."""
+        if mask in self._parts or mask not in self._bounds:
+            return self._parts.get(mask)
+        (start, stop), length = self._bounds[mask], Shape_i(0)(mask)
         begin = pt.constant(0, dtype="int64") if start is None else self._bound(start, length)
         return [begin, length if stop is None else self._bound(stop, length)]
 

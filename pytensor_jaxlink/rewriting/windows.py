@@ -32,14 +32,14 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
-from pytensor_jaxlink.analysis import BindingTime, binding_times
+from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Window, WindowUpdate
 from pytensor_jaxlink.rewriting.bounds import is_one, normalised
-from pytensor_jaxlink.rewriting.notes import note, times_of_inputs, would_break
+from pytensor_jaxlink.rewriting.notes import note, would_break
 
 NAME = "jaxlink_windows"
 _WORDS = "a slice of constant length at a computed place became a dynamic slice"
@@ -60,7 +60,7 @@ def rewrite_windows(
     if not any(bounded_axes(node) for node in fgraph.apply_nodes):
         return
     view = GraphView.of(fgraph)
-    times = binding_times(view, times_of_inputs(view, changing))
+    times = binding_times(view, input_binding_times(view, changing))
     finder = _Finder(fgraph, dict(zip(view.variables, times, strict=True)))
     for node in view.nodes:
         windows = [finder.window(node, axis) for axis in bounded_axes(node)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import jax
+import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.devices import explicit_mesh, note_explicit_axes, run_in_auto
@@ -29,6 +30,23 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import Whole, is_whole
 
 Fallback = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """The way of a plan with a second value of a size.
+
+    Attributes
+    ----------
+    may_be_dynamic
+        Return True if some of these values, which select specialisations, may become data, when
+        their region has been compiled so often.
+    call
+        Finishes the call that came with such a value.
+    """
+
+    may_be_dynamic: Callable[[Collection[int], int], bool]
+    call: Callable[[Sequence[Any], NewSizeError], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -75,9 +93,11 @@ class Executor:
         traced or one of its conditions is false; it finishes the call or raises.
     policy
         How often a region is compiled, and what happens beyond that.
+    resizing
+        The way with a second value of a size; None where each is compiled for.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- one for each part of a plan that runs
         self,
         plan: Plan,
         functions: Sequence[Any],
@@ -87,10 +107,15 @@ class Executor:
         jit: bool,
         fallback: Fallback | None,
         policy: Policy | None = None,
+        resizing: Resizing | None = None,
     ) -> None:
         self.plan, self.stats, self._fallback = plan, stats, fallback
         self.policy = policy = policy or Policy()
-        self._ready = Runnable.of(plan, functions, constants, stats, policy, jit=jit)
+        self._resizing = resizing
+        asked = None if resizing is None else resizing.may_be_dynamic
+        self._ready = Runnable.of(
+            plan, functions, constants, stats, policy, jit=jit, may_be_dynamic=asked
+        )
 
     @cached_property
     def _run(self) -> Run:
@@ -99,6 +124,34 @@ class Executor:
     @cached_property
     def _traced(self) -> Run:
         return checked(self._ready, keys=True)
+
+    @property
+    def entries(self) -> int:
+        """How many entries the regions compute, the largest program of each."""
+        return sum(getattr(function, "entries", 0) for function in self._ready.functions)
+
+    def measure(self, inputs: Sequence[Any]) -> int | None:
+        """The entries that a plan of one region computes for such values; JAX only traces it.
+
+        Returns
+        -------
+        int or None
+            None where that shows only when the plan runs: of several regions, and of what takes
+            other values than arrays.
+        """
+        plan = self.plan
+        if not is_whole(plan):
+            return None
+        values = dict(zip(plan.inputs, inputs, strict=True))
+        values |= self._ready.constants.data
+        [region], [function] = plan.regions, self._ready.functions
+        arrays = [values[number] for number in region.arguments]
+        try:
+            with jax.enable_x64(True):
+                kinds = [jax.ShapeDtypeStruct(np.shape(v), v.dtype) for v in arrays]
+                return function.measure(kinds)
+        except Exception:  # the call fails in the same way, and says so
+            return None
 
     @property
     def static(self) -> set[int]:
@@ -117,8 +170,16 @@ class Executor:
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
         self.stats.general_calls += 1
+        counted = [*self.stats.general_region_calls]
         try:
             outputs, conditions, _ = self._run(*inputs)
+        except NewSizeError as error:
+            if self._resizing is None:
+                raise
+            # The plan that finishes the call counts it.
+            self.stats.general_calls -= 1
+            self.stats.general_region_calls = counted
+            return list(self._resizing.call(inputs, error))
         except Exception as error:
             if self._fallback is None or not hasattr(error, FAILED_NODE):
                 raise

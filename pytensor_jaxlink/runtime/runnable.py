@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,13 +54,14 @@ class Runnable:
         policy: Policy,
         *,
         jit: bool,
+        may_be_dynamic: Callable[[Collection[int], int], bool] | None = None,
     ) -> Runnable:
-        """The plan with what was lowered for its steps; see `Executor`."""
+        """The plan with what was lowered for its steps; see `Executor` and `Resizing`."""
 
         def ready(step: Step, function: Any) -> Any:
             match step:
                 case Region() if jit:
-                    return CompiledRegion(plan, step, function, policy, stats)
+                    return CompiledRegion(plan, step, function, policy, stats, may_be_dynamic)
                 case HostLoop() | HostBranch():
                     pairs = zip(step.inner, function.parts, strict=True)
                     return HostExecuted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import DoesNotFitError, RecompileLimitError
+from pytensor_jaxlink.errors import DoesNotFitError, NewSizeError, RecompileLimitError
 from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
@@ -72,12 +72,26 @@ class CompiledRegion:
 
     JAX keeps what it has compiled; that it would compile again shows when it traces, so the limit
     costs nothing while it is not reached.
+
+    Attributes
+    ----------
+    entries
+        How many the largest of its programs computes.
     """
 
-    def __init__(self, plan: Plan, region: Region, program: Any, policy: Policy, stats: Stats):
+    def __init__(
+        self,
+        plan: Plan,
+        region: Region,
+        program: Any,
+        policy: Policy,
+        stats: Stats,
+        may_be_dynamic: Callable[[Collection[int], int], bool] | None = None,
+    ) -> None:
         self._plan, self._region, self._program = plan, region, program
-        self._policy, self._stats = policy, stats
+        self._policy, self._stats, self._may_be_dynamic = policy, stats, may_be_dynamic
         self._seen: dict[tuple[Any, ...], None] = {}  # in order
+        self.entries = 0
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
@@ -95,8 +109,18 @@ class CompiledRegion:
             return self._beyond(static, arguments)
 
     def traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        """The same while JAX traces; raises `DoesNotFitError` where the limit has been reached."""
+        """The same while JAX traces.
+
+        Raises
+        ------
+        NewSizeError
+            For a second value of a size that may become data.
+        DoesNotFitError
+            Where the limit has been reached.
+        """
         signature = _signature(static, arguments)
+        if self._seen and signature not in self._seen:
+            self._look_for_new_sizes(static, signature)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
             raise _LimitReachedError
         if self._seen and signature not in self._seen:
@@ -104,7 +128,22 @@ class CompiledRegion:
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
-        return self._program(static, *arguments, barriers=True)
+        found = self._program(static, *arguments, barriers=True)
+        # Code out of a file does not say how much it computes.
+        self.entries = max(self.entries, getattr(self._program, "entries", 0))
+        return found
+
+    def measure(self, kinds: Sequence[jax.ShapeDtypeStruct]) -> int:
+        """The entries that the program computes for such arguments; JAX only traces it."""
+        jax.eval_shape(lambda *arguments: self._program((), *arguments), *kinds)
+        return getattr(self._program, "entries", 0)
+
+    def _look_for_new_sizes(self, static: tuple[Any, ...], signature: tuple[Any, ...]) -> None:
+        places = zip(self._region.static, static, zip(*self._seen, strict=True), strict=False)
+        changed = frozenset(number for number, value, seen in places if value not in seen)
+        ask = self._may_be_dynamic
+        if changed and ask is not None and ask(changed, len(self._seen)):
+            raise NewSizeError(changed, self._recompiled(signature))
 
     def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         """The jitted form of `traced`, or of a function that calls it.

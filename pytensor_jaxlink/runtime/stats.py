@@ -36,6 +36,10 @@ class Stats:
     slow_calls
         Calls whose fast path failed where the slow path gave a result: a defect of this library,
         which costs time and no more.  `explain` names the last such error.
+    dynamic_sizes
+        Sizes that became data, because a second value came.
+    padded_calls
+        Calls with a further value of a size that is data only beyond `recompile_limit`.
     start_up_cache
         What became of the function in the start-up cache: ``"off"``, ``"hit"`` (it was there),
         ``"miss"`` (it is there now), or ``"not kept: "`` and why.
@@ -58,6 +62,8 @@ class Stats:
     donated_bytes: int = 0
     fallbacks: int = 0
     slow_calls: int = 0
+    dynamic_sizes: int = 0
+    padded_calls: int = 0
     slow_call_error: str = field(default="", repr=False)
     signatures: list[list[Any]] = field(default_factory=list, repr=False)
     start_up_cache: str = "off"
@@ -82,6 +88,9 @@ class Stats:
         self.bytes_to_device += earlier.bytes_to_device
         self.donated_bytes += earlier.donated_bytes
         self.fallbacks += earlier.fallbacks
+        self.arrays_gathered += earlier.arrays_gathered
+        self.dynamic_sizes += earlier.dynamic_sizes
+        self.padded_calls += earlier.padded_calls
         self.note_slow_calls(earlier.slow_calls, earlier.slow_call_error)
 
     def note_slow_calls(self, count: int, error: str) -> None:

@@ -27,7 +27,8 @@ PYTHON = Mode("py", "fast_run").excluding("fusion", "inplace")
 
 LINKERS: dict[str, Mapping[str, Any]] = {
     "default": {},
-    "recompile_limit": {"recompile_limit": 1},
+    "recompile_limit": {"recompile_limit": 1, "dynamic": False},
+    "dynamic": {"dynamic": True},
     "numpy": {"outputs": "numpy"},
     "donate": {"donate": "all"},
     "callback": {"host_ops": "callback"},

@@ -293,7 +293,10 @@ class TestSeveralSteps:
         n, s = pt.lscalar("n"), state()
         expected = s.get_value()
         f = pytensor.function(
-            [n], [], updates=[(s, (s.reshape((n, -1)) + 1).ravel())], mode="JAXSELECTIVE"
+            [n],
+            [],
+            updates=[(s, (s.reshape((n, -1)) + 1).ravel())],
+            mode=JAXLinker(dynamic=False),
         )
         for k in (2, 4, 2, 4, 8):
             f(k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,10 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.start_up.plans import Kept
 from pytensor_jaxlink.artifact.start_up.regions import Original
+from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Executor, Policy, Stats
+from pytensor_jaxlink.runtime import Executor, Policy, Resizing, Stats
 
 
 class StartUpGraph:
@@ -43,6 +44,7 @@ class StartUpGraph:
         self.stats = Stats(start_up_cache=status)
         self.stats.with_regions(len(kept.plan.regions))
         self._kept, self._original = kept, original
+        self._stays_static = options.dynamic != "auto"
         original.refuse = self._refuse
         self._own = self.executor = Executor(
             kept.plan,
@@ -52,6 +54,7 @@ class StartUpGraph:
             jit=True,
             fallback=partial(self.fall_back, plan=self._kept.plan),
             policy=self.policy,
+            resizing=Resizing(self._may_be_dynamic, self._resize),
         )
 
     def without_callbacks(self) -> StartUpGraph:
@@ -98,8 +101,31 @@ class StartUpGraph:
         if error is None:
             self.stats.fallbacks += 1
             return original.fall_back(inputs, None, plan=original.plan)
+        return self._taken_over(inputs, counted=1)
+
+    def _taken_over(self, inputs: Sequence[Any], *, counted: int) -> Sequence[Any]:
+        """The outputs of the original, which runs all further calls; some it counts again."""
+        original = self._original()
         outputs = original.executor(inputs)
         original.stats.go_on_from(self.stats)
-        original.stats.general_calls -= 1  # this call, which both have counted
+        original.stats.general_calls -= counted
         self.stats, self.executor = original.stats, original.executor
         return outputs
+
+    def _may_be_dynamic(self, numbers: Collection[int], count: int) -> bool:
+        """Return True beyond the limit alone: the code for each value of a size is kept."""
+        return count >= self.policy.limit and not self._stays_static
+
+    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError, *, plan: Plan) -> bool:
+        """Return False: the executor does it, beyond the limit."""
+        return False
+
+    def _resize(self, inputs: Sequence[Any], error: NewSizeError) -> Sequence[Any]:
+        """Finish a call as the original does once the size is data, if it can be."""
+        original = self._original()
+        before = original.plan
+        original.make_dynamic(inputs, error, plan=before)
+        if original.plan is not before:
+            return self._taken_over(inputs, counted=0)
+        self._stays_static = True
+        return self.executor(inputs)

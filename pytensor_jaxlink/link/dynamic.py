@@ -1,0 +1,181 @@
+"""Sizes that are data: which inputs of a function may be, and why others select specialisations.
+
+A size whose value changes would be compiled for again and again.  As data it is an argument of its
+region, and what it cuts is a mask (`rewriting.masks`), if every path from it ends in something of a
+length that does not depend on it.  The words are those of torch.compile's ``dynamic``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pytensor_jaxlink.analysis import BindingTime, NodeFacts
+from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.ops import Window
+from pytensor_jaxlink.partition import Break, Partition
+from pytensor_jaxlink.rewriting import Avoided
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A graph, analysed and partitioned, with some of its sizes as data.
+
+    Attributes
+    ----------
+    dynamic
+        The positions of the inputs that are data whatever their type.
+    avoided
+        The breaks that rewrites have avoided, beyond those that the graph came with.
+    view, facts, times, partition
+        The results of the stages.
+    """
+
+    dynamic: frozenset[int]
+    avoided: tuple[Avoided, ...]
+    view: GraphView
+    facts: tuple[NodeFacts, ...]
+    times: tuple[BindingTime, ...]
+    partition: Partition
+
+    @property
+    def static(self) -> tuple[int, ...]:
+        """The positions of the inputs that select specialisations."""
+        used = set(self.partition.static_inputs)
+        return tuple(k for k, number in enumerate(self.view.inputs) if number in used)
+
+    @property
+    def sizes(self) -> frozenset[int]:
+        """The values that select specialisations, those of loops and branches not counted."""
+        found = frozenset[int]().union(*(region.static for region in self.partition.regions))
+        return found - self.extents
+
+    @property
+    def extents(self) -> frozenset[int]:
+        """The lengths that are left of slices at places known on the host (`ops.Window`)."""
+        view = self.view
+        return frozenset(
+            numbers[-1]
+            for node, numbers in zip(view.nodes, view.node_inputs, strict=True)
+            if isinstance(node.op, Window) and node.op.exact
+        )
+
+    def inputs_behind(self, numbers: Iterable[int]) -> set[int]:
+        """The positions of the inputs from whose values some values follow."""
+        waiting, seen = [*numbers], set(numbers)
+        while waiting:
+            node = self.view.producer[waiting.pop()]
+            if node < 0:
+                continue
+            read = set(self.view.node_inputs[node]) - set(self.facts[node].shape_only) - seen
+            seen |= read
+            waiting += read
+        return {k for k, number in enumerate(self.view.inputs) if number in seen}
+
+
+@dataclass
+class Sizes:
+    """The sizes of a function that are data, and those that cannot be.
+
+    Attributes
+    ----------
+    dynamic
+        The positions of the inputs that are data.
+    refused
+        The positions of those that select specialisations all the same, each with the reason.
+    """
+
+    dynamic: frozenset[int] = frozenset()
+    refused: dict[int, str] = field(default_factory=dict)
+
+    def extend(
+        self, base: Form, positions: Collection[int], form_of: Callable[[frozenset[int]], Form]
+    ) -> Form:
+        """The form in which further sizes are data, as many of them as break nothing.
+
+        Cost: an analysis of the graph for each round; a round refuses at least one size.
+
+        Parameters
+        ----------
+        base
+            The present form.
+        positions
+            The inputs that are asked for.
+        form_of
+            Makes the form in which some inputs are data.
+        """
+        wanted = set(base.static).intersection(positions) - self.refused.keys()
+        while wanted:
+            form = form_of(self.dynamic | wanted)
+            cuts = _further(form, base)
+            if not cuts:
+                self.dynamic = form.dynamic
+                return form
+            blamed: dict[int, str] = {}
+            for cut in cuts:
+                for position in form.inputs_behind(_demanded(form, cut)) & wanted:
+                    blamed.setdefault(position, _in_words(form.view, cut))
+            blamed = blamed or dict.fromkeys(wanted, _in_words(form.view, cuts[0]))
+            self.refused |= blamed
+            wanted -= blamed.keys()
+        return base
+
+    def described(self, names: Sequence[str], limit: int | None = None) -> tuple[str, ...]:
+        """Each size and what became of it, for inputs of these names.
+
+        Parameters
+        ----------
+        names
+            The names of the inputs.
+        limit
+            For how many values the dynamic sizes are static first; None if they are data.
+        """
+        fate = "is data: one program serves all its values"
+        if limit is not None:
+            fate = (
+                f"is static for {limit} values, because a program for all values does much more "
+                "work, and data from then on"
+            )
+        return (
+            *(f"{names[k]} {fate}" for k in sorted(self.dynamic)),
+            *(f"{names[k]} is static: {why}" for k, why in sorted(self.refused.items())),
+        )
+
+
+_LITTLE = 100_000
+"""Entries; to compute as many takes less time than a call."""
+
+_MUCH = 4
+
+
+def is_worth(padded: int, specialised: int) -> bool:
+    """The rule of cost: whether a program for every value of a size replaces those for one value.
+
+    Parameters
+    ----------
+    padded, specialised
+        The entries that the one computes, and the largest of the others.
+    """
+    return padded <= max(_LITTLE, _MUCH * specialised)
+
+
+def _further(form: Form, base: Form) -> list[Break]:
+    """The breaks of a form that another one has not."""
+    known = Counter(_in_words(base.view, cut) for cut in base.partition.breaks)
+    found = []
+    for cut in form.partition.breaks:
+        words = _in_words(form.view, cut)
+        if not known[words]:
+            found.append(cut)
+        known[words] -= 1
+    return found
+
+
+def _demanded(form: Form, cut: Break) -> Sequence[int]:
+    return form.view.node_inputs[cut.node] if cut.fetched is None else (cut.fetched,)
+
+
+def _in_words(view: GraphView, cut: Break) -> str:
+    operation, where = view.operation_of(cut.node), user_location(view, cut.node)
+    return f"JAX must know it for {operation}, {where}"

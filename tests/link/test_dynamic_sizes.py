@@ -1,0 +1,267 @@
+"""Sizes that are the values of arguments: specialised first, then data, to the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import graph_inputs
+
+from pytensor_jaxlink import JAXLinker, JAXLinkWarning, jaxify, load, save
+from tests.helpers import PYTHON, as_list
+
+X, Y, M, T = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.dvector("t")
+G, N, K = pt.lvector("g"), pt.lscalar("n"), pt.lscalar("k")
+_RNG = np.random.default_rng(0)
+VALUES = {
+    X: _RNG.normal(size=9),
+    Y: _RNG.normal(size=9),
+    M: _RNG.normal(size=(9, 9)),
+    T: _RNG.normal(size=4),
+    G: _RNG.integers(0, 4, 9),
+}
+VALUES[X][4] = np.nan  # beyond a bound it reaches nothing
+SIZES = (3, 0, 1, 4, 9, 10, -1, -10)
+
+
+def with_gradient(value: Any, *of: Any) -> list[Any]:
+    return [value, *pytensor.grad(value, list(of))]
+
+
+DYNAMIC: dict[str, Callable[[], Any]] = {
+    "sum": lambda: with_gradient((X[:N] ** 2).sum(), X),
+    "both_sides": lambda: with_gradient((X[:N] * T[0]).sum() + (Y[N:] * T[1]).sum(), T),
+    "between": lambda: X[N:K].sum(),
+    "deviation": lambda: [X[:N].mean(), X[:N].std()],
+    "from_the_end": lambda: [X[-N:].sum(), Y[:-N].sum()],
+    "range": lambda: [pt.arange(N).sum(), pt.arange(K).max()],
+    "unit_matrix": lambda: pt.eye(N).sum(),
+    "product": lambda: [X[:N] @ Y[:N], (M[:N] @ Y).sum()],
+    "largest": lambda: [X[:N].max(), X[:N].argmax()],
+    "order": lambda: [pt.sort(X[:N])[0], pt.cumsum(X[:N])[-1], X[:N][::-1].sum()],
+    "softmax": lambda: pt.special.softmax(Y[:N]).max(),
+    "joined": lambda: pt.concatenate([X[:N], Y[N:]]).sum(),
+    "gather": lambda: with_gradient(((Y[:N] - T[G[:N]]) ** 2).sum(), T),
+    "scatter": lambda: [pt.inc_subtensor(T[G[:N]], 1.0), pt.inc_subtensor(M[G[N:]], Y[N:, None])],
+    "difference": lambda: ((Y[:N][1:] - Y[:N][:-1]) ** 2).sum(),
+    "later_difference": lambda: [(Y[N:][2:] * Y[N:][:-2]).sum(), Y[:N][1:-1].mean()],
+    "two_lengths": lambda: [(X[:N] + Y[:K]).sum(), X[:N] @ Y[K:]],
+    "update": lambda: [pt.set_subtensor(X[:N], 0.0), pt.inc_subtensor(X[:N], Y[:N])],
+    "update_of_rows": lambda: pt.inc_subtensor(M[N:], 1.0),
+    "selected_by_it": lambda: X[pt.arange(X.shape[0]) < N].sum(),
+    "reshape": lambda: X.reshape((N, -1)).sum(),
+}
+STATIC: dict[str, Callable[[], Any]] = {
+    "result": lambda: X[:N] * 2,
+    "draws": lambda: pt.random.normal(size=N),
+    "pairs": lambda: pt.outer(X[:N], Y[:N]).sum(),
+    "block": lambda: M[:N, :N].sum(),
+    "steps": lambda: X[:N:2].sum(),
+}
+
+
+def inputs_of(outputs: Any) -> list[Any]:
+    found = graph_inputs(as_list(outputs))
+    return [v for v in dict.fromkeys(found) if v.name and not isinstance(v, Constant)]
+
+
+def answer(function: Any, arguments: Any) -> Any:
+    try:
+        return [np.asarray(each) for each in as_list(function(*arguments))]
+    except Exception as error:
+        return type(error)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    if isinstance(expected, type) or isinstance(found, type):
+        assert found is expected
+        return
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def arguments_of(inputs: Any, size: int) -> list[Any]:
+    return [size if v is N else size + 2 if v is K else VALUES[v] for v in inputs]
+
+
+def compare(outputs: Any, dynamic: Any) -> Any:
+    inputs = inputs_of(outputs)
+    f, reference = (
+        pytensor.function(inputs, outputs, mode=mode)
+        for mode in (JAXLinker(dynamic=dynamic), PYTHON)
+    )
+    for size in SIZES:
+        arguments = arguments_of(inputs, size)
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    return f
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_a_second_value_makes_a_size_data(name: str) -> None:
+    f = compare(DYNAMIC[name](), "auto")
+    assert f.stats.dynamic_sizes > 0
+    assert f.stats.compilations[0] <= 3  # again after a check is false
+    assert f.stats.host_regions == f.explain().graph_break_count == 0
+    assert "is data: one program serves all its values" in str(f.explain())
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_where_a_size_stays_static(name: str) -> None:
+    outputs = STATIC[name]()
+    f = pytensor.function(inputs_of(outputs), outputs, mode=JAXLinker(dynamic=True))
+    assert f.stats.dynamic_sizes == f.explain().graph_break_count == 0
+    assert f.explain().static_inputs == ("n",)
+    [size] = f.explain().sizes
+    assert size.startswith("n is static: JAX must know it for")
+    assert "test_dynamic_sizes.py" in size
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_from_the_start_and_never(dynamic: bool) -> None:
+    f = compare(DYNAMIC["sum"](), dynamic)
+    assert f.stats.dynamic_sizes == int(dynamic)
+    assert f.stats.host_regions == (0 if dynamic else len(SIZES) - 8)
+    assert f.explain().static_inputs == (() if dynamic else ("n",))
+
+
+def test_one_of_two_sizes() -> None:
+    f = pytensor.function([X, Y, N, K], [X[:N].sum(), Y[:K].sum()], mode=JAXLinker())
+    x, y = VALUES[Y], VALUES[Y]
+    for n in range(5):
+        np.testing.assert_allclose(f(x, y, n, 3)[0], x[:n].sum())
+    assert f.explain().static_inputs == ("k",)
+    assert f.stats.dynamic_sizes == 1
+
+
+def test_one_size_is_data_and_another_is_not() -> None:
+    f = pytensor.function([X, N, K], [X[:N].sum(), X[:K]], mode=JAXLinker())
+    x = VALUES[Y]
+    for n in range(4):
+        total, part = f(x, n, n + 1)
+        np.testing.assert_allclose(total, x[:n].sum())
+        np.testing.assert_array_equal(part, x[: n + 1])
+    assert len(f.explain().sizes) == 2
+    assert f.explain().static_inputs == ("k",)
+    assert f.stats.compilations == [3]  # for each k but the first, which has gone with its program
+
+
+def test_the_rule_of_cost() -> None:
+    """Few values that need little of a long array keep their programs; further ones share one."""
+    long = np.random.default_rng(1).normal(size=1_000_000)
+    f = pytensor.function([X, N], (X[:N] ** 2).sum(), mode=JAXLinker(recompile_limit=3))
+    sizes = [10, 20, 30, 40, 10, 20, 500_000, 30, 7]
+    for n in sizes:
+        np.testing.assert_allclose(f(long, n), (long[:n] ** 2).sum())
+    assert f.stats.compilations == [3]
+    assert (f.stats.padded_calls, f.stats.host_regions) == (3, 0)
+    assert f.stats.calls == len(sizes)
+    assert "n is static for 3 values" in str(f.explain())
+
+
+def test_the_last_batch_is_a_length_of_its_own() -> None:
+    f = pytensor.function([X, N], (X[N * 4 : (N + 1) * 4] ** 2).sum(), mode=JAXLinker())
+    x = VALUES[Y]
+    for _ in range(2):
+        for n in range(3):
+            np.testing.assert_allclose(f(x, n), (x[4 * n : 4 * n + 4] ** 2).sum())
+    assert f.stats.compilations == [2]
+    assert f.stats.dynamic_sizes == f.stats.fallbacks == 0
+
+
+def test_states_that_are_sizes() -> None:
+    state, count = pytensor.shared(np.zeros(6)), pytensor.shared(np.int64(2))
+    updates = {state: pt.inc_subtensor(state[:count], X[:count]), count: count + 1}
+    total = (X[:count] * state[:count]).sum()
+    f = pytensor.function([X], total, updates=updates, mode=JAXLinker())
+    x = np.arange(6.0)
+    assert [float(f(x)) for _ in range(4)] == [0.0, 1.0, 6.0, 20.0]
+    np.testing.assert_array_equal(state.get_value(), [0, 4, 6, 6, 4, 0])
+    assert f.stats.dynamic_sizes == 1
+
+
+def test_a_failed_call_changes_no_state() -> None:
+    state = pytensor.shared(np.arange(3.0))
+    f = pytensor.function(
+        [X, N], (X[:N] * state).sum(), updates={state: state + 1}, mode=JAXLinker()
+    )
+    f(np.ones(5), 3)
+    with pytest.raises(ValueError, match=r"[Dd]imension|broadcast"):
+        f(np.ones(5), 2)
+    np.testing.assert_array_equal(state.get_value(), [1, 2, 3])
+    np.testing.assert_allclose(f(np.ones(5), 3), 6)
+
+
+@pytest.mark.parametrize("options", [{"jit": True}, {"outputs": "numpy"}, {"donate": "all"}])
+def test_other_options(options: Any) -> None:
+    f = pytensor.function([X, N], X[:N].sum(), mode=JAXLinker(**options))
+    assert [float(f(np.arange(5.0), n)) for n in (2, 3, 4)] == [1.0, 3.0, 6.0]
+    assert f.stats.dynamic_sizes == 1
+
+
+def test_compiled_ahead() -> None:
+    f = pytensor.function([X, N], X[:N].sum(), mode=JAXLinker())
+    x = np.arange(5.0)
+    f.compile(x, 2).compile(x, 3).compile(x, 4)
+    assert f.stats.compilations == [1]
+    assert float(f(x, 4)) == 6.0
+    assert f.stats.compilations == [1]
+    g = pytensor.function([X, N], X[:N], mode=JAXLinker())
+    g.compile(x, 2).compile(x, 3)
+    assert g.stats.compilations == [2]
+
+
+@pytest.mark.parametrize("layer", ["graph", "compiled"])
+def test_saved(layer: Any, tmp_path: Path) -> None:
+    f = pytensor.function([X, N], X[:N].sum(), mode=JAXLinker())
+    x = np.arange(5.0)
+    assert [float(f(x, n)) for n in (2, 3)] == [1.0, 3.0]
+    save(f, tmp_path / "f")
+    g = load(tmp_path / "f", prefer=layer)
+    assert [float(g(x, n)) for n in (0, 1, 4, 5, -1)] == [0.0, 0.0, 6.0, 10.0, 6.0]
+    assert g.stats.compilations[0] <= 2
+
+
+def test_the_start_up_cache_keeps_values_up_to_the_limit(tmp_path: Path) -> None:
+    mode = JAXLinker(cache_dir=tmp_path, recompile_limit=2)
+    for status in ("miss", "hit"):
+        f = pytensor.function([X, N], X[:N].sum(), mode=mode)
+        assert [float(f(np.arange(5.0), n)) for n in (2, 3, 4, 5)] == [1.0, 3.0, 6.0, 10.0]
+        assert f.stats.start_up_cache == status
+        assert (f.stats.dynamic_sizes, f.stats.host_regions) == (1, 0)
+    f = pytensor.function([X, N], X[:N] * 2, mode=mode)
+    with pytest.warns(JAXLinkWarning, match="recompile_limit"):
+        assert [len(f(np.arange(5.0), n)) for n in (2, 3, 4)] == [2, 3, 4]
+    assert f.stats.host_regions == 1
+
+
+def test_what_the_user_traces() -> None:
+    jax.config.update("jax_enable_x64", True)
+    size = pt.dscalar("size")
+    x = np.arange(5.0)
+    prefix = jaxify([X, size], X[: pt.cast(size, "int64")].sum())
+    assert float(jax.jit(prefix)(x, 3.0)) == 3.0
+    squares = jaxify([X, N], (X[:N] ** 2).sum())
+    assert squares.static_argnums == (1,)  # for who wants a program for each value
+    assert float(jax.jit(squares, static_argnums=1)(x, 3)) == 5.0
+    np.testing.assert_array_equal(
+        jax.vmap(squares, (None, 0))(x, np.arange(6)), [0, 0, 1, 5, 14, 30]
+    )
+    np.testing.assert_array_equal(jax.jit(jax.grad(squares))(x, 3), [0, 2, 4, 0, 0])
+    f = pytensor.function([X, N], X[:N].sum(), mode=JAXLinker(dynamic=True))
+    assert f.static_argnums == ()
+
+
+def test_a_log_says_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="pytensor_jaxlink"):
+        f = pytensor.function([X, N], X[:N].sum(), mode=JAXLinker())
+        f(np.arange(5.0), 2)
+        f(np.arange(5.0), 3)
+    assert any("n is data" in record.getMessage() for record in caplog.records)
