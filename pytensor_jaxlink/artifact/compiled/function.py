@@ -307,7 +307,7 @@ def _fits(signature: Signature, position: int, value: Any) -> bool:
     """Return True if a value that JAX traces has the type of an input."""
     kind = signature.inputs[position].type
     if kind.kind == "sparse":
-        return sparse_fits(value, kind.dtype, kind.format, kind.shape)
+        return sparse_fits(value, kind.dtype, kind.format or "", kind.shape or ())
     return array_fits(value, kind.dtype, kind.shape or ())
 
 
