@@ -6,8 +6,8 @@ number of entries depends on data, and runs on the host.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 from pytensor.graph.basic import Apply
@@ -16,10 +16,29 @@ from pytensor.sparse import basic
 from pytensor.sparse import math as sparse_math
 
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule_for
-from pytensor_jaxlink.lowering.values import as_dtype
+from pytensor_jaxlink.lowering.values import as_dtype, as_jax
 from pytensor_jaxlink.sparse_values import SparseValue
 
-_register = partial(jax_rule_for, where=(basic, sparse_math))
+JaxRule: TypeAlias = Callable[[Any, Apply, Context], JaxFunction]
+
+_MODULES = (basic, sparse_math)
+
+
+def _register(*names: str) -> Callable[[JaxRule], JaxRule]:
+    """Register a rule whose function takes dense operands as arrays of JAX, constants too.
+
+    A tracer, like the columns of the stored entries, is no index of a NumPy array.
+    """
+
+    def register(rule: JaxRule) -> JaxRule:
+        @jax_rule_for(*names, where=_MODULES)
+        def rule_on_arrays(op: Op, node: Apply, context: Context) -> JaxFunction:
+            function = rule(op, node, context)
+            return lambda *values: function(*map(as_jax, values))
+
+        return rule
+
+    return register
 
 
 @_register("CSMProperties")
@@ -27,7 +46,7 @@ def _properties(op: Op, node: Apply, context: Context) -> JaxFunction:
     return lambda x: (x.data, x.indices, x.indptr, jnp.asarray(x.shape, "int32"))
 
 
-@_register("CSM")
+@jax_rule_for("CSM", where=_MODULES)
 def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
     def matrix(data: Any, indices: Any, indptr: Any, shape: Any) -> SparseValue:
         rows, columns = (int(length) for length in shape)

@@ -11,6 +11,7 @@ import pytensor.sparse as ps
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.io import In
+from pytensor.graph.replace import clone_replace
 from scipy import sparse
 
 from pytensor_jaxlink import load, save
@@ -95,6 +96,15 @@ def test_lengths_that_do_not_fit() -> None:
     f = pytensor.function([X, M], ps.structured_dot(X, M), mode="JAXSELECTIVE")
     with pytest.raises(ValueError, match="shape mismatch"):
         f(ROWS, DENSE[:4])
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_constant_dense_operands(name: str) -> None:
+    inputs, graph, values = TRACED[name]
+    given = dict(zip(inputs, values, strict=True))
+    constants = {v: pt.constant(given.pop(v)) for v in (M, V) if v in given}
+    f = check(list(given), lambda: clone_replace(graph(), constants), tuple(given.values()))
+    assert not f.explain().failures
 
 
 OTHER_MATRICES: dict[str, Any] = {
