@@ -2,7 +2,8 @@
 
 The basis is computed in the graph, hat functions on evenly spaced knots, and the weights follow a
 random walk. The number of knots is a `pm.Data`, so the smoothness is tried out with one model and
-without building it again. It is a size: each value that is used is compiled once.
+without building it again. It is a size that is compiled for once and is data from its second value
+on: one program serves all others.
 
 Data: 120 simulated points of a bent curve.
 """
