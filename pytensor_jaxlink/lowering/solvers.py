@@ -143,9 +143,10 @@ def _least_squares(op: Lstsq, node: Apply, context: Context) -> JaxFunction:
         if b.shape[0] != rows:
             raise ValueError("the matrices of a least-squares problem have different lengths")
         left, values, right = jnp.linalg.svd(a, full_matrices=False)
-        precision = float(np.finfo(values.dtype).eps)
-        cutoff = jnp.where(cutoff < 0, precision, cutoff)
-        counts = values > cutoff * values[:1]
+        # LAPACK takes a cutoff that is no share of the largest value for the rounding of one.
+        precision = float(np.finfo(values.dtype).eps) / 2
+        cutoff = jnp.where((cutoff <= 0) | (cutoff >= 1), precision, cutoff)
+        counts = ~(values <= cutoff * values[:1])
         inverse = jnp.where(counts, 1 / jnp.where(counts, values, 1), 0)
         solution = right.T @ (inverse[:, None] * (left.T @ b))
         rank = counts.sum().astype("int32")

@@ -64,6 +64,19 @@ def test_least_squares(shape: tuple[int, int]) -> None:
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.parametrize("cutoff", [-1.0, 0.0, 1e-17, 0.3, 0.6, 1.0, 2.0, np.inf])
+def test_the_cutoff_of_least_squares(cutoff: float) -> None:
+    """One that is no share of the largest singular value is the rounding of one, in LAPACK."""
+    a, b, share = pt.dmatrix("a"), pt.dmatrix("b"), pt.dscalar("share")
+    function, reference = compile_both([a, b, share], list(lstsq(a, b, share)))
+    right = RNG.normal(size=(2, 2))
+    for matrix in (np.array([[2.0, 1.0], [3.0, 4.0]]), np.diag([1.0, 1.6e-16]), np.diag([1.0, 0])):
+        for one, other in zip(
+            function(matrix, right, cutoff), reference(matrix, right, cutoff), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
 def test_least_squares_for_a_vector() -> None:
     a, b = pt.dmatrix("a"), pt.dvector("b")
     function, reference = compile_both([a, b], lstsq(a, b, -1.0)[3])
