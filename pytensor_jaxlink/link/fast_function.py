@@ -195,7 +195,10 @@ class FastFunction(FastCall, Function):
         return self._stored(self.vm.run(values))
 
     def _answer(self, result: Result, args: Sequence[Any]) -> Any:
-        outputs = self.vm.ending.overwrite(args, result.outputs, self._stats)
+        outputs, ending = result.outputs, self.vm.ending
+        if ending.overwritten:
+            values = [*args, *(cell[0] for cell in self._cells)]
+            outputs = ending.overwrite(values, outputs, self._stats)
         return self._packed(outputs) if result.stored else self._stored(outputs)
 
     def _stored(self, outputs: list[Any]) -> Any:

@@ -13,8 +13,10 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.raise_op import Assert
+from pytensor.tensor.blas import gemm_inplace
 
 from pytensor_jaxlink import JAXLinker
+from tests.helpers import PYTHON
 
 MODES = ["FAST_COMPILE", "JAX", *(["NUMBA"] if find_spec("numba") else [])]
 
@@ -148,3 +150,16 @@ def test_numpy_outputs_leave_numpy_states() -> None:
     f = pytensor.function([], [], updates={state: state + 1}, mode=JAXLinker(outputs="numpy"))
     f()
     assert type(state.get_value(return_internal_type=True)) is np.ndarray
+
+
+def test_an_operation_in_place_on_a_shared_variable() -> None:
+    x, one = pt.dmatrix("x"), pt.constant(np.float64(1.0))
+    found = []
+    for mode in ("JAXSELECTIVE", PYTHON):
+        state = pytensor.shared(np.ones((2, 2)))
+        product = gemm_inplace(state, one, x, x.T, one)
+        f = pytensor.function([x], product, mode=mode, accept_inplace=True)
+        for factor in (1.0, 2.0):  # the second call takes the fast path
+            f(factor * np.arange(4.0).reshape(2, 2))
+        found.append(state.get_value())
+    np.testing.assert_allclose(*found)
