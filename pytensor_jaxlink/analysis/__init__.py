@@ -3,7 +3,7 @@
 from pytensor_jaxlink.analysis.binding import BindingTime as BindingTime
 from pytensor_jaxlink.analysis.binding import binding_times as binding_times
 from pytensor_jaxlink.analysis.binding import input_binding_times as input_binding_times
-from pytensor_jaxlink.analysis.checker import check_binding_times as check_binding_times
+from pytensor_jaxlink.analysis.binding_checker import check_binding_times as check_binding_times
 from pytensor_jaxlink.analysis.facts import Callback as Callback
 from pytensor_jaxlink.analysis.facts import InnerAnalysis as InnerAnalysis
 from pytensor_jaxlink.analysis.facts import NodeFacts as NodeFacts

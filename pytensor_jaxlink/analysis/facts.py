@@ -12,7 +12,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor_jaxlink.analysis.binding import BindingTime, binding_times
 from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
 from pytensor_jaxlink.ops import (
-    InnerGraph,
+    NestedGraph,
     OutputShapes,
     UnknownShapes,
     can_be_static,
@@ -141,7 +141,7 @@ class Questions:
     """
 
     obstacle: Callable[[Apply], Obstacle | None]
-    inner_graphs: Callable[[Apply], tuple[InnerGraph, ...]]
+    inner_graphs: Callable[[Apply], tuple[NestedGraph, ...]]
     recorded_sizes: Callable[[Apply], tuple[int, ...]] = field(default=_nothing)
     may_be_called: Callable[[Apply], bool] = field(default=_never)
 
@@ -197,7 +197,7 @@ def _not_called(obstacle: Obstacle, shapes: UnknownShapes) -> Obstacle:
 
 
 def _analyse_inner(
-    inner_graph: InnerGraph, questions: Questions, within: str | None
+    inner_graph: NestedGraph, questions: Questions, within: str | None
 ) -> InnerAnalysis:
     view = GraphView.of(inner_graph.fgraph, within)
     facts = describe(view, questions)

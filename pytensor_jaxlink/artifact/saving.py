@@ -34,7 +34,7 @@ from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.runtime import is_forked_child, refused
 
 _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")

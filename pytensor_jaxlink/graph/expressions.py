@@ -113,7 +113,7 @@ def expression(variable: Variable, inputs: Mapping[Variable, int], *, named: boo
     """
     found = ""
     for depth in range(1, _DEEPEST):
-        writer = _Writer(inputs, depth)
+        writer = _Formatter(inputs, depth)
         try:
             text = writer.write(variable) if named else writer.operation(variable)
         except _TooLongError:
@@ -127,8 +127,8 @@ def expression(variable: Variable, inputs: Mapping[Variable, int], *, named: boo
     return found if whole else f"{found[: LONGEST - len(_ELLIPSIS)]}{_ELLIPSIS}"
 
 
-class _Writer:
-    """Writes variables down to a depth."""
+class _Formatter:
+    """Formats variables down to a depth."""
 
     def __init__(self, inputs: Mapping[Variable, int], depth: int) -> None:
         self._inputs, self._depth, self._parts = inputs, depth, 0

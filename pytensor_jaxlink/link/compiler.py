@@ -52,7 +52,7 @@ from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.shared import bytes_held
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import Lowered, Rules, lower, unread
-from pytensor_jaxlink.ops import Branch, InnerGraph, UnknownShapes, output_shapes
+from pytensor_jaxlink.ops import Branch, NestedGraph, UnknownShapes, output_shapes
 from pytensor_jaxlink.partition import Partition, schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
@@ -118,7 +118,7 @@ class CompiledGraph:
             self._rules.may_be_called,
         )
         self._rewritten: dict[Any, Any] = {}
-        self._prepared: dict[Apply, tuple[InnerGraph, ...]] = {}
+        self._prepared: dict[Apply, tuple[NestedGraph, ...]] = {}
         self._failures: list[str] = []
         self._recording = Lock()
         self._rewrites = notes_of(fgraph)
@@ -259,7 +259,7 @@ class CompiledGraph:
             resizing=resizing,
         )
 
-    def _inner_graphs(self, node: Apply) -> tuple[InnerGraph, ...]:
+    def _inner_graphs(self, node: Apply) -> tuple[NestedGraph, ...]:
         """The inner graphs of a node, rewritten and prepared as the outer graph is."""
         if node not in self._prepared:
             self._prepared[node] = tuple(
@@ -268,7 +268,7 @@ class CompiledGraph:
             )
         return self._prepared[node]
 
-    def _rewrite(self, node: Apply, graph: InnerGraph) -> AbstractFunctionGraph:
+    def _rewrite(self, node: Apply, graph: NestedGraph) -> AbstractFunctionGraph:
         """The rewritten form of an inner graph, the same object whenever it is asked for."""
         fgraph = graph.fgraph
         if isinstance(node.op, Branch):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.ops import Window
-from pytensor_jaxlink.partition import Break, Partition
+from pytensor_jaxlink.partition import Cut, Partition
 from pytensor_jaxlink.rewriting import Avoided
 
 
@@ -114,7 +114,7 @@ class Sizes:
                 return form
             blamed: dict[int, str] = {}
             for cut in cuts:
-                for position in form.inputs_behind(_demanded(form, cut)) & wanted:
+                for position in form.inputs_behind(_static_values(form, cut)) & wanted:
                     blamed.setdefault(position, _in_words(form.view, cut))
             blamed = blamed or dict.fromkeys(wanted, _in_words(form.view, cuts[0]))
             self.refused |= blamed
@@ -160,7 +160,7 @@ def is_worth(padded: int, specialised: int) -> bool:
     return padded <= max(_LITTLE, _MUCH * specialised)
 
 
-def _further(form: Form, base: Form) -> list[Break]:
+def _further(form: Form, base: Form) -> list[Cut]:
     """The breaks of a form that another one has not."""
     known = Counter(_in_words(base.view, cut) for cut in base.partition.breaks)
     found = []
@@ -172,10 +172,10 @@ def _further(form: Form, base: Form) -> list[Break]:
     return found
 
 
-def _demanded(form: Form, cut: Break) -> Sequence[int]:
+def _static_values(form: Form, cut: Cut) -> Sequence[int]:
     return form.view.node_inputs[cut.node] if cut.fetched is None else (cut.fetched,)
 
 
-def _in_words(view: GraphView, cut: Break) -> str:
+def _in_words(view: GraphView, cut: Cut) -> str:
     operation, where = view.operation_of(cut.node), user_location(view, cut.node)
     return f"JAX must know it for {operation}, {where}"

@@ -11,7 +11,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import explicit_graph_inputs
 
 from pytensor_jaxlink.link.explanation import Explanation
-from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.rewriting import (
     INCOMPATIBLE_REWRITES,

@@ -15,7 +15,7 @@ from pytensor_jaxlink.link.pictures.page import as_html
 from pytensor_jaxlink.link.pictures.terminal import as_rich
 from pytensor_jaxlink.link.sketch import Sketch, Value, sketch_of, value_of
 from pytensor_jaxlink.lowering import Lowered
-from pytensor_jaxlink.partition import Break as Cut
+from pytensor_jaxlink.partition import Cut
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.remedies import split
 from pytensor_jaxlink.rewriting import Avoided
@@ -359,6 +359,6 @@ def list_blockers(breaks: Sequence[Break], headline: str) -> str:
     return "\n".join(lines)
 
 
-def is_untranspilable(cut: Break) -> bool:
+def is_untranspilable(found: Break) -> bool:
     """Return True if a break is there because an Op has no JAX implementation."""
-    return cut.kind == ObstacleKind.UNTRANSPILABLE.value
+    return found.kind == ObstacleKind.UNTRANSPILABLE.value

@@ -12,7 +12,7 @@ from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.link.fitting import fits, fitter
+from pytensor_jaxlink.link.conversion import fits, fitter
 from pytensor_jaxlink.link.shared import hold_arrays
 from pytensor_jaxlink.runtime import (
     Boundary,

@@ -18,7 +18,7 @@ from pytensor.graph.utils import MissingInputError
 from pytensor_jaxlink.errors import NotJittableError
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.link.explanation import Explanation
-from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import MODE_NAME, mode_of
 from pytensor_jaxlink.remedies import Remedy, either

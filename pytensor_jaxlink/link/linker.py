@@ -15,7 +15,7 @@ from pytensor.link.utils import map_storage
 
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.overwritten import with_overwritten
-from pytensor_jaxlink.link.start_up import Compiled, Entry, Postponed
+from pytensor_jaxlink.link.start_up_cache import Compiled, Postponed, StartUpEntry
 from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES
 
 
@@ -102,7 +102,7 @@ class JAXLinker(PerformLinker):
     required_rewrites = REQUIRED_REWRITES
     incompatible_rewrites = INCOMPATIBLE_REWRITES
 
-    entry: Entry | None = None
+    entry: StartUpEntry | None = None
     """The start-up cache's entry for the accepted graph."""
     rewrite: Postponed = Postponed()
     """Rewrites the accepted graph, where that has not been done."""

@@ -11,10 +11,10 @@ from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
-from pytensor_jaxlink.link.start_up import Entry, Postponed, open_cache
+from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, open_cache
 from pytensor_jaxlink.rewriting import keeping_lines
 
 
@@ -34,7 +34,7 @@ class JAXFunctionMaker(FunctionMaker):
             mode = mode_of(mode)
         elif isinstance(mode, Mode):
             mode = with_inplace(mode)
-        self._entry: Entry | None = None
+        self._entry: StartUpEntry | None = None
         self._rewrite, self._made = Postponed(), False
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
         linker: Any = self.linker

@@ -20,7 +20,7 @@ from pytensor_jaxlink.compat import (
 )
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.results import accept_results
-from pytensor_jaxlink.link.start_up import OpenCache, provide
+from pytensor_jaxlink.link.start_up_cache import OpenCache, provide
 from pytensor_jaxlink.rewriting import default_query
 from pytensor_jaxlink.rewriting import register as register_rewrites
 

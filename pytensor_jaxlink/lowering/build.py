@@ -18,8 +18,8 @@ from pytensor_jaxlink.analysis import (
     input_binding_times,
 )
 from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
-from pytensor_jaxlink.lowering.host import host_function
-from pytensor_jaxlink.lowering.loops import layout_of
+from pytensor_jaxlink.lowering.host_functions import host_function
+from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
 from pytensor_jaxlink.ops import Branch, WhileLoop

@@ -23,9 +23,9 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.checks import are_read, require
+from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.derivatives import Derivatives
-from pytensor_jaxlink.lowering.host import GraphOnHost, HostFunction
-from pytensor_jaxlink.lowering.values import canonical_dtype
+from pytensor_jaxlink.lowering.host_functions import GraphOnHost, HostFunction
 from pytensor_jaxlink.ops import OutputShapes, Shaped, shape_inputs, standing_alone
 from pytensor_jaxlink.remedies import Remedy
 

@@ -19,7 +19,7 @@ from pytensor_jaxlink.lowering.checks import require
 
 
 @dataclass(frozen=True)
-class Condition:
+class DomainCondition:
     """A condition on the parameters at some positions.
 
     Attributes
@@ -61,8 +61,8 @@ def require_domain(op: RandomVariable, parameters: tuple[Any, ...]) -> None:
 # -- conditions on one parameter -------------------------------------------------------------------
 
 
-def _each(holds: Callable[[Any, Any], Any]) -> Callable[..., tuple[Condition, ...]]:
-    return lambda *positions: tuple(Condition(holds, (position,)) for position in positions)
+def _each(holds: Callable[[Any, Any], Any]) -> Callable[..., tuple[DomainCondition, ...]]:
+    return lambda *positions: tuple(DomainCondition(holds, (position,)) for position in positions)
 
 
 _at_least_0 = _each(lambda xp, value: value >= 0)  # SciPy's scale: NaN is refused
@@ -74,8 +74,8 @@ _above_0_or_nan = _each(lambda xp, value: ~(value <= 0))
 _finite = _each(lambda xp, value: xp.isfinite(value))
 
 
-def _together(holds: Callable[..., Any], *positions: int) -> tuple[Condition, ...]:
-    return (Condition(holds, positions),)
+def _together(holds: Callable[..., Any], *positions: int) -> tuple[DomainCondition, ...]:
+    return (DomainCondition(holds, positions),)
 
 
 # -- conditions on several -------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _chances_of_all_but_last(xp: Any, p: Any) -> Any:
     return in_range & (p[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
 
 
-_DOMAINS: dict[str, tuple[Condition, ...]] = {
+_DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.BernoulliRV": _chance(0),
     # An infinite `a` makes chances that are not numbers; NumPy finds that out when it draws.
     "pytensor.BetaBinomialRV": _at_least_0(0) + _more_than_0(1, 2) + _finite(1),

@@ -21,10 +21,10 @@ from pytensor.tensor.math import Argmax, Max, NonZeroDimsCAReduce
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
-from pytensor_jaxlink.lowering.values import as_dtype, as_jax, check_broadcast
 
 
 @jax_rule.register(Elemwise)

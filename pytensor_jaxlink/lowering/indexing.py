@@ -26,9 +26,9 @@ from pytensor.tensor.subtensor import (
 )
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import as_jax, canonical_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.lowering.values import as_jax, canonical_dtype
-from pytensor_jaxlink.sizes import as_integer, is_open
+from pytensor_jaxlink.size_functions import as_integer, is_open
 
 
 def _is_mask(index: Any) -> bool:

@@ -30,13 +30,13 @@ from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import SMALL, barriers_of, small_barriers_of
 from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
+from pytensor_jaxlink.lowering.coercion import as_declared, as_known, of_code
 from pytensor_jaxlink.lowering.derivatives import Derivatives
-from pytensor_jaxlink.lowering.host import HostFunction, host_function
+from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
-from pytensor_jaxlink.lowering.values import as_declared, as_known, of_code
 from pytensor_jaxlink.partition import RegionDraft
-from pytensor_jaxlink.sizes import is_open
+from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 _ARITHMETIC = (

@@ -20,11 +20,11 @@ from pytensor.tensor.random.basic import ChoiceWithoutReplacement, MvNormalRV
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import as_size, canonical_dtype
 from pytensor_jaxlink.lowering.domains import require_domain
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.streams import exponential, next_key, normal
-from pytensor_jaxlink.lowering.values import as_size, canonical_dtype
 
 
 @jax_rule.register(RandomVariable)

@@ -39,14 +39,14 @@ from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.callbacks import HostCall
+from pytensor_jaxlink.lowering.coercion import as_jax, has_jax_values
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 from pytensor_jaxlink.lowering.probing import needs_concrete
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.scalars import scalar_function
-from pytensor_jaxlink.lowering.values import as_jax, has_jax_values
 from pytensor_jaxlink.ops import (
     Branch,
-    InnerGraph,
+    NestedGraph,
     callback,
     can_be_static,
     data_inputs,
@@ -246,7 +246,7 @@ class Rules:
             return jax_rule(node.op, node, context)
         return upstream_rule(node, context.known)
 
-    def inner_graphs(self, node: Apply) -> tuple[InnerGraph, ...]:
+    def inner_graphs(self, node: Apply) -> tuple[NestedGraph, ...]:
         """The inner graphs of a node that one of our rules lowers."""
         if not self.has_own(node.op) or (self._opaque and _kind(node) in self._opaque):
             return ()

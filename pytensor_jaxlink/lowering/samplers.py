@@ -16,6 +16,7 @@ from jax.scipy import special
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
 
+from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.domains import by_name, possible_draw
 from pytensor_jaxlink.lowering.rejection import accepted, binomial, gamma, log_gamma, poisson
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
@@ -31,7 +32,6 @@ from pytensor_jaxlink.lowering.streams import (
     uniforms,
     wide,
 )
-from pytensor_jaxlink.lowering.values import canonical_dtype
 
 Sampler = Callable[..., Any]
 

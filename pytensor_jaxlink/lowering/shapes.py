@@ -29,10 +29,10 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.host import host_function
+from pytensor_jaxlink.lowering.coercion import as_jax, as_size, canonical_dtype
+from pytensor_jaxlink.lowering.host_functions import host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
-from pytensor_jaxlink.lowering.values import as_jax, as_size, canonical_dtype
-from pytensor_jaxlink.sizes import as_integer, is_open
+from pytensor_jaxlink.size_functions import as_integer, is_open
 
 
 def _integers(values: Any) -> tuple[Any, ...]:

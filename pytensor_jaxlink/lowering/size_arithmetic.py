@@ -27,7 +27,7 @@ from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 from pytensor.tensor.type import lscalar
 
 from pytensor_jaxlink.ops import Branch, WhileLoop
-from pytensor_jaxlink.sizes import UFUNCS
+from pytensor_jaxlink.size_functions import UFUNCS
 
 TAKES_OPEN_SIZES = (
     Alloc,
@@ -46,7 +46,7 @@ TAKES_OPEN_SIZES = (
 
 
 def describe_size(node: Apply) -> Any:  # noqa: C901, PLR0911 -- one case for each Op
-    """The description of a node for `pytensor_jaxlink.sizes.size_function`, or None."""
+    """The description of a node for `pytensor_jaxlink.size_functions.size_function`, or None."""
     op: Any = node.op
     match op:
         case Shape():

@@ -15,8 +15,8 @@ from pytensor.tensor.linalg.solvers.tridiagonal import (
 )
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import as_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, not_right
-from pytensor_jaxlink.lowering.values import as_dtype
 
 
 @jax_rule.register(LUFactorTridiagonal)

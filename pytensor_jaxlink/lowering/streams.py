@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.lowering.values import canonical_dtype
+from pytensor_jaxlink.lowering.coercion import canonical_dtype
 
 # Odd multiples in [0, 2**64) of these three coincide only far out: they share no stream.
 _NEXT = 0x9E3779B97F4A7C15

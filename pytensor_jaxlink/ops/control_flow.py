@@ -47,7 +47,7 @@ class WhileLoop(Op):
         return Apply(self, list(inputs), [*outputs, *lengths])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """Not here: `lowering.host` runs the scan that this stands for."""
+        """Not here: `lowering.host_functions` runs the scan that this stands for."""
         raise NotImplementedError(f"{self} runs through the scan that it stands for")
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Branch(Op):
         return Apply(self, list(inputs), [_common_type(*pair)() for pair in sides])
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """Not here: `lowering.host` runs the graphs."""
+        """Not here: `lowering.host_functions` runs the graphs."""
         raise NotImplementedError(f"{self} runs by its inner graphs")
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from pytensor_jaxlink.ops.control_flow import Branch, WhileLoop
 
 
 @dataclass(frozen=True)
-class InnerGraph:
+class NestedGraph:
     """A graph inside an Op.
 
     Attributes
@@ -37,31 +37,31 @@ class InnerGraph:
 
 
 @singledispatch
-def inner_graphs(op: Op, node: Apply) -> tuple[InnerGraph, ...]:
+def inner_graphs(op: Op, node: Apply) -> tuple[NestedGraph, ...]:
     """The graphs that ``op`` runs; none (the default) where it is opaque."""
     return ()
 
 
 @inner_graphs.register(OpFromGraph)
-def _inner_graphs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[InnerGraph, ...]:
-    return (InnerGraph(op.fgraph, tuple(range(len(node.inputs)))),)
+def _inner_graphs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[NestedGraph, ...]:
+    return (NestedGraph(op.fgraph, tuple(range(len(node.inputs)))),)
 
 
 @inner_graphs.register(LogSoftmax)
 @inner_graphs.register(Pad)
 @inner_graphs.register(Softmax)
-def _inner_graphs_none(op: Op, node: Apply) -> tuple[InnerGraph, ...]:
+def _inner_graphs_none(op: Op, node: Apply) -> tuple[NestedGraph, ...]:
     return ()  # graphs for other backends (in PyTensor 3.0 a softmax is one); JAX has functions
 
 
 @inner_graphs.register(Branch)
-def _inner_graphs_branch(op: Branch, node: Apply) -> tuple[InnerGraph, ...]:
+def _inner_graphs_branch(op: Branch, node: Apply) -> tuple[NestedGraph, ...]:
     positions = tuple(range(1, len(node.inputs)))  # the first is the condition
-    return tuple(InnerGraph(fgraph, positions) for fgraph in op.graphs)
+    return tuple(NestedGraph(fgraph, positions) for fgraph in op.graphs)
 
 
 @inner_graphs.register(Blockwise)
-def _inner_graphs_blockwise(op: Blockwise, node: Apply) -> tuple[InnerGraph, ...]:
+def _inner_graphs_blockwise(op: Blockwise, node: Apply) -> tuple[NestedGraph, ...]:
     core = core_node(node)
 
     def unbatched(position: int | None) -> int | None:
@@ -70,24 +70,24 @@ def _inner_graphs_blockwise(op: Blockwise, node: Apply) -> tuple[InnerGraph, ...
         return position
 
     return tuple(
-        InnerGraph(inner.fgraph, tuple(map(unbatched, inner.outer_position)))
+        NestedGraph(inner.fgraph, tuple(map(unbatched, inner.outer_position)))
         for inner in inner_graphs(core.op, core)
     )
 
 
 @inner_graphs.register(ScipyWrapperOp)
-def _inner_graphs_optimiser(op: ScipyWrapperOp, node: Apply) -> tuple[InnerGraph, ...]:
+def _inner_graphs_optimiser(op: ScipyWrapperOp, node: Apply) -> tuple[NestedGraph, ...]:
     """The equation, which moves from the start (the first input) and reads the others."""
-    return (InnerGraph(op.fgraph, (None, *range(1, len(op.inner_inputs)))),)
+    return (NestedGraph(op.fgraph, (None, *range(1, len(op.inner_inputs)))),)
 
 
 @inner_graphs.register(WhileLoop)
-def _inner_graphs_while_loop(op: WhileLoop, node: Apply) -> tuple[InnerGraph, ...]:
+def _inner_graphs_while_loop(op: WhileLoop, node: Apply) -> tuple[NestedGraph, ...]:
     return _inner_graphs_scan(op.scan, node)
 
 
 @inner_graphs.register(Scan)
-def _inner_graphs_scan(op: Scan, node: Apply) -> tuple[InnerGraph, ...]:
+def _inner_graphs_scan(op: Scan, node: Apply) -> tuple[NestedGraph, ...]:
     inner_inputs = op.fgraph.inputs
     first_outer = len(node.inputs) - len(op.outer_non_seqs(node.inputs))
     first_inner = len(inner_inputs) - len(op.inner_non_seqs(inner_inputs))
@@ -95,4 +95,4 @@ def _inner_graphs_scan(op: Scan, node: Apply) -> tuple[InnerGraph, ...]:
         None if number < first_inner else first_outer + number - first_inner
         for number in range(len(inner_inputs))
     ]
-    return (InnerGraph(op.fgraph, tuple(positions)),)
+    return (NestedGraph(op.fgraph, tuple(positions)),)

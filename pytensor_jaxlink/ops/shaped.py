@@ -41,7 +41,7 @@ class Shaped(Op):
         return arguments[-1][self.count :]
 
     def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-        """Not here: `lowering.host` runs the node of the Op alone."""
+        """Not here: `lowering.host_functions` runs the node of the Op alone."""
         raise NotImplementedError(f"{self} runs through the Op that it stands for")
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:

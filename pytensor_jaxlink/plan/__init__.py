@@ -1,12 +1,12 @@
 """The plan, as pure data: the seam between compiling and running.  Needs neither library."""
 
-from pytensor_jaxlink.plan.checker import check_plan as check_plan
 from pytensor_jaxlink.plan.host_executed import HostExecuted as HostExecuted
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
-from pytensor_jaxlink.plan.plan import Fetch as Fetch
-from pytensor_jaxlink.plan.plan import HostBranch as HostBranch
-from pytensor_jaxlink.plan.plan import HostLoop as HostLoop
-from pytensor_jaxlink.plan.plan import HostStep as HostStep
-from pytensor_jaxlink.plan.plan import Plan as Plan
-from pytensor_jaxlink.plan.plan import Region as Region
-from pytensor_jaxlink.plan.plan import Step as Step
+from pytensor_jaxlink.plan.plan_checker import check_plan as check_plan
+from pytensor_jaxlink.plan.schema import Fetch as Fetch
+from pytensor_jaxlink.plan.schema import HostBranch as HostBranch
+from pytensor_jaxlink.plan.schema import HostLoop as HostLoop
+from pytensor_jaxlink.plan.schema import HostStep as HostStep
+from pytensor_jaxlink.plan.schema import Plan as Plan
+from pytensor_jaxlink.plan.schema import Region as Region
+from pytensor_jaxlink.plan.schema import Step as Step

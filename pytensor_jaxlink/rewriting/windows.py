@@ -81,7 +81,7 @@ def rewrite_windows(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _SliceBounds:
     """A dimension, the bounds, and a length that is known before them."""
 
     axis: int
@@ -118,7 +118,7 @@ class _Finder:
     def __init__(self, fgraph: FunctionGraph, times: dict[Any, BindingTime]) -> None:
         self.fgraph, self.times, self.terms = fgraph, times, Polynomials()
 
-    def window(self, node: Apply, axis: int) -> _Found | None:
+    def window(self, node: Apply, axis: int) -> _SliceBounds | None:
         """The window that a node slices in a dimension, or None where it is no window."""
         index = _indices(node)[axis]
         start, stop = tensor_behind(index.start), tensor_behind(index.stop)
@@ -142,12 +142,12 @@ class _Finder:
         extent: Any = pt.maximum(stop - start, 0)
         return self._found(axis, start, start + extent, extent, exact=True)
 
-    def _found(self, axis: int, *bounds: Any, exact: bool) -> _Found:
+    def _found(self, axis: int, *bounds: Any, exact: bool) -> _SliceBounds:
         start, stop, length = (pt.as_tensor(bound).astype("int64") for bound in bounds)
-        return _Found(axis, (start, stop, length), exact)
+        return _SliceBounds(axis, (start, stop, length), exact)
 
 
-def _taken(node: Apply, windows: list[_Found]) -> Any:
+def _taken(node: Apply, windows: list[_SliceBounds]) -> Any:
     """The entries that a node takes: by its windows first, then by its other indices."""
     array: Any = node.inputs[0]
     rest = _indices(node)
@@ -157,7 +157,7 @@ def _taken(node: Apply, windows: list[_Found]) -> Any:
     return array[(*rest,)] if any(index != slice(None) for index in rest) else array
 
 
-def _written(node: Apply, window: _Found) -> Any:
+def _written(node: Apply, window: _SliceBounds) -> Any:
     """The array with what a node writes into its window."""
     [array, value, *_], rest, op = node.inputs, _indices(node), node.op
     rest[window.axis] = slice(None)
@@ -170,7 +170,7 @@ def _written(node: Apply, window: _Found) -> Any:
     return update(array, value, *window.bounds)
 
 
-def _replace(fgraph: FunctionGraph, node: Apply, new: Any, windows: list[_Found]) -> None:
+def _replace(fgraph: FunctionGraph, node: Apply, new: Any, windows: list[_SliceBounds]) -> None:
     """Put the window in, and let its length be read from its shape where it is asked for.
 
     PyTensor computes the length of a slice from its bounds, which would be known too late.

@@ -20,7 +20,7 @@ from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableErr
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime.codegen import Source
+from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.devices import ARRAY, place_for, to_numpy
 from pytensor_jaxlink.runtime.keys import as_key
@@ -82,7 +82,7 @@ def checked(ready: Runnable, *, keys: bool = False) -> Run:
         "moved": moved,
         "sent": lambda value: value,
     }
-    source = Source(ready.plan, by_shape=_by_shape(ready), moved=ready.shared)
+    source = FunctionSource(ready.plan, by_shape=_by_shape(ready), moved=ready.shared)
     return source.function(names)
 
 
@@ -128,7 +128,7 @@ def fast(
         "moved": moved,
         "sent": sent,
     }
-    source = Source(
+    source = FunctionSource(
         ready.plan,
         by_shape=_by_shape(ready),
         moved=ready.shared,

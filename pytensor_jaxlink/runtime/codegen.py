@@ -42,7 +42,7 @@ from pytensor_jaxlink.runtime.runnable import read_on_host
 FILENAME = "<the plan of a function>"
 
 
-class Source:
+class FunctionSource:
     """The source of the function of a plan.
 
     A value has the name ``a5`` where a region takes it or gives it, and ``h5`` on the host.

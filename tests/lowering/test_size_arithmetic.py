@@ -19,7 +19,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor
 
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-from pytensor_jaxlink.sizes import array_of_sizes, as_integer, is_open, size_function
+from pytensor_jaxlink.size_functions import array_of_sizes, as_integer, is_open, size_function
 
 DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint64", "float32", "float64")
 SCALAR_OPS = {

@@ -14,7 +14,7 @@ import pytest
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.plan import HostBranch
-from pytensor_jaxlink.runtime.codegen import Source
+from pytensor_jaxlink.runtime.codegen import FunctionSource
 from tests.helpers import black_box, compile_both, sort_down
 
 X, N = pt.dvector("x"), pt.lscalar("n")
@@ -22,7 +22,7 @@ sort = black_box(sort_down)
 
 
 def source_of(f: Any) -> str:
-    return str(Source(f.plan))
+    return str(FunctionSource(f.plan))
 
 
 def test_a_host_step_between_two_regions() -> None:

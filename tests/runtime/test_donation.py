@@ -17,7 +17,7 @@ from pytensor.raise_op import Assert
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.runtime import WORTH_A_REGION
-from pytensor_jaxlink.runtime.codegen import Source
+from pytensor_jaxlink.runtime.codegen import FunctionSource
 from tests.helpers import black_box, sort_down
 
 LARGE = 200_000  # entries of float64: more than a megabyte
@@ -374,7 +374,7 @@ def test_the_source_ends_before_the_last_region() -> None:
         [X], box(X), updates=[(s, s * pt.exp(box(pt.tanh(X))))], mode="JAXSELECTIVE"
     )
     assert (
-        str(Source(f.plan, cells=[1], leaving=[0], last=f.plan.regions[-1].arguments))
+        str(FunctionSource(f.plan, cells=[1], leaving=[0], last=f.plan.regions[-1].arguments))
         == """\
 def run(a0):
     a1 = cell1[0]

@@ -21,7 +21,7 @@ from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
-from pytensor_jaxlink.sizes import size_function
+from pytensor_jaxlink.size_functions import size_function
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 

@@ -19,7 +19,7 @@ from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
-from pytensor_jaxlink.lowering.host import HostFunction, host_function
+from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.remedies import Remedy
 
 

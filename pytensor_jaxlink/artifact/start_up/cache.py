@@ -22,7 +22,7 @@ from pytensor_jaxlink.artifact.start_up.plans import Kept, RegionOf, describe, k
 from pytensor_jaxlink.artifact.start_up.regions import KeptRegion, Original
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.link.start_up import Compiled
+from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import has_compilation_cache, use_compilation_cache
 
@@ -56,7 +56,7 @@ class Cache:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
     ) -> Entry:
-        """The entry for a graph; see `pytensor_jaxlink.link.start_up.Cache`."""
+        """The entry for a graph; see `pytensor_jaxlink.link.start_up_cache.StartUpCache`."""
         linker: Any = mode.linker
         options: Options = linker.options
         self._use_compilation_cache(options.compilation_cache)

@@ -17,7 +17,7 @@ from pytensor_jaxlink.artifact.start_up.key import Key
 from pytensor_jaxlink.artifact.start_up.plans import structure_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import FAILED_NODE
-from pytensor_jaxlink.link.start_up import Compiled
+from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Region
 
 _KIND, _BLOB = "code", "regions/0.stablehlo"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, short, split
+from pytensor_jaxlink.link.pictures.limits import DEPTH, counted, short, split
 from pytensor_jaxlink.link.sketch import Box, Sketch
 
 _SHAPES = {"region": "box", "fetch": "cds", "sizes": "note"}

@@ -13,7 +13,7 @@ from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
 
-from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short, split
+from pytensor_jaxlink.link.pictures.limits import DEPTH, counted, listed, short, split
 from pytensor_jaxlink.link.sketch import Box, Sketch, Value
 
 if TYPE_CHECKING:

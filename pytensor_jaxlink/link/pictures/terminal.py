@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytensor_jaxlink.link.pictures.bounds import DEPTH, counted, listed, short, split
+from pytensor_jaxlink.link.pictures.limits import DEPTH, counted, listed, short, split
 from pytensor_jaxlink.link.sketch import Box, Sketch
 
 if TYPE_CHECKING:

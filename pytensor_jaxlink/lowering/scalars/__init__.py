@@ -12,11 +12,11 @@ from pytensor_jaxlink.lowering.scalars import (
     graphs,
     powers,
     signs,
-    special,
+    special_functions,
 )
 from pytensor_jaxlink.lowering.scalars.graphs import with_own_gradient
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
-from pytensor_jaxlink.lowering.scalars.special import ndtri_exp
+from pytensor_jaxlink.lowering.scalars.special_functions import ndtri_exp
 
 __all__ = [
     "ScalarFunction",
@@ -30,6 +30,6 @@ __all__ = [
     "powers",
     "scalar_function",
     "signs",
-    "special",
+    "special_functions",
     "with_own_gradient",
 ]

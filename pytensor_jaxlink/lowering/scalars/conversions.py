@@ -10,8 +10,8 @@ from jax import lax
 from pytensor.graph.basic import Apply
 from pytensor.scalar import basic
 
+from pytensor_jaxlink.lowering.coercion import as_dtype
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
-from pytensor_jaxlink.lowering.values import as_dtype
 
 
 @scalar_function.register(basic.Cast)

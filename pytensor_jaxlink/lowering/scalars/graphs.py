@@ -18,8 +18,8 @@ from pytensor.scalar import basic, math
 from pytensor.scalar.loop import ScalarLoop
 
 from pytensor_jaxlink.errors import NotDifferentiableError
+from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
-from pytensor_jaxlink.lowering.values import canonical_dtype
 from pytensor_jaxlink.remedies import Remedy
 
 

@@ -21,7 +21,7 @@ from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.plan import Region
-from pytensor_jaxlink.sizes import size_function
+from pytensor_jaxlink.size_functions import size_function
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
 from tests.lowering.test_size_arithmetic import performed

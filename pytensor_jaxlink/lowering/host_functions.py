@@ -19,10 +19,10 @@ from scipy.special import expit
 
 from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.graph import ArrayType, op_name
+from pytensor_jaxlink.lowering.coercion import as_known
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-from pytensor_jaxlink.lowering.values import as_known
 from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
-from pytensor_jaxlink.sizes import size_function
+from pytensor_jaxlink.size_functions import size_function
 
 HostFunction = Callable[..., Sequence[Any]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytensor_jaxlink.plan.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region
+from pytensor_jaxlink.plan.schema import Fetch, HostBranch, HostLoop, HostStep, Plan, Region
 
 
 def check_plan(plan: Plan) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from pytensor_jaxlink.lowering.optimisers.search import Evaluate, Step, search
+from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
 
 # The constants of SciPy's implementation, on which its path depends.
 _GOLDEN_GROWTH = 1.618034

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.lowering.optimisers.search import Evaluate, Step, search
+from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
 
 
 class _State(NamedTuple):

@@ -31,7 +31,7 @@ _RENAMING = (ScalarFromTensor, TensorFromScalar)
 
 
 @dataclass(frozen=True)
-class Break:
+class Cut:
     """One place where the graph is cut, as node and variable numbers.
 
     Attributes
@@ -75,7 +75,7 @@ class Partition:
 
     slots: tuple[SlotDraft, ...]
     regions: tuple[RegionDraft, ...]
-    breaks: tuple[Break, ...]
+    breaks: tuple[Cut, ...]
     static_inputs: tuple[int, ...]
 
 
@@ -223,16 +223,16 @@ class _Selector:
 
     # -- results -------------------------------------------------------------------------------
 
-    def _breaks(self) -> tuple[Break, ...]:
+    def _breaks(self) -> tuple[Cut, ...]:
         found = []
         for slot in self.slots:
             for node in slot.steps:
                 obstacle = self.plan.obstacles[node]
                 assert obstacle is not None
-                found.append(Break(node, obstacle))
+                found.append(Cut(node, obstacle))
             for number in slot.fetched:
                 node = self._demanding(number)
-                found.append(Break(node, self._fetch_obstacle(number, node), number))
+                found.append(Cut(node, self._fetch_obstacle(number, node), number))
         return tuple(sorted(found, key=lambda cut: (cut.node, cut.fetched or -1)))
 
     def _fetch_obstacle(self, number: int, node: int) -> Obstacle:

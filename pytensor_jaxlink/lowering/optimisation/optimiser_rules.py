@@ -22,10 +22,10 @@ from pytensor.tensor.optimize import (
 )
 
 from pytensor_jaxlink.lowering.checks import are_read, collecting, require
-from pytensor_jaxlink.lowering.optimisers.brent import brent
-from pytensor_jaxlink.lowering.optimisers.hybrid import hybrid
-from pytensor_jaxlink.lowering.optimisers.roots import brentq, newton, secant
-from pytensor_jaxlink.lowering.optimisers.search import Evaluate
+from pytensor_jaxlink.lowering.optimisation.brent import brent
+from pytensor_jaxlink.lowering.optimisation.hybrid import hybrid
+from pytensor_jaxlink.lowering.optimisation.roots import brentq, newton, secant
+from pytensor_jaxlink.lowering.optimisation.search import Evaluate
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, not_right
 
 

@@ -13,13 +13,13 @@ import jax.numpy as jnp
 from pytensor.graph.basic import Apply
 from pytensor.scalar import math
 
+from pytensor_jaxlink.lowering.coercion import as_dtype, canonical_dtype
 from pytensor_jaxlink.lowering.scalars import ScalarFunction, scalar_function, with_own_gradient
 from pytensor_jaxlink.lowering.special.bessel import j0, j1, jv
 from pytensor_jaxlink.lowering.special.distributions import inverse_beta, inverse_gamma
 from pytensor_jaxlink.lowering.special.error_function import erfcx
 from pytensor_jaxlink.lowering.special.hypergeometric import hyp2f1
 from pytensor_jaxlink.lowering.special.modified_bessel import ive, kve
-from pytensor_jaxlink.lowering.values import as_dtype, canonical_dtype
 
 
 def gammaincinv(a: Any, p: Any) -> Any:

@@ -17,9 +17,9 @@ from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.lowering.checks import are_read, collecting, require
+from pytensor_jaxlink.lowering.coercion import check_broadcast
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.lowering.values import check_broadcast
 from pytensor_jaxlink.ops import Branch
 
 

@@ -15,8 +15,8 @@ from pytensor.graph.op import Op
 from pytensor.sparse import basic
 from pytensor.sparse import math as sparse_math
 
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule_for
-from pytensor_jaxlink.lowering.values import as_dtype, as_jax
 from pytensor_jaxlink.sparse_values import SparseValue
 
 JaxRule: TypeAlias = Callable[[Any, Apply, Context], JaxFunction]

@@ -17,7 +17,7 @@ from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import LoopLayout
-from pytensor_jaxlink.sizes import as_integer
+from pytensor_jaxlink.size_functions import as_integer
 
 Step = Callable[..., Sequence[Any]]
 

@@ -16,7 +16,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.sizes import as_integer, is_open
+from pytensor_jaxlink.size_functions import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _DTYPES_OF_JAX = frozenset(

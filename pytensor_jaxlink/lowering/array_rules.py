@@ -18,9 +18,9 @@ from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import check_broadcast
 from pytensor_jaxlink.lowering.linalg import require_finite
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, jax_rule_for
-from pytensor_jaxlink.lowering.values import check_broadcast
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
 

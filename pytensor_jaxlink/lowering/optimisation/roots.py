@@ -9,7 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from pytensor_jaxlink.lowering.optimisers.search import Evaluate, Step, search
+from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
 
 
 def newton(

@@ -10,8 +10,8 @@ import numpy as np
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.lowering.values import as_jax
 from pytensor_jaxlink.ops import Realign, Window, WindowUpdate
 
 

@@ -18,7 +18,7 @@ Compiled = tuple[Any, tuple[int, ...]]
 """A compiled graph, and the positions of the inputs that it overwrites."""
 
 
-class Entry(Protocol):
+class StartUpEntry(Protocol):
     """A cache's entry for one graph."""
 
     @property
@@ -31,7 +31,7 @@ class Entry(Protocol):
         ...
 
 
-class Cache(Protocol):
+class StartUpCache(Protocol):
     """A start-up cache."""
 
     def entry(
@@ -41,7 +41,7 @@ class Cache(Protocol):
         mode: Mode,
         inputs: Sequence[Any],
         outputs: Sequence[Any],
-    ) -> Entry:
+    ) -> StartUpEntry:
         """The entry for a graph as the user gave it.
 
         Parameters
@@ -58,7 +58,7 @@ class Cache(Protocol):
         ...
 
 
-OpenCache = Callable[[str | PathLike[str], int], Cache]
+OpenCache = Callable[[str | PathLike[str], int], StartUpCache]
 
 _opener: list[OpenCache] = []
 
@@ -68,7 +68,7 @@ def provide(open_cache: OpenCache) -> None:
     _opener[:] = [open_cache]
 
 
-def open_cache(folder: str | PathLike[str], limit: int) -> Cache:
+def open_cache(folder: str | PathLike[str], limit: int) -> StartUpCache:
     """The cache in a folder."""
     [opened] = _opener
     return opened(folder, limit)

@@ -13,8 +13,8 @@ from jax.export import is_symbolic_dim
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.lowering.values import as_jax
 from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, overlap
 
 

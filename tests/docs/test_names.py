@@ -1,0 +1,47 @@
+"""One name for one thing: no two classes and no two modules of the package share one."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "pytensor_jaxlink"
+
+SHARED = {
+    "control_flow": "saved files hold the names of the Ops in ops.control_flow",
+    "windows": "saved files hold the names of the Ops in ops.windows",
+    "dimensions": "of families of shapes: next",
+    "graph": "the view of a graph, and graphs in files: next",
+    "inner": "inner graphs in files, and rewrites in them: next",
+    "loading": "one module for each layer of a file: next",
+    "ops": "the questions about an Op, and the Ops in files: next",
+    "plans": "one module for each kind of file: next",
+    "regions": "one module for each kind of file: next",
+}
+"""Names of modules that are still used twice, with the reason."""
+
+
+def repeated(places: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_classes() -> None:
+    places = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert len(places) > 100
+    assert not repeated(places)
+
+
+def test_modules() -> None:
+    places = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        # A package has the name of its folder; `__main__` is Python's name.
+        named = path.parent if path.name == "__init__.py" else path.with_suffix("")
+        if named.name != "__main__":
+            places[named.name].append(str(named.relative_to(PACKAGE.parent)))
+    assert len(places) > 100
+    assert set(repeated(places)) == set(SHARED), "list what is shared, and nothing else"
