@@ -68,14 +68,46 @@ UFUNCS: dict[str, Any] = {
 """By the name of the scalar Op.  On arrays of objects these call the operators of the objects."""
 
 
+class UndecidedComparisonError(errors.InconclusiveDimensionOperation):
+    """A comparison of sizes that holds for some values of open dimensions, and not for others.
+
+    Attributes
+    ----------
+    difference
+        The first size less the other one.  The comparison asks for its sign.
+    """
+
+    def __init__(self, one: Any, other: Any) -> None:
+        super().__init__(f"{one} >= {other} holds for some sizes, and not for others")
+        self.difference = one - other
+
+
+def at_least(one: Any, other: Any) -> bool:
+    """``one >= other``, of two sizes.
+
+    Raises
+    ------
+    UndecidedComparisonError
+        If that is open.
+    """
+    try:
+        return bool(one >= other)
+    except errors.InconclusiveDimensionOperation as error:
+        raise UndecidedComparisonError(one, other) from error
+
+
 def _equal(one: Any, other: Any) -> bool:
     """Return True if two sizes are equal; raise where that is open: JAX's ``==`` says False."""
-    return not (one < other or one > other)
+    return at_least(one, other) and at_least(other, one)
 
 
 _OF_OPEN = {
     np.equal: np.frompyfunc(_equal, 2, 1),
     np.not_equal: np.frompyfunc(lambda one, other: not _equal(one, other), 2, 1),
+    np.less: np.frompyfunc(lambda one, other: not at_least(one, other), 2, 1),
+    np.less_equal: np.frompyfunc(lambda one, other: at_least(other, one), 2, 1),
+    np.greater: np.frompyfunc(lambda one, other: not at_least(other, one), 2, 1),
+    np.greater_equal: np.frompyfunc(at_least, 2, 1),
     np.minimum: np.frompyfunc(core.min_dim, 2, 1),
     np.maximum: np.frompyfunc(core.max_dim, 2, 1),
 }

@@ -28,7 +28,7 @@ from pytensor.tensor.subtensor import (
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_jax, canonical_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.size_functions import as_integer, is_open
+from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
 
 
 def _is_mask(index: Any) -> bool:
@@ -40,8 +40,11 @@ def _check_range(index: Any, length: int) -> None:
     if np.size(index) == 0:
         return
     if isinstance(index, np.ndarray | np.generic | int) or is_open(index):
-        known: Any = _as_index(index)
-        if np.any(known < -length) or np.any(known >= length):
+        entries = np.ravel(np.asarray(_as_index(index)))
+        ends = entries if entries.dtype == object else (entries.min(), entries.max())
+        if any(
+            not at_least(end, -length) or at_least(end, length) for end in map(as_integer, ends)
+        ):
             raise IndexError(f"an index is out of bounds for an axis with size {length}")
     elif jnp.issubdtype(index.dtype, jnp.unsignedinteger) and np.ndim(index) == 0:
         require(index.astype(canonical_dtype("uint64")) < length)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax import export
+from jax import errors, export
+from jax.extend.core import Jaxpr
 
 from pytensor_jaxlink.artifact.compiled.operations import check_operations
 from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation, form_of
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.size_functions import UndecidedComparisonError
 
-_MOST_CONSTRAINTS = 24
+_MOST_BOUNDS = 24
+_LONG = 1 << 20
 _LINEAR = re.compile(r"(?:([0-9]+)\*)?([A-Za-z_][A-Za-z0-9_]*)(?: ([+-]) ([0-9]+))?")
-_NO_BACKWARD = "Reverse-mode differentiation does not work for lax.while_loop"
-_COMPARED = re.compile(r"comparison '([^']*)' (<=|<|>=|>) '([^']*)' is inconclusive")
+
+Bounds = dict[str, int]
+"""The least length of open dimensions."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class Target:
 
     platforms: tuple[str, ...] | None
     vjp_order: int
+
+
+Found = tuple[Specialisation, list[tuple[Any, ...]]]
+"""Code, and the shapes of its results."""
 
 
 class NotSymbolicError(Exception):
@@ -64,7 +73,7 @@ def export_for_dimensions(
     leaves: Sequence[Leaf],
     constraints: Sequence[str],
     target: Target,
-) -> tuple[Specialisation, list[tuple[Any, ...]]]:
+) -> Found:
     """The code for families of shapes, and the shapes of its results.
 
     Where the code depends on whether a dimension is large enough (an index, a slice), it is made
@@ -75,25 +84,84 @@ def export_for_dimensions(
     NotSymbolicError
         If there is no such code.
     """
-    constraints = list(constraints)
-    for _ in range(_MOST_CONSTRAINTS):
-        scope = export.SymbolicScope(constraints)
+
+    def attempt(least: Bounds) -> Found:
+        texts = tuple(f"{name} >= {bound}" for name, bound in least.items() if bound > 1)
+        scope = export.SymbolicScope(texts)
         arguments = [jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves]
+        return _export(_traced(program, static), static, arguments, texts, target)
+
+    least = {name: int(bound) for name, _, bound in (text.split(" ") for text in constraints)}
+    names = {part for shape, _ in leaves for part in shape if str(part).isidentifier()}
+    try:
         try:
-            return _export(_traced(program, static), static, arguments, tuple(constraints), target)
-        except (ArtifactError, NoBackwardError):
-            raise
-        except Exception as error:
-            added = _constraint(error, constraints)
-            if added is None:
-                # JAX, and the rules, raise all kinds of exceptions at what they cannot do for an
-                # open dimension.  What is wrong for every shape shows when it is exported for one.
-                message = str(error).splitlines() or [type(error).__name__]
-                raise NotSymbolicError(message[0]) from error
-            name = added.split(" ")[0]  # which a weaker condition may be there for
-            constraints = [each for each in constraints if each.split(" ")[0] != name]
-            constraints.append(added)
+            return _decided(attempt, least)[0]
+        except errors.InconclusiveDimensionOperation:
+            return _searched(attempt, least, sorted(map(str, names)))
+    except (ArtifactError, NoBackwardError, NotSymbolicError):
+        raise
+    except Exception as error:
+        # JAX, and the rules, raise all kinds of exceptions at what they cannot do for an
+        # open dimension.  What is wrong for every shape shows when it is exported for one.
+        message = str(error).splitlines() or [type(error).__name__]
+        raise NotSymbolicError(message[0]) from error
+
+
+def _decided(attempt: Callable[[Bounds], Found], least: Bounds) -> tuple[Found, Bounds]:
+    """The code, and the bounds that decide the comparisons of our own rules."""
+    for _ in range(_MOST_BOUNDS):
+        try:
+            return attempt(least), least
+        except UndecidedComparisonError as error:
+            bound = _bound(error.difference)
+            if bound is None or bound[1] <= least.get(bound[0], 1):
+                raise
+            least = least | dict([bound])
     raise NotSymbolicError("too many conditions on its dimensions")
+
+
+def _bound(difference: Any) -> tuple[str, int] | None:
+    """The dimension that decides the sign of a difference of sizes, and the length from which on.
+
+    None if there is not one such dimension.
+    """
+    for margin in (difference, -difference - 1):
+        linear = _LINEAR.fullmatch(str(margin))
+        if linear is not None:
+            factor, name, sign, offset = linear.groups()
+            return name, -(int(f"{sign or '+'}{offset or 0}") // int(factor or 1))
+    return None
+
+
+def _searched(attempt: Callable[[Bounds], Found], least: Bounds, names: Sequence[str]) -> Found:
+    """The code, with the least bounds for which there is code.
+
+    JAX compares lengths too (in `jnp.argmax`, and when it lowers a QR decomposition), and its
+    exceptions hold neither of them.  What is decided for long dimensions is tried for shorter ones.
+    """
+    _, bounds = _decided(attempt, least | dict.fromkeys(names, _LONG))
+    for name in names:
+        bounds = _shortened(attempt, bounds, name, least.get(name, 1))
+    return _decided(attempt, bounds)[0]
+
+
+def _shortened(
+    attempt: Callable[[Bounds], Found], bounds: Bounds, name: str, shortest: int
+) -> Bounds:
+    """The bounds with the least one of a dimension for which there is code."""
+
+    def works(length: int) -> bool:
+        try:
+            _decided(attempt, {**bounds, name: length})
+        except (errors.InconclusiveDimensionOperation, NotSymbolicError):
+            return False
+        return True
+
+    long = shortest
+    while long < _LONG and not works(long):
+        long *= 2
+    short = max(long // 2 + 1, shortest)
+    return {**bounds, name: short + bisect_left(range(short, long), True, key=works)}
 
 
 def _shape(shape: Sequence[int | str], scope: Any) -> tuple[Any, ...]:
@@ -102,28 +170,13 @@ def _shape(shape: Sequence[int | str], scope: Any) -> tuple[Any, ...]:
     return tuple(export.symbolic_shape(", ".join(map(str, shape)) + ",", scope=scope))
 
 
-def _constraint(error: Exception, there: Sequence[str]) -> str | None:
-    """The constraint on a dimension that decides a comparison which stopped the trace."""
-    found = _COMPARED.search(str(error))
-    if found is None:
-        return None
-    one, relation, other = found.groups()
-    linear = _LINEAR.fullmatch(one)
-    if linear is None or not other.lstrip("-").isdigit():
-        return None  # more than what is looked at when the code is called
-    factor, name, sign, offset = linear.groups()
-    least = int(other) + (relation in ("<=", ">")) - int(f"{sign or '+'}{offset or 0}")
-    added = f"{name} >= {-(-least // int(factor or 1))}"
-    return None if added in there else added
-
-
 def _export(
     function: Callable[..., Any],
     static: tuple[Any, ...],
     arguments: Sequence[Any],
     constraints: tuple[str, ...],
     target: Target,
-) -> tuple[Specialisation, list[tuple[Any, ...]]]:
+) -> Found:
     leaves, tree = jax.tree_util.tree_flatten(list(arguments))
     forms: list[Any] = []
 
@@ -143,7 +196,7 @@ def _export(
                 f"{Remedy.INSTALL.text()}, or {Remedy.SAVE_GRAPH_ONLY.text()}."
             ) from error
         except ValueError as error:
-            if _NO_BACKWARD in str(error):
+            if target.vjp_order and _ends_by_condition(jax.make_jaxpr(flat)(*leaves).jaxpr):
                 raise NoBackwardError from error
             raise
     described = tuple((tuple(map(_plain, leaf.shape)), str(leaf.dtype)) for leaf in leaves)
@@ -158,6 +211,18 @@ def _export(
     count = sum(1 if form is None else 3 for form in forms)
     shapes = [tuple(map(_plain, found.shape)) for found in exported.out_avals[:count]]
     return specialisation, shapes
+
+
+def _ends_by_condition(jaxpr: Jaxpr) -> bool:
+    """Return True if there is a loop in the code that ends by a condition: it has no derivative."""
+    for equation in jaxpr.eqns:
+        parts = jax.tree_util.tree_leaves(list(equation.params.values()))
+        inner = [getattr(part, "jaxpr", part) for part in parts]
+        if equation.primitive is jax.lax.while_p or any(
+            isinstance(part, Jaxpr) and _ends_by_condition(part) for part in inner
+        ):
+            return True
+    return False
 
 
 @contextmanager

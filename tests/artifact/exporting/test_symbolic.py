@@ -12,10 +12,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from jax import export
+from jax import errors, export
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.jax.dispatch import jax_funcify
 from pytensor.scan.utils import until
 
-from pytensor_jaxlink import ArtifactError, inspect, load, save
+from pytensor_jaxlink import ArtifactError, NotSavedError, inspect, load, save
 from tests.artifact.compiled.test_compiled import open_regions
 from tests.artifact.damage import members_of
 
@@ -174,6 +177,46 @@ def test_only_the_strongest_condition_is_kept(tmp_path: Path) -> None:
     save(f, tmp_path / "f", graph=False)
     assert str(inspect(tmp_path / "f")).count("y >= ") == 1
     assert load(tmp_path / "f")(np.arange(4.0)) == 0
+
+
+class NeedsThree(Op):
+    """The entry at place 2, by a rule that compares lengths as JAX's own functions do."""
+
+    __props__ = ()
+
+    def make_node(self, array: Any) -> Apply:
+        return Apply(self, [array], [pt.dscalar()])
+
+    def infer_shape(self, *_: Any) -> list[Any]:
+        return [()]
+
+    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+        output_storage[0][0] = np.asarray(inputs[0][2])
+
+
+@jax_funcify.register(NeedsThree)
+def _needs_three(op: NeedsThree, **_: Any) -> Any:
+    def third(array: Any) -> Any:
+        try:
+            assert array.shape[0] >= 3
+        except errors.InconclusiveDimensionOperation:
+            raise errors.InconclusiveDimensionOperation("a text that says nothing") from None
+        return array[2]
+
+    return third
+
+
+def test_lengths_that_only_jax_compares(tmp_path: Path) -> None:
+    x, y = pt.dvector("x"), pt.dvector("y")
+    f = pytensor.function([x, y], NeedsThree()(pt.exp(x)) + y.sum(), mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False)
+    assert "where x >= 3" in str(inspect(tmp_path / "f"))
+    loaded = load(tmp_path / "f")
+    for length in (3, 8):
+        given = np.arange(length, dtype="float64"), np.ones(length - 2)
+        np.testing.assert_allclose(loaded(*given), f(*given), rtol=1e-14)
+    with pytest.raises(NotSavedError, match="x >= 3"):
+        loaded(np.ones(2), np.ones(1))
 
 
 def test_code_for_open_dimensions_has_barriers(tmp_path: Path) -> None:
