@@ -43,11 +43,11 @@ class ForkedProcessError(JAXLinkError, RuntimeError):
     """Something needs JAX in a process that was forked after JAX had run, where it would hang."""
 
 
-class DoesNotFitError(Exception):
+class NotAcceptedError(Exception):
     """Stops JAX while it traces arguments that go another way; nobody outside ever sees it."""
 
 
-class NewSizeError(DoesNotFitError):
+class NewSizeError(NotAcceptedError):
     """Stops JAX while it traces a region for a second value of a size, which may become data.
 
     Attributes

@@ -72,7 +72,7 @@ class SparseValue:
 jax.tree_util.register_dataclass(SparseValue, ["data", "indices", "indptr"], ["shape", "format"])
 
 
-def sparse_fits(value: Any, dtype: Any, format: str, shape: Sequence[int | None]) -> bool:
+def accepts_sparse(value: Any, dtype: Any, format: str, shape: Sequence[int | None]) -> bool:
     """Return True if a sparse matrix that JAX traces has a type."""
     return (
         isinstance(value, SparseValue)

@@ -1,4 +1,4 @@
-"""When each value is known, and which values are needed early.  Needs PyTensor, never JAX."""
+"""When each value is known, and which values are static.  Needs PyTensor, never JAX."""
 
 from pytensor_jaxlink.analysis.binding import BindingTime as BindingTime
 from pytensor_jaxlink.analysis.binding import binding_times as binding_times

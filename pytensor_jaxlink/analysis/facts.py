@@ -68,9 +68,9 @@ class NodeFacts:
     Attributes
     ----------
     sizes
-        Demanded early, and fit to select a specialisation.
+        Static, and may select a specialisation.
     data
-        Demanded early, but only where they follow from shapes and sizes.
+        Static, but only where they follow from shapes and sizes.
     shape_only
         Read for their shape.
     obstacle
@@ -91,6 +91,11 @@ class NodeFacts:
     inner: tuple[InnerAnalysis, ...] = ()
     callback: Callback | None = None
 
+    @property
+    def static(self) -> frozenset[int]:
+        """The inputs whose values JAX must have when it traces the node: sizes and data."""
+        return frozenset((*self.sizes, *self.data))
+
 
 # Almost every node: one object for all of them.
 _PLAIN = NodeFacts((), (), (), obstacle=None, foldable=True)
@@ -102,8 +107,8 @@ class InnerAnalysis:
 
     Attributes
     ----------
-    demanded
-        Positions among the inner inputs whose values the inner nodes demand early.
+    static
+        Positions among the inner inputs whose values the inner nodes need as static values.
     obstacles
         What keeps the inner graph from being traced as a whole, with places.
     """
@@ -111,7 +116,7 @@ class InnerAnalysis:
     view: GraphView
     facts: tuple[NodeFacts, ...]
     times: tuple[BindingTime, ...]
-    demanded: tuple[int, ...]
+    static: tuple[int, ...]
     obstacles: tuple[Obstacle, ...]
 
 
@@ -176,7 +181,7 @@ def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFact
         sizes.update(
             inputs[position]
             for graph, analysis in zip(inner_graphs, inner, strict=True)
-            for number in analysis.demanded
+            for number in analysis.static
             if (position := graph.outer_position[number]) is not None
         )
     data = tuple(inputs[position] for position in data_inputs(apply.op, apply))
@@ -213,9 +218,9 @@ def _analyse_inner(
         for node in range(len(view.nodes))
         if (found := _not_traceable(view, node, facts[node], times)) is not None
     ]
-    needed = early_variables(view, facts, times)
-    demanded = tuple(position for position, number in enumerate(view.inputs) if number in needed)
-    return InnerAnalysis(view, facts, times, demanded, tuple(obstacles))
+    needed = static_variables(view, facts, times)
+    static = tuple(position for position, number in enumerate(view.inputs) if number in needed)
+    return InnerAnalysis(view, facts, times, static, tuple(obstacles))
 
 
 def _place(view: GraphView, node: int) -> str:
@@ -254,16 +259,16 @@ def _inner_obstacle(inner: Sequence[InnerAnalysis]) -> Obstacle | None:
     )
 
 
-def early_variables(
+def static_variables(
     view: GraphView, facts: Sequence[NodeFacts], times: Sequence[BindingTime]
 ) -> frozenset[int]:
-    """The backward analysis: every variable whose value some node demands while JAX traces.
+    """The backward analysis: every variable whose value some node needs while JAX traces.
 
-    A demanded value demands its causes, except through Ops that read only a shape.  Demands on
-    DEVICE values end there: the graph is cut.
+    The causes of a static value are static, except through Ops that read only a shape.  At DEVICE
+    values the pass ends: the graph is cut.
     """
     needed: set[int] = set()
-    stack = [number for fact in facts for number in (*fact.sizes, *fact.data)]
+    stack = [number for fact in facts for number in fact.static]
     while stack:
         number = stack.pop()
         if number in needed or times[number] is BindingTime.DEVICE:

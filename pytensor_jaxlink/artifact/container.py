@@ -1,6 +1,6 @@
 """The file: a zip of uncompressed members, a manifest with their checksums, a checksum of it all.
 
-Reading trusts nothing.  The checksum of the whole file is looked at before anything is parsed, so
+Reading trusts nothing.  The checksum of the whole file is checked before anything is parsed, so
 damage of any kind is found first; what follows is for files that somebody made with intent: sizes
 are compared with the size of the file before memory is asked for, and nothing is ever compressed.
 """

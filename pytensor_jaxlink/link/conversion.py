@@ -10,11 +10,11 @@ from pytensor.link.basic import Container
 from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.runtime import ARRAY, array_fits
-from pytensor_jaxlink.sparse_values import sparse_fits
+from pytensor_jaxlink.runtime import ARRAY, accepts_array
+from pytensor_jaxlink.sparse_values import accepts_sparse
 
 
-def fitter(container: Container) -> Callable[[Any], Any]:
+def converter(container: Container) -> Callable[[Any], Any]:
     """A function that gives a value as it goes to the device, or None where PyTensor must look."""
     kind = container.type
     if not isinstance(kind, ArrayType):
@@ -26,7 +26,7 @@ def fitter(container: Container) -> Callable[[Any], Any]:
         lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     takes_float = ndim == 0 and dtype == np.float64 and not container.strict
 
-    def fit(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if type(value) is int and lowest <= value <= highest:
             return np.array(value, dtype)
         if takes_float and type(value) is float:
@@ -39,11 +39,11 @@ def fitter(container: Container) -> Callable[[Any], Any]:
             return None
         return value
 
-    return fit
+    return convert
 
 
-def fits(value: Any, kind: Any) -> bool:
+def accepts(value: Any, kind: Any) -> bool:
     """Return True if a value that JAX traces has a type, in the types that JAX now has."""
     if isinstance(kind, SparseTensorType):
-        return sparse_fits(value, kind.dtype, kind.format, kind.shape)
-    return isinstance(kind, ArrayType) and array_fits(value, kind.dtype, kind.shape)
+        return accepts_sparse(value, kind.dtype, kind.format, kind.shape)
+    return isinstance(kind, ArrayType) and accepts_array(value, kind.dtype, kind.shape)

@@ -31,7 +31,7 @@ class Break:
     Attributes
     ----------
     op
-        The Op that cannot be part of a region, or that demands the value.
+        The Op that cannot be part of a region, or that needs the value.
     operation
         The same as a short expression.
     kind

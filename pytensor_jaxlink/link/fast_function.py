@@ -12,7 +12,7 @@ from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.link.conversion import fits, fitter
+from pytensor_jaxlink.link.conversion import accepts, converter
 from pytensor_jaxlink.link.shared import hold_arrays
 from pytensor_jaxlink.runtime import (
     Boundary,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class FastFunction(FastCall, Function):
     """A `Function` whose calls go past PyTensor's storage and filters.
 
-    Positional arguments that fit their type go to compiled code as they are.  A function without
-    updates may be called from many threads.
+    Positional arguments that their types accept go to compiled code as they are.  A function
+    without updates may be called from many threads.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -57,7 +57,9 @@ class FastFunction(FastCall, Function):
         # The outputs after the returned ones, each with the container that it is stored in.
         self._updates = list(enumerate(updated, start=self._returned))
         self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
-        self._fits = [fitter(container) for container in self.input_storage[: len(explicit)]]
+        self._fast_converters = [
+            converter(container) for container in self.input_storage[: len(explicit)]
+        ]
         named = Counter(spec.name for spec in self.maker.inputs)
         # A name that several inputs have is nobody's, as in PyTensor.
         self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]
@@ -141,10 +143,10 @@ class FastFunction(FastCall, Function):
 
     def _boundary(self) -> Boundary:
         types = [variable.type for variable in self._compiled.source.inputs]
-        given = len(self._fits)
+        given = len(self._fast_converters)
         return Boundary(
-            lambda position, value: fits(value, types[position]),
-            lambda position, value: self._fits[position](value),
+            lambda position, value: accepts(value, types[position]),
+            lambda position, value: self._fast_converters[position](value),
             dict(enumerate(self._cells, start=given)),
             self._forms(),
         )
@@ -174,7 +176,7 @@ class FastFunction(FastCall, Function):
         }
         given = frozenset(
             position
-            for position, spec in enumerate(self.maker.inputs[: len(self._fits)])
+            for position, spec in enumerate(self.maker.inputs[: len(self._fast_converters)])
             if donate != "updates" or spec.mutable
         )
         if not updated and not given:
@@ -182,13 +184,18 @@ class FastFunction(FastCall, Function):
         return Donatable(list(self.input_names), updated, given, donate == "warn")
 
     def _checked(self, *args: Any, **kwargs: Any) -> Any:
-        """The call with arguments that are looked at, or converted by PyTensor."""
-        if kwargs or self.profile or not self._has_fast_path or len(args) != len(self._fits):
+        """The call with arguments that are checked, or converted by PyTensor."""
+        if (
+            kwargs
+            or self.profile
+            or not self._has_fast_path
+            or len(args) != len(self._fast_converters)
+        ):
             return super(FastCall, self).__call__(*args, **kwargs)
         values: list[Any] = list(args)
         if not self.trust_input:
-            for position, fit in enumerate(self._fits):
-                values[position] = fit(args[position])
+            for position, convert in enumerate(self._fast_converters):
+                values[position] = convert(args[position])
                 if values[position] is None:
                     return super(FastCall, self).__call__(*args)
         values += [cell[0] for cell in self._cells]

@@ -69,8 +69,10 @@ class JAXFunction(FastFunction):
         >>> f.compile(jax.ShapeDtypeStruct((5,), "float64")).stats.compilations
         [1]
         """
-        if len(examples) != len(self._fits):
-            raise TypeError(f"expected {len(self._fits)} examples, found {len(examples)}")
+        if len(examples) != len(self._fast_converters):
+            raise TypeError(
+                f"expected {len(self._fast_converters)} examples, found {len(examples)}"
+            )
         executor = None
         while executor is not self._compiled.executor:  # a failure changes the plan
             executor = self._compiled.executor

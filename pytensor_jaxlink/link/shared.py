@@ -31,13 +31,13 @@ class _HoldsArrays(TensorType):
     """
 
     def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
-        fits = (
+        accepted = (
             type(data) is ARRAY
             and data.dtype == self.dtype
             and data.ndim == self.ndim
             and all(n in (None, m) for n, m in zip(self.shape, data.shape, strict=True))
         )
-        return data if fits else super().filter(data, strict, allow_downcast)
+        return data if accepted else super().filter(data, strict, allow_downcast)
 
     def __reduce__(self) -> Any:
         # What is pickled or copied can be read without this package.

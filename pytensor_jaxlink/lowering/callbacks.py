@@ -173,8 +173,8 @@ class HostCall:
         for position, (value, (shape, dtype)) in enumerate(zip(outputs, promised, strict=True)):
             array = np.asarray(value)
             declared = np.dtype(self.node.outputs[position].type.dtype)
-            fits = array.dtype == declared or isinstance(value, bool | int | float)
-            if array.shape != shape or not fits:
+            accepted = array.dtype == declared or isinstance(value, bool | int | float)
+            if array.shape != shape or not accepted:
                 raise BrokenShapeError(
                     f"{op_name(self.node.op)}, written at {self.where}, returned {array.dtype}"
                     f"{list(array.shape)} as output {position}, and {declared}{list(shape)} was "

@@ -1,4 +1,4 @@
-"""Conditions that a region computes and that are looked at after it has run.
+"""Conditions that a region computes and that are checked after it has run.
 
 JAX cannot raise from inside a compiled region.  A rule hands a condition to `require`; the region
 returns the conjunction of them as one boolean, and where that is false the function is evaluated
@@ -58,7 +58,7 @@ def are_read() -> bool:
 def require(condition: Any) -> None:
     """State that a boolean array must be true everywhere.
 
-    What is known while JAX traces is looked at at once: a false condition then ends the trace.
+    What is known while JAX traces is checked at once: a false condition then ends the trace.
     """
     if isinstance(condition, bool | np.bool_ | np.ndarray):
         if not np.all(condition):

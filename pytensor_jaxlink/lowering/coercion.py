@@ -92,7 +92,7 @@ def check_broadcast(node: Apply, shapes: Sequence[tuple[int, ...]]) -> None:
             )
 
 
-def as_known(value: Any, kind: Type) -> Any:
+def as_static(value: Any, kind: Type) -> Any:
     """A concrete value as the NumPy value that PyTensor's type declares.
 
     Raises

@@ -38,7 +38,7 @@ class Derivatives:
         The node.
     where
         The user's line.
-    known
+    static
         The positions of the inputs that are NumPy values while JAX traces.
     lower_graph
         Makes a JAX function of a PyTensor graph, given by its inputs, its outputs, and for each
@@ -46,13 +46,13 @@ class Derivatives:
     """
 
     def __init__(
-        self, node: Apply, where: str, known: Collection[int], lower_graph: LowerGraph
+        self, node: Apply, where: str, static: Collection[int], lower_graph: LowerGraph
     ) -> None:
         self._node, self._where, self._lower_graph = node, where, lower_graph
         self._traced = [
             position
             for position, variable in enumerate(node.inputs)
-            if position not in known and not isinstance(variable, Constant)
+            if position not in static and not isinstance(variable, Constant)
         ]
         self._real_outputs = [k for k, output in enumerate(node.outputs) if _is_real(output)]
         self._pullbacks: dict[tuple[int, ...], Callable[..., Sequence[Any]]] = {}

@@ -34,7 +34,7 @@ class DomainCondition:
     positions: tuple[int, ...]
 
     def require(self, parameters: tuple[Any, ...]) -> None:
-        """State that it holds; constants are looked at while JAX traces and cost nothing."""
+        """State that it holds; constants are checked while JAX traces and cost nothing."""
         values = [parameters[position] for position in self.positions]
         if all(isinstance(value, np.ndarray | np.generic) for value in values):
             with np.errstate(all="ignore"):

@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.graph import ArrayType, op_name
-from pytensor_jaxlink.lowering.coercion import as_known
+from pytensor_jaxlink.lowering.coercion import as_static
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 from pytensor_jaxlink.size_functions import size_function
@@ -118,7 +118,7 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
             for position, dtype, kind in kinds:
                 value = inputs[position]
                 if type(value) is not np.ndarray or value.dtype is not dtype:
-                    inputs[position] = as_known(value, kind)
+                    inputs[position] = as_static(value, kind)
             for position in destroyed:
                 inputs[position] = copy(inputs[position])  # others may read it later
             if perform is None:
@@ -152,7 +152,7 @@ class _Thunk:
         node, cells = self._node, self._cells
         with self._lock:  # the thunk has one set of cells, and functions may run in many threads
             for variable, value, kind in zip(node.inputs, values, self._kinds, strict=True):
-                cells[variable][0] = as_known(value, kind)
+                cells[variable][0] = as_static(value, kind)
             for variable in node.outputs:
                 cells[variable][0] = None  # a thunk reuses, and so overwrites, what it finds here
             thunk = self._thunk

@@ -29,7 +29,7 @@ def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunctio
     function = context.lower_inner(inner)
     if not _has_gradient_of_its_own(op, node):
         return function
-    derivatives = Derivatives(node, context.where(), context.known, context.lower_graph)
+    derivatives = Derivatives(node, context.where(), context.static, context.lower_graph)
 
     def op_from_graph(*inputs: Any) -> Any:
         # JAX differentiates what the user traces; the gradient of the Op is for that.
@@ -100,8 +100,8 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
             checked.append(bool(conditions))
             return (*outputs, _all(conditions))
 
-        # What is demanded early has no batch, and must not become a tracer.
-        traced = [position for position in range(len(inputs)) if position not in context.known]
+        # A static input has no batch, and must not become a tracer.
+        traced = [position for position in range(len(inputs)) if position not in context.static]
         taken, given = (
             ",".join(f"({','.join(dims)})" for dims in signature)
             for signature in ([op.inputs_sig[p] for p in traced], (*op.outputs_sig, ()))

@@ -3,7 +3,7 @@
 Where a matrix has no Cholesky factor or a system no solution, PyTensor's results are NaN as a
 whole; JAX leaves zeros and infinities in them.  What is not finite in a right-hand side stays in
 its column.  Where NumPy and SciPy raise (a matrix without an inverse, infinities in a
-factorisation), it is a condition of the region: it is looked at after the region has run.
+factorisation), it is a condition of the region: it is checked after the region has run.
 LAPACK may loop for ever on infinities, so what must be finite is replaced before it sees it.
 """
 
@@ -41,7 +41,7 @@ from pytensor_jaxlink.ops import Contraction
 @jax_rule.register(Solve)
 @jax_rule.register(SolveTriangular)
 def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node, context.known)
+    function = upstream_rule(node, context.static)
     match op:
         case Cholesky():
             return lambda matrix: _factor_or_nan(function(matrix), as_jax(matrix))
@@ -66,7 +66,7 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(SVD)
 def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
     """NumPy and SciPy refuse other matrices."""
-    function = upstream_rule(node, context.known)
+    function = upstream_rule(node, context.static)
 
     def of_finite(matrix: Any) -> Any:
         matrix = as_jax(matrix)
@@ -88,13 +88,13 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Schur)
 def _schur(op: Schur, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node, context.known)
+    function = upstream_rule(node, context.static)
     return lambda matrix: _finite_or_nan(function, as_jax(matrix))
 
 
 @jax_rule.register(LUFactor)
 def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node, context.known)
+    function = upstream_rule(node, context.static)
 
     def lu_factor(matrix: Any) -> Any:
         factors, pivots = function(matrix)
@@ -106,7 +106,7 @@ def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(SLogDet)
 def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
     """The sign is 1 where there is none: LAPACK counts what is negative."""
-    function = upstream_rule(node, context.known)
+    function = upstream_rule(node, context.static)
     if node.outputs[0].type.dtype.startswith("complex"):
         return function
 
@@ -120,13 +120,13 @@ def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Expm)
 def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
     """Of one entry it is the function of that, also where a series does not converge."""
-    function = upstream_rule(node, context.known)
+    function = upstream_rule(node, context.static)
     return lambda matrix: jnp.exp(matrix) if np.shape(matrix) == (1, 1) else function(matrix)
 
 
 @jax_rule.register(QR)
 def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node, context.known)
+    function = upstream_rule(node, context.static)
 
     def qr(matrix: Any) -> Any:
         if not np.shape(matrix)[0] and np.shape(matrix)[1]:

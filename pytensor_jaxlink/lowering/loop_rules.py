@@ -45,8 +45,8 @@ def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
     """`jax.lax.scan`, with the constant inputs of the loop closed over.
 
     What the loop keeps follows PyTensor's buffers: a buffer of length L gives the last L entries
-    of the initial values followed by the trace.  Where that is no more than the state that is
-    carried from step to step, the trace is never stacked.
+    of the initial values and the stacked outputs.  Where that is no more than the history that is
+    carried from step to step, nothing is stacked.
     """
     [inner] = context.inner
     layout, step = layout_of(op), context.lower_inner(inner)
@@ -57,7 +57,7 @@ def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(WhileLoop)
 def _while_loop(op: WhileLoop, node: Apply, context: Context) -> JaxFunction:
-    """`jax.lax.while_loop`, on traces of the length of PyTensor's buffers."""
+    """`jax.lax.while_loop`, on stacked outputs as long as PyTensor's buffers."""
     [inner] = context.inner
     layout, step = layout_of(op), context.lower_inner(inner)
     assert layout is not None
@@ -81,8 +81,8 @@ class _Loop:
         self.scattered = [jnp.asarray(buffer) for buffer in parts.scattered]
         self.lengths = [buffer.shape[0] for buffer in parts.buffers]
         self.initial = [
-            jnp.asarray(buffer)[:window]
-            for buffer, window in zip(parts.buffers, layout.windows, strict=True)
+            jnp.asarray(buffer)[:depth]
+            for buffer, depth in zip(parts.buffers, layout.history_lengths, strict=True)
         ]
         self.kept = list(map(as_integer, parts.kept))
         self.zero = jnp.zeros((), dtype="int64" if jax.config.jax_enable_x64 else "int32")
@@ -98,9 +98,9 @@ class _Loop:
             raise ValueError("a sequence of the scan is shorter than its number of steps")
         if steps == 0 and not self.kept:
             return self._of_no_steps()
-        stacked = [
-            length > window
-            for length, window in zip(self.lengths, self.layout.windows, strict=True)
+        is_stacked = [
+            length > depth
+            for length, depth in zip(self.lengths, self.layout.history_lengths, strict=True)
         ]
         strips = [
             _Strip.of(buffer, places, steps)
@@ -108,7 +108,7 @@ class _Loop:
         ]
 
         def body(state: Any, entries: Any) -> Any:
-            registers, windows, carried = state
+            registers, histories, carried = state
             sequences, arriving, _ = entries
             seen = [[*known, new] for known, new in zip(registers, arriving, strict=True)]
             read = [
@@ -117,21 +117,21 @@ class _Loop:
                     strips, seen, self.layout.scattered_reads, strict=True
                 )
             ]
-            parts, states, conditions = self._evaluate(sequences, read, windows, carried)
+            parts, states, conditions = self._evaluate(sequences, read, histories, carried)
             for strip, values, places, new in zip(
                 strips, seen, self.layout.scattered_writes, parts.scattered, strict=True
             ):
                 for place, value in zip(places, new, strict=True):
                     strip.put(values, place, value)
-            traces = [entry for entry, keep in zip(states, stacked, strict=True) if keep]
+            stacked = [entry for entry, keep in zip(states, is_stacked, strict=True) if keep]
             leaving = [values[0] for values in seen]
-            moved = [_moved(window, entry) for window, entry in zip(windows, states, strict=True)]
+            moved = list(map(_moved, histories, states))
             after = ([tuple(values[1:]) for values in seen], moved, parts.carried)
-            return after, (leaving, traces, list(map(jnp.asarray, parts.emitted)), conditions)
+            return after, (leaving, stacked, list(map(jnp.asarray, parts.emitted)), conditions)
 
         start = (
             [strip.registers for strip in strips],
-            [_split(window) for window in self.initial],
+            [_split(history) for history in self.initial],
             self.carried,
         )
         sequences = [sequence[:steps] for sequence in self.sequences]
@@ -139,25 +139,25 @@ class _Loop:
         length = steps if isinstance(steps, int) else None
         # An open length is only known by a sequence of that many entries, and be they empty.
         counted = jnp.zeros((steps, 0)) if length is None else None
-        final, trace = jax.lax.scan(
+        final, outputs = jax.lax.scan(
             body, start, (*entries, counted), length=length, reverse=self.backward
         )
-        leaving, traces, emitted, conditions = self._in_order(trace)
+        leaving, stacked, emitted, conditions = self._in_order(outputs)
         for condition in conditions:
             require(condition)
-        registers, windows, carried = final
+        registers, histories, carried = final
         scattered = [
             strip.whole(left, kept)
             for strip, left, kept in zip(strips, leaving, registers, strict=True)
         ]
-        remaining = iter(traces)
+        remaining = iter(stacked)
         states = [
-            _last(jnp.concatenate([initial, next(remaining)]) if keep else _joined(window), length)
-            for initial, window, length, keep in zip(
-                self.initial, windows, self.lengths, stacked, strict=True
+            _last(jnp.concatenate([initial, next(remaining)]) if keep else _joined(history), length)
+            for initial, history, length, keep in zip(
+                self.initial, histories, self.lengths, is_stacked, strict=True
             )
         ]
-        free = [_last(trace, kept) for trace, kept in zip(emitted, self.kept, strict=True)]
+        free = [_last(output, kept) for output, kept in zip(emitted, self.kept, strict=True)]
         return [*scattered, *states, *free, *carried]
 
     def _in_order(self, arrays: Any) -> Any:
@@ -184,10 +184,12 @@ class _Loop:
             require(limit <= sequence.shape[0])
         # A loop of no steps has outputs of unknown shape: PyTensor decides.
         require(limit >= (1 if self.kept else 0))
-        traced = [first + position in measured for position in range(len(self.lengths))]
+        is_measured = [first + position in measured for position in range(len(self.lengths))]
         rings = [
-            _ring(initial, length) if trace else None
-            for initial, length, trace in zip(self.initial, self.lengths, traced, strict=True)
+            _ring(initial, length) if measure else None
+            for initial, length, measure in zip(
+                self.initial, self.lengths, is_measured, strict=True
+            )
         ]
         entries = jax.eval_shape(
             lambda: self._step(
@@ -208,12 +210,12 @@ class _Loop:
             step = state[0]
             state, states, emitted, stop, conditions = self._step(state, self._entries(step))
             rings = [
-                None if ring is None else ring.at[(step + window) % ring.shape[0]].set(entry)
-                for ring, entry, window in zip(rings, states, layout.windows, strict=True)
+                None if ring is None else ring.at[(step + depth) % ring.shape[0]].set(entry)
+                for ring, entry, depth in zip(rings, states, layout.history_lengths, strict=True)
             ]
             free = [
-                trace.at[step % trace.shape[0]].set(entry) if trace.shape[0] else trace
-                for trace, entry in zip(free, emitted, strict=True)
+                output.at[step % output.shape[0]].set(entry) if output.shape[0] else output
+                for output, entry in zip(free, emitted, strict=True)
             ]
             for condition in conditions:
                 holds = holds & condition
@@ -225,19 +227,19 @@ class _Loop:
             goes_on, body, (start, rings, free, false, true)
         )
         require(holds)
-        made, scattered, windows, carried = state
+        made, scattered, histories, carried = state
         states, lengths = [], []
-        for ring, window, length in zip(rings, windows, self.lengths, strict=True):
+        for ring, history, length in zip(rings, histories, self.lengths, strict=True):
             if ring is None:
-                states.append(_last(_joined(window), length))
+                states.append(_last(_joined(history), length))
             else:
-                filled = made + len(window)
+                filled = made + len(history)
                 states.append(_unrolled(ring, filled))
                 lengths.append(jnp.minimum(filled, length))
         position = first + len(states)
-        for trace in free:
+        for output in free:
             if position in measured:
-                lengths.append(jnp.minimum(made, trace.shape[0]))
+                lengths.append(jnp.minimum(made, output.shape[0]))
             position += 1
         return [*scattered, *states, *(_unrolled(t, made) for t in free), *carried, *lengths]
 
@@ -250,38 +252,38 @@ class _Loop:
     # -- one step ---------------------------------------------------------------------------------
 
     def _step(self, state: Any, entries: Any) -> tuple[Any, list[Any], list[Any], Any, Any]:
-        """The state after one step, its entries in the traces, whether it is the last, checks.
+        """The state after one step, its entries of the outputs, whether it is the last, checks.
 
         Buffers are written where they are: the number of steps is not known.
         """
-        counter, scattered, windows, carried = state
+        counter, scattered, histories, carried = state
         read = [
             [buffer[counter + place] for place in places]
             for buffer, places in zip(scattered, self.layout.scattered_reads, strict=True)
         ]
-        parts, states, conditions = self._evaluate(entries, read, windows, carried)
+        parts, states, conditions = self._evaluate(entries, read, histories, carried)
         written = [
             _write(buffer, counter, places, values)
             for buffer, places, values in zip(
                 scattered, self.layout.scattered_writes, parts.scattered, strict=True
             )
         ]
-        moved = [_moved(window, entry) for window, entry in zip(windows, states, strict=True)]
+        moved = list(map(_moved, histories, states))
         emitted = list(map(jnp.asarray, parts.emitted))
         return (counter + 1, written, moved, parts.carried), states, emitted, parts.stop, conditions
 
     def _evaluate(
-        self, entries: Any, read: Sequence[Sequence[Any]], windows: Any, carried: Any
+        self, entries: Any, read: Sequence[Sequence[Any]], histories: Any, carried: Any
     ) -> tuple[Any, list[Any], tuple[Any, ...]]:
         """One step: its outputs by part, the new entries of the states, and its condition."""
         arguments = [*entries, *(value for values in read for value in values)]
-        arguments += self.layout.seen(windows)
+        arguments += self.layout.seen(histories)
         with collecting() as conditions:
             outputs = list(self.step(*arguments, *carried, *self.constants))
         parts = self.layout.sort_outputs(outputs)
         states = [
-            jnp.asarray(entry, dtype=window[0].dtype)
-            for entry, window in zip(parts.states, windows, strict=True)
+            jnp.asarray(entry, dtype=history[0].dtype)
+            for entry, history in zip(parts.states, histories, strict=True)
         ]
         return parts, states, conjunction(conditions)
 
@@ -291,7 +293,7 @@ class _Strip:
     """The part of a buffer that a step reads and writes, which moves by one entry a step.
 
     It is carried in registers, as people write such loops: what enters at one end is a sequence of
-    the loop, and what leaves at the other a trace.  Nothing is scattered.
+    the loop, and what leaves at the other a stacked output.  Nothing is scattered.
     """
 
     buffer: Any
@@ -326,20 +328,20 @@ class _Strip:
 _FEW = 16  # entries of a state that are carried each by itself
 
 
-def _split(window: Any) -> Any:
+def _split(history: Any) -> Any:
     """The entries that a step sees of a state, as they are carried."""
-    return tuple(window) if window.shape[0] <= _FEW else window
+    return tuple(history) if history.shape[0] <= _FEW else history
 
 
-def _moved(window: Any, entry: Any) -> Any:
+def _moved(history: Any, entry: Any) -> Any:
     """The entries after one step: the oldest goes."""
-    if isinstance(window, tuple):
-        return (*window[1:], entry)
-    return jnp.concatenate([window[1:], entry[None]])
+    if isinstance(history, tuple):
+        return (*history[1:], entry)
+    return jnp.concatenate([history[1:], entry[None]])
 
 
-def _joined(window: Any) -> Any:
-    return jnp.stack(window) if isinstance(window, tuple) else window
+def _joined(history: Any) -> Any:
+    return jnp.stack(history) if isinstance(history, tuple) else history
 
 
 def _last(array: Any, length: Any) -> Any:

@@ -1,9 +1,9 @@
 """A set of nodes as one JAX-traceable function: the partial evaluator.
 
-While JAX traces, each node either is folded (NumPy computes it, from values that are known) or is
-traced (its JAX rule is called).  Where dimensions are open (`jax.export`), known sizes are symbolic
-dimensions; a folded node that cannot compute with them is traced.  Under `jax.jit` even a `jnp`
-call on concrete values is staged, so what has to stay concrete never touches JAX.
+While JAX traces, each node either is folded (NumPy computes it, from static values) or is
+traced (its JAX rule is called).  Where dimensions are open (`jax.export`), static sizes are
+symbolic dimensions; a folded node that cannot compute with them is traced.  Under `jax.jit` even a
+`jnp` call on concrete values is staged, so a static value never touches JAX.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pytensor.tensor.subtensor import Subtensor
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
-from pytensor_jaxlink.analysis.facts import early_variables
+from pytensor_jaxlink.analysis.facts import static_variables
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import SMALL, barriers_of, small_barriers_of
 from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
-from pytensor_jaxlink.lowering.coercion import as_declared, as_known, of_code
+from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
@@ -55,7 +55,7 @@ _SMALL = 16  # entries
 class Instruction:
     """One node, ready to be evaluated.
 
-    ``reads`` pairs each input with whether it is read as a known value.
+    ``reads`` pairs each input with whether it is read as a static value.
     """
 
     node: int
@@ -117,8 +117,8 @@ class Program:
         Barriers are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
         """
         variables = self.view.variables
-        known = {
-            number: as_known(value, variables[number].type)
+        static_values = {
+            number: as_static(value, variables[number].type)
             for number, value in zip(self.static, static, strict=True)
         }
         traced = {
@@ -126,8 +126,8 @@ class Program:
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
-            self.evaluate(known, traced, self.barriers if barriers else frozenset())
-            results = tuple(self._result(number, known, traced) for number in self.results)
+            self.evaluate(static_values, traced, self.barriers if barriers else frozenset())
+            results = tuple(self._result(number, static_values, traced) for number in self.results)
             self.entries = sum(getattr(value, "size", 1) for value in traced.values())
             return results, conjunction(conditions)
 
@@ -137,7 +137,7 @@ class Program:
         for number, value in zip(self.arguments, arguments, strict=True):
             values[number] = self._of_host(number, value)
         values |= {
-            number: as_known(value, self.view.variables[number].type)
+            number: as_static(value, self.view.variables[number].type)
             for number, value in values.items()
         }
 
@@ -170,11 +170,11 @@ class Program:
             self._on_host[node] = host_function(self.view.nodes[node])
         return self._on_host[node]
 
-    def is_small_and_known(self, node: int, inputs: Sequence[Any]) -> bool:
+    def is_small_and_static(self, node: int, inputs: Sequence[Any]) -> bool:
         """Return True if NumPy should compute a node: nothing of it depends on a tracer.
 
-        Arithmetic on lengths is so, and the conditions on them, which are then looked at here and
-        not in each call.
+        Arithmetic on lengths is so, and the conditions on them, which are then checked here and not
+        in each call.
         """
         return isinstance(self.view.nodes[node].op, _ARITHMETIC) and all(
             isinstance(value, np.ndarray | np.generic)
@@ -185,7 +185,7 @@ class Program:
 
     def evaluate(
         self,
-        known: dict[int, Any],
+        static: dict[int, Any],
         traced: dict[int, Any],
         barriers: Collection[int] = frozenset(),
         largest: float = np.inf,
@@ -196,7 +196,7 @@ class Program:
         """
         for instruction in self.instructions:
             try:
-                self._run(instruction, known, traced)
+                self._run(instruction, static, traced)
             except Exception as error:
                 self._locate(error, instruction.node)
                 raise
@@ -204,25 +204,27 @@ class Program:
                 if number in barriers and _has_at_most(traced[number], largest):
                     traced[number] = jax.lax.optimization_barrier(traced[number])
 
-    def _run(self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]) -> None:
+    def _run(
+        self, instruction: Instruction, static: dict[int, Any], traced: dict[int, Any]
+    ) -> None:
         variables = self.view.variables
         if instruction.folded:
-            outputs = self._folded(instruction, known, traced)
+            outputs = self._folded(instruction, static, traced)
             if outputs is not None:
                 for number, output in zip(instruction.writes, outputs, strict=True):
-                    known[number] = as_known(output, variables[number].type)
+                    static[number] = as_static(output, variables[number].type)
                 return
-            inputs = [self._traced(number, known, traced) for number, _ in instruction.reads]
+            inputs = [self._traced(number, static, traced) for number, _ in instruction.reads]
             function = self._rule(instruction.node)
         else:
             inputs = [
-                self._demanded(number, instruction, known)
+                self._static_input(number, instruction, static)
                 if as_value
-                else self._traced(number, known, traced)
+                else self._traced(number, static, traced)
                 for number, as_value in instruction.reads
             ]
             function = instruction.function
-            if self.is_small_and_known(instruction.node, inputs):
+            if self.is_small_and_static(instruction.node, inputs):
                 function = self.host_function(instruction.node)
         outputs = function(*inputs)
         if len(instruction.writes) == 1 and not isinstance(outputs, tuple | list):
@@ -232,16 +234,16 @@ class Program:
             traced[number] = as_declared(of_code(output, kind), kind)
 
     def _folded(
-        self, instruction: Instruction, known: dict[int, Any], traced: dict[int, Any]
+        self, instruction: Instruction, static: dict[int, Any], traced: dict[int, Any]
     ) -> Sequence[Any] | None:
         """The outputs of a folded node, or None where the code has to compute them."""
         inputs = []
         for number, as_value in instruction.reads:
             if not as_value and number in traced:
                 inputs.append(traced[number])
-            elif number in known or number in self.view.constants:
-                inputs.append(self._known(number, known))
-            else:  # an earlier size depends on open ones, and is a number of the code
+            elif number in static or number in self.view.constants:
+                inputs.append(self._static_value(number, static))
+            else:  # a size before it depends on open ones, and is a number of the code
                 return None
         if not any(map(is_open, inputs)):
             return instruction.function(*inputs)
@@ -252,35 +254,35 @@ class Program:
         except TypeError:
             return None  # no size any more
 
-    def _demanded(self, number: int, instruction: Instruction, known: dict[int, Any]) -> Any:
+    def _static_input(self, number: int, instruction: Instruction, static: dict[int, Any]) -> Any:
         """A value that a rule needs while JAX traces."""
-        if number not in known and number not in self.view.constants:
+        if number not in static and number not in self.view.constants:
             raise TypeError("a size that the code computes when it runs")
-        value = self._known(number, known)
+        value = self._static_value(number, static)
         op = self.view.nodes[instruction.node].op
         if is_open(value) and not isinstance(op, TAKES_OPEN_SIZES):
             raise TypeError(f"{op} takes a size that is open")
         return value
 
-    def _known(self, number: int, known: dict[int, Any]) -> Any:
-        if number in known:
-            return known[number]
-        return as_known(self.view.constants[number], self.view.variables[number].type)
+    def _static_value(self, number: int, static: dict[int, Any]) -> Any:
+        if number in static:
+            return static[number]
+        return as_static(self.view.constants[number], self.view.variables[number].type)
 
-    def _traced(self, number: int, known: dict[int, Any], traced: dict[int, Any]) -> Any:
+    def _traced(self, number: int, static: dict[int, Any], traced: dict[int, Any]) -> Any:
         if number in traced:
             value = traced[number]
         else:
             kind = self.view.variables[number].type
-            value = traced[number] = of_code(self._known(number, known), kind)
+            value = traced[number] = of_code(self._static_value(number, static), kind)
         if isinstance(value, np.random.Generator):
             value = traced[number] = key_of_generator(value)
         elif issparse(value):
             value = traced[number] = from_scipy(value)
         return value
 
-    def _result(self, number: int, known: dict[int, Any], traced: dict[int, Any]) -> Any:
-        return traced[number] if number in traced else self._traced(number, known, traced)
+    def _result(self, number: int, static: dict[int, Any], traced: dict[int, Any]) -> Any:
+        return traced[number] if number in traced else self._traced(number, static, traced)
 
     def _locate(self, error: Exception, node: int) -> None:
         """Tell the innermost node that failed."""
@@ -339,12 +341,11 @@ class ProgramBuilder:
 
     def _traced(self, node: int) -> Instruction:
         facts = self.facts[node]
-        demanded = {*facts.sizes, *facts.data}
         return Instruction(
             node,
             False,
             self.rule(node),
-            tuple((number, number in demanded) for number in self.view.node_inputs[node]),
+            tuple((number, number in facts.static) for number in self.view.node_inputs[node]),
             self.view.node_outputs[node],
         )
 
@@ -354,14 +355,13 @@ class ProgramBuilder:
             self._functions[node] = self._host_call(node)
         if node not in self._functions:
             facts = self.facts[node]
-            demanded = {*facts.sizes, *facts.data}
-            known = frozenset(
+            static = frozenset(
                 position
                 for position, number in enumerate(self.view.node_inputs[node])
-                if number in demanded
+                if number in facts.static
             )
             context = Context(
-                known,
+                static,
                 self.checks,
                 facts.inner,
                 self.lower_inner,
@@ -376,8 +376,8 @@ class ProgramBuilder:
         apply, callback = self.view.nodes[node], self.facts[node].callback
         assert callback is not None
         where = user_location(self.view, node)
-        function, known = host_function(apply, where), callback.shapes.by_value
-        derivatives = Derivatives(apply, where, known, self.rules.lower_graph)
+        function, static = host_function(apply, where), callback.shapes.by_value
+        derivatives = Derivatives(apply, where, static, self.rules.lower_graph)
         call = HostCall(apply, callback.shapes, function, where, derivatives)
         self.rules.host_calls.append(call)
         return call
@@ -385,7 +385,7 @@ class ProgramBuilder:
     def lower_inner(self, inner: InnerAnalysis) -> JaxFunction:
         """An inner graph as a function of its inputs; it returns the list of its outputs.
 
-        Inputs that the inner graph demands early must be NumPy values.  Conditions of the inner
+        Static inputs of the inner graph must be NumPy values.  Conditions of the inner
         graph are added to those of the surrounding program.
         """
         builder = ProgramBuilder(inner.view, inner.facts, self.rules, checks=self.checks)
@@ -394,8 +394,8 @@ class ProgramBuilder:
     def whole_graph(self, inner: InnerAnalysis) -> JaxFunction:
         """All of the builder's graph as a function of its inputs."""
         view, facts = self.view, self.facts
-        early = early_variables(view, facts, inner.times)
-        folded = {view.producer[number] for number in early} - {-1}
+        static = static_variables(view, facts, inner.times)
+        folded = {view.producer[number] for number in static} - {-1}
         live = _live_nodes(view, facts)
         program = Program(view, lambda: self._instructions(live, folded), self.rule, (), (), ())
         return _inner_function(program, inner)
@@ -405,18 +405,18 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
     view = program.view
 
     def function(*inputs: Any) -> list[Any]:
-        known = {
-            number: as_known(inputs[position], view.variables[number].type)
+        static = {
+            number: as_static(inputs[position], view.variables[number].type)
             for position, number in enumerate(view.inputs)
-            if position in inner.demanded or is_open(inputs[position])
+            if position in inner.static or is_open(inputs[position])
         }
         traced = {
             number: value
             for number, value in zip(view.inputs, inputs, strict=True)
             if not is_open(value)
         }
-        program.evaluate(known, traced, program.small_barriers, SMALL)
-        return [program._result(number, known, traced) for number in view.outputs]
+        program.evaluate(static, traced, program.small_barriers, SMALL)
+        return [program._result(number, static, traced) for number in view.outputs]
 
     return function
 
@@ -438,6 +438,6 @@ def _live_nodes(view: GraphView, facts: Sequence[NodeFacts]) -> set[int]:
         if node < 0 or node in live:
             continue
         live.add(node)
-        demanded = {*facts[node].sizes, *facts[node].data}
-        stack += [number for number in view.node_inputs[node] if number not in demanded]
+        static = facts[node].static
+        stack += [number for number in view.node_inputs[node] if number not in static]
     return live

@@ -65,10 +65,10 @@ class Context:
 
     Attributes
     ----------
-    known
-        The positions of the inputs that come as NumPy values, because the node demands them.
+    static
+        The positions of the inputs that come as NumPy values: JAX needs them when it traces.
     checks
-        Whether conditions of the graph are computed and looked at, or dropped.
+        Whether conditions of the graph are computed and checked, or dropped.
     inner
         The analyses of the node's inner graphs, for the rules that lower them.
     core_rule
@@ -78,11 +78,11 @@ class Context:
     where
         Finds the user's line.
     lower_inner
-        Turns such an analysis into a function of the inner inputs; those that are demanded early
-        must be given as NumPy values.
+        Turns such an analysis into a function of the inner inputs; static
+        ones must be given as NumPy values.
     """
 
-    known: frozenset[int]
+    static: frozenset[int]
     checks: bool
     inner: tuple[InnerAnalysis, ...]
     lower_inner: Callable[[InnerAnalysis], JaxFunction]
@@ -93,7 +93,7 @@ class Context:
 
 @singledispatch
 def jax_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
-    """A JAX function of the inputs of ``node``; what is demanded early comes as NumPy values.
+    """A JAX function of the inputs of ``node``; static ones come as NumPy values.
 
     Our own rules are registered here, never in PyTensor's table, so that mode "JAX" behaves as
     before.  The default is PyTensor's rule (`jax_funcify`), where users register theirs.
@@ -115,14 +115,14 @@ def jax_rule_for(*names: str, where: Sequence[ModuleType]) -> Callable[[Any], An
     return register
 
 
-def upstream_rule(node: Apply, known: Collection[int] = ()) -> JaxFunction:
-    """PyTensor's rule for a node; all its inputs but the ``known`` ones come as JAX arrays."""
+def upstream_rule(node: Apply, static: Collection[int] = ()) -> JaxFunction:
+    """PyTensor's rule for a node; all its inputs but the ``static`` ones come as JAX arrays."""
     function = jax_funcify(node.op, node=node)
 
     def with_arrays(*values: Any) -> Any:
         return function(
             *(
-                value if position in known else as_jax(value)
+                value if position in static else as_jax(value)
                 for position, value in enumerate(values)
             )
         )
@@ -131,10 +131,10 @@ def upstream_rule(node: Apply, known: Collection[int] = ()) -> JaxFunction:
 
 
 def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
-    """PyTensor's rule for ``node``, looked up while JAX traces, with known inputs as constants.
+    """PyTensor's rule for ``node``, looked up while JAX traces, with static inputs as constants.
 
     Some rules look for constants among a node's inputs to find the concrete values they need.
-    When a value is known, the node is rebuilt as if the user had written it as a literal.
+    When a value is static, the node is rebuilt as if the user had written it as a literal.
     """
 
     def function(*values: Any) -> Any:
@@ -244,7 +244,7 @@ class Rules:
         """The JAX function that runs ``node``, which has been found transpilable."""
         if self.has_own(node.op):
             return jax_rule(node.op, node, context)
-        return upstream_rule(node, context.known)
+        return upstream_rule(node, context.static)
 
     def inner_graphs(self, node: Apply) -> tuple[NestedGraph, ...]:
         """The inner graphs of a node that one of our rules lowers."""
@@ -299,7 +299,7 @@ class Rules:
         return f"its JAX implementation failed: {_first_line(error)}", remedy
 
     def record(self, node: Apply, error: BaseException) -> str:
-        """Demand more of nodes like ``node``, which failed, or keep them from JAX.
+        """Make more inputs static of nodes like ``node``, which failed, or keep them from JAX.
 
         Returns the change, in words.
         """

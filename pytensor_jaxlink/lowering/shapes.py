@@ -201,8 +201,8 @@ def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(Pad)
 def _pad(op: Pad, node: Apply, context: Context) -> JaxFunction:
-    known = (1,) if op.pad_mode == "constant" else tuple(range(1, len(node.inputs)))
-    return rule_with_literals(node, known)
+    static = (1,) if op.pad_mode == "constant" else tuple(range(1, len(node.inputs)))
+    return rule_with_literals(node, static)
 
 
 @jax_rule.register(SpecifyShape)

@@ -86,7 +86,7 @@ def can_be_static(variable: Variable) -> bool:
 
     Scalars of any kind and vectors of integers do: they are sizes, counts and bounds.  Larger
     arrays and boolean vectors are data; one compilation for each of their values would be absurd,
-    so a node that demands them runs on the host instead (see `data_inputs`).
+    so a node that needs them runs on the host instead (see `data_inputs`).
     """
     kind = variable.type
     if not isinstance(kind, ArrayType):
@@ -153,7 +153,7 @@ def _static_inputs_all(op: Op, node: Apply) -> tuple[int, ...]:
 
 @static_inputs.register(OpFromGraph)
 def _static_inputs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[int, ...]:
-    return ()  # what its inner graph demands is found by analysing that graph
+    return ()  # the static inputs of its inner graph are found by analysing that graph
 
 
 @static_inputs.register(Pad)

@@ -37,7 +37,7 @@ class Cut:
     Attributes
     ----------
     node
-        The node that cannot be traced, or that demands the value.
+        The node that cannot be traced, or that needs the value.
     obstacle
         Kind, reason and remedy.
     fetched
@@ -151,9 +151,9 @@ class _Selector:
             self._ask_for_inputs(producer, stage)
 
     def _ask_for_inputs(self, node: int, stage: int) -> None:
-        demanded = {*self.facts[node].sizes, *self.facts[node].data}
+        static = self.facts[node].static
         for number in self.view.node_inputs[node]:
-            self.ask("known" if number in demanded else "traced", number, stage)
+            self.ask("known" if number in static else "traced", number, stage)
 
     def _know(self, number: int, stage: int) -> None:
         """Make the variable known while the region ``stage`` is traced."""
@@ -231,7 +231,7 @@ class _Selector:
                 assert obstacle is not None
                 found.append(Cut(node, obstacle))
             for number in slot.fetched:
-                node = self._demanding(number)
+                node = self._static_reader(number)
                 found.append(Cut(node, self._fetch_obstacle(number, node), number))
         return tuple(sorted(found, key=lambda cut: (cut.node, cut.fetched or -1)))
 
@@ -244,7 +244,7 @@ class _Selector:
             either(*remedies_of_size(apply.op, apply)),
         )
 
-    def _demanding(self, fetched: int) -> int:
+    def _static_reader(self, fetched: int) -> int:
         """The node that a fetch serves: a loop if there is one, else the first in the graph.
 
         A number of steps is also the length of buffers, and people look for the loop.

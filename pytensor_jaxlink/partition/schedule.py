@@ -174,7 +174,7 @@ class _Scheduler:
 
     def _place(self, node: int) -> None:
         facts = self.facts[node]
-        obstacle = facts.obstacle or self._unmet_demand(self.view.nodes[node], facts)
+        obstacle = facts.obstacle or self._unmet_static(self.view.nodes[node], facts)
         fold_stage, fold_fetches = self._fold(node, on_host=False)
         if obstacle is None and not self._all_data(node):
             placement, stage = Placement.REGION, self._region_stage(node)
@@ -193,8 +193,8 @@ class _Scheduler:
                     node, number, stage, fold_stage, fold_fetches
                 )
 
-    def _unmet_demand(self, apply: Apply, facts: NodeFacts) -> Obstacle | None:
-        """The obstacle of a node that demands a value nobody will know."""
+    def _unmet_static(self, apply: Apply, facts: NodeFacts) -> Obstacle | None:
+        """The obstacle of a node with a static input that nobody will know."""
         for number in facts.sizes:
             if self.knowledge[number].while_tracing == NEVER:
                 is_array = not can_be_static(self.view.variables[number])

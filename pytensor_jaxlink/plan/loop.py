@@ -50,7 +50,7 @@ class LoopLayout:
     taps
         For each state that looks back (mit-sot, sit-sot), how far: -1 is the step before.
     carried
-        How many values go from step to step without a trace (untraced sit-sot).
+        How many values go from step to step and are not stacked (untraced sit-sot).
     emitted
         How many outputs no step reads (nit-sot).
     conditional
@@ -66,7 +66,7 @@ class LoopLayout:
     conditional: bool
 
     @property
-    def windows(self) -> tuple[int, ...]:
+    def history_lengths(self) -> tuple[int, ...]:
         """How many entries of each state a step can see."""
         return tuple(-min(taps) for taps in self.taps)
 
@@ -101,8 +101,8 @@ class LoopLayout:
             next(take) if self.conditional else False,
         )
 
-    def seen(self, windows: Sequence[Any]) -> Iterator[Any]:
+    def seen(self, histories: Sequence[Any]) -> Iterator[Any]:
         """The states that a step reads, given the last entries of each, oldest first."""
-        for window, taps in zip(windows, self.taps, strict=True):
+        for history, taps in zip(histories, self.taps, strict=True):
             for tap in taps:
-                yield window[len(window) + tap]
+                yield history[len(history) + tap]

@@ -2,8 +2,8 @@
 
 - *Checked* calls take what has been converted already.  Regions count, and know what to do beyond
   the limit of compilations; values may be traced by JAX, where nothing is compiled.
-- *Fast* calls go straight to what `jax.jit` made of each region.  Arguments that do not fit, and
-  limits that are reached, show while JAX traces, and stop the call with `DoesNotFitError`.
+- *Fast* calls go straight to what `jax.jit` made of each region.  Arguments of other types, and
+  limits that are reached, show while JAX traces, and stop the call with `NotAcceptedError`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE, DoesNotFitError, NotJittableError
+from pytensor_jaxlink.errors import FAILED_NODE, NotAcceptedError, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
@@ -40,18 +40,18 @@ class Boundary:
 
     Attributes
     ----------
-    fits
+    accepts
         Whether an array, as JAX traces it, is what the plan takes at a position.
-    fit
-        Converts an argument that the host reads as it is, or gives None where it does not fit.
+    convert
+        Converts an argument that the host reads as it is, or gives None: ask PyTensor.
     cells
         The cells of the inputs that are no arguments, by the positions of these inputs.
     leave
         For the outputs that change their form when they leave, by position, the function.
     """
 
-    fits: Callable[[int, Any], bool]
-    fit: Callable[[int, Any], Any]
+    accepts: Callable[[int, Any], bool]
+    convert: Callable[[int, Any], Any]
     cells: Mapping[int, list[Any]]
     leave: Mapping[int, Callable[[Any], Any]]
 
@@ -78,7 +78,7 @@ def checked(ready: Runnable, *, keys: bool = False) -> Run:
         **_constants(ready),
         **_steps(ready, _checked_region, _executed),
         **_common(ready, keys=keys),
-        "fitted": lambda position, value: value,
+        "converted": lambda position, value: value,
         "moved": moved,
         "sent": lambda value: value,
     }
@@ -107,10 +107,10 @@ def fast(
             stats.bytes_to_device += value.nbytes
         return value
 
-    def fitted(position: int, value: Any) -> Any:
-        found = boundary.fit(position, value)
+    def converted(position: int, value: Any) -> Any:
+        found = boundary.convert(position, value)
         if found is None and type(value) is not jax.ShapeDtypeStruct:  # of a call to come
-            raise DoesNotFitError
+            raise NotAcceptedError
         return found
 
     def moved(value: Any, place: Any) -> Any:
@@ -124,7 +124,7 @@ def fast(
         **_common(ready),
         **{f"cell{position}": cell for position, cell in boundary.cells.items()},
         **{f"leave{position}": leave for position, leave in boundary.leave.items()},
-        "fitted": fitted,
+        "converted": converted,
         "moved": moved,
         "sent": sent,
     }
@@ -139,16 +139,16 @@ def fast(
     return lambda last: source.function({**names, "last": last})
 
 
-def fitting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
-    """A region, to be traced; the inputs among its arguments are looked at only then."""
+def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
+    """A region, to be traced; the inputs among its arguments are checked only then."""
     generators = ready.plan.generators
     inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
     def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         x64: bool = jax.config.jax_enable_x64
-        if not x64 or not all(boundary.fits(position, arguments[k]) for k, position in pairs):
-            raise DoesNotFitError
+        if not x64 or not all(boundary.accepts(position, arguments[k]) for k, position in pairs):
+            raise NotAcceptedError
         return function.traced(static, *arguments)
 
     return traced
@@ -218,7 +218,7 @@ def _fast_region(
     ready: Runnable, region: Region, function: Any, *, boundary: Boundary
 ) -> Callable[..., Any]:
     """A region as `jax.jit` made it."""
-    compiled = function.jitted(fitting(ready, region, function, boundary))
+    compiled = function.jitted(accepting(ready, region, function, boundary))
     prepare, first = _preparing(ready, region), 1 if region.static else 0
     if prepare is None:
         return compiled

@@ -150,7 +150,7 @@ class FunctionSource:
             if number in self._cells and number not in moved:
                 continue  # it has been converted when it was stored
             if number in on_host or number not in taken:
-                self._lines.append(f"a{number} = fitted({position}, a{number})")
+                self._lines.append(f"a{number} = converted({position}, a{number})")
             elif number in moved:
                 self._lines.append(f"a{number} = moved(a{number}, place)")
 

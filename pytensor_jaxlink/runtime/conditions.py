@@ -1,8 +1,8 @@
-"""Conditions that need not be looked at again.
+"""Conditions that need not be checked again.
 
-To look at a condition is to wait for the call.  What lies in a `jax.Array` does not change, so a
+To check a condition is to wait for the call.  What lies in a `jax.Array` does not change, so a
 condition that holds for some arrays holds for them in the next call too: the group numbers of a
-regression are looked at once, and later calls return while XLA still computes.
+regression are checked once, and later calls return while XLA still computes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Condition:
         self._policy, self._repeatable = policy, repeatable
         # For each combination of shapes the arguments that the condition depends on.
         self._decisive: dict[Any, tuple[int, ...]] = {}
-        # One that was not a `jax.Array`: while it is none there is nothing to learn.
+        # One that was not a `jax.Array`: while it is none nothing can be recorded.
         self._new: int | None = None
         # One object, because several threads may call the function.
         self._known: tuple[Any, tuple[tuple[int, Any], ...]] | None = None
@@ -83,10 +83,10 @@ class Condition:
         found = bool(waited_for(condition))
         new = self._new
         if found and self._repeatable and (new is None or type(values[new]) is ARRAY):
-            self._known = self._learned(values, others)
+            self._known = self._decisive_arguments(values, others)
         return found
 
-    def _learned(self, values: Sequence[Any], others: Sequence[Any]) -> Any:
+    def _decisive_arguments(self, values: Sequence[Any], others: Sequence[Any]) -> Any:
         shapes = _shapes(values)
         if shapes not in self._decisive:
             with self._policy.here():  # JAX finds what it has traced

@@ -64,16 +64,15 @@ class _HostLoop:
     def run(self, measured: Sequence[int]) -> tuple[list[Any], list[Any]]:
         """The outputs of the loop and the lengths of the measured ones, and the conditions."""
         layout, conditions = self.layout, []
-        windows = layout.windows
-        # A trace keeps no more than the buffer has room for, and what the next step looks at.
-        traces: list[deque[Any]] = [
-            deque(map(np.array, buffer[:window]), maxlen=max(len(buffer), window))
-            for buffer, window in zip(self.buffers, windows, strict=True)
+        # A history keeps no more than the buffer has room for, and what the next step reads.
+        histories: list[deque[Any]] = [
+            deque(map(np.array, buffer[:depth]), maxlen=max(len(buffer), depth))
+            for buffer, depth in zip(self.buffers, layout.history_lengths, strict=True)
         ]
         emitted: list[deque[Any]] = [deque(maxlen=kept) for kept in self.kept]
         made = 0
         while made < self.steps:
-            outputs, found, _ = self.body(*self._arguments(made, traces))
+            outputs, found, _ = self.body(*self._arguments(made, histories))
             conditions += found
             parts = layout.sort_outputs(outputs)
             for buffer, places, values in zip(
@@ -81,12 +80,12 @@ class _HostLoop:
             ):
                 for place, value in zip(places, values, strict=True):
                     buffer[made + place] = to_numpy(value, self.stats)
-            for trace, value, buffer in zip(traces, parts.states, self.buffers, strict=True):
+            for history, value, buffer in zip(histories, parts.states, self.buffers, strict=True):
                 if np.shape(value) != buffer.shape[1:]:
                     raise ValueError(f"a state changed its shape to {np.shape(value)}")
-                trace.append(value)
-            for trace, value in zip(emitted, parts.emitted, strict=True):
-                trace.append(value)
+                history.append(value)
+            for history, value in zip(emitted, parts.emitted, strict=True):
+                history.append(value)
             self.carried = parts.carried
             made += 1
             if layout.conditional and (np.asarray(parts.stop) or not all(map(bool, found))):
@@ -94,28 +93,28 @@ class _HostLoop:
         results = [
             *self.scattered,
             *(
-                self._result(trace, len(buffer), made)
-                for trace, buffer in zip(traces, self.buffers, strict=True)
+                self._result(history, len(buffer), made)
+                for history, buffer in zip(histories, self.buffers, strict=True)
             ),
             *(
-                self._result(trace, kept, made)
-                for trace, kept in zip(emitted, self.kept, strict=True)
+                self._result(history, kept, made)
+                for history, kept in zip(emitted, self.kept, strict=True)
             ),
         ]
         lengths = [np.asarray(len(results[position]), dtype="int64") for position in measured]
         return [*results, *self.carried, *lengths], conditions
 
-    def _arguments(self, step: int, traces: Sequence[deque[Any]]) -> list[Any]:
+    def _arguments(self, step: int, histories: Sequence[deque[Any]]) -> list[Any]:
         """The inputs of one step.  Entries of buffers that are written later are copied."""
         arguments = [sequence[step] for sequence in self.sequences]
         for buffer, places in zip(self.scattered, self.layout.scattered_reads, strict=True):
             arguments += [buffer[step + place].copy() for place in places]
-        arguments += self.layout.seen(traces)
+        arguments += self.layout.seen(histories)
         return [*map(_array, arguments), *self.carried, *self.constants]
 
-    def _result(self, trace: deque[Any], length: int, made: int) -> Any:
-        """The last entries of a trace; where there are fewer the rest is zero, as in PyTensor."""
-        entries = [to_numpy(entry, self.stats) for entry in trace]
+    def _result(self, history: deque[Any], length: int, made: int) -> Any:
+        """The last entries of a history; where there are fewer the rest is zero, as in PyTensor."""
+        entries = [to_numpy(entry, self.stats) for entry in history]
         if not entries:
             raise IndexError("a loop without steps has outputs of unknown shape")
         result = np.stack(entries)[-length:]

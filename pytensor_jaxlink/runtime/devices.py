@@ -151,7 +151,7 @@ def traced_explicitly(value: Any) -> bool:
     return is_explicit(jax.typeof(value).sharding.mesh)
 
 
-def array_fits(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
+def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
     """Return True if an array that JAX traces has a type, in the types that JAX now has.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, DoesNotFitError
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NotAcceptedError
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.runtime.devices import ARRAY
@@ -21,14 +21,14 @@ _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 _SMALL = 4096
 """Bytes; moving less twice is faster than looking for arrays that are given twice."""
 
-_MISFITS = 4
+_MOST_REJECTIONS = 4
 """Fast-path type misses that are tolerated before every call takes the slow path."""
 
 
 class FastCall:
     """A function whose calls go to compiled code, past conversions and storage.
 
-    JAX tells arguments of other types apart, and finds those that do not fit while it traces.
+    JAX tells arguments of other types apart, and finds those that are not accepted while it traces.
     Another type, a false condition or an error starts the call again on the slow path.
 
     Attributes
@@ -37,14 +37,14 @@ class FastCall:
         The fast path, None where a call has to take the slow one.
     _path : FastPath or None
         The same with its other parts.
-    _fits : sequence of callables
+    _fast_converters : sequence of callables
         For each argument, the function that gives it in its declared type, or None.
     """
 
     _fast: Any = None
     _path: FastPath | None = None
-    _fits: Sequence[Callable[[Any], Any]]
-    _misfits = 0
+    _fast_converters: Sequence[Callable[[Any], Any]]
+    _rejections = 0
     _stats: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 -- one frame a call
@@ -98,9 +98,9 @@ class FastCall:
         JAX would compile once more for a number than for an array.
         """
         found = list(args)
-        for position, value in enumerate(args[: len(self._fits)]):
+        for position, value in enumerate(args[: len(self._fast_converters)]):
             if type(value) is float or type(value) is int:
-                array = self._fits[position](value)
+                array = self._fast_converters[position](value)
                 found[position] = value if array is None else array
         return tuple(found)
 
@@ -124,12 +124,12 @@ class FastCall:
 
     def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
         """The call after the fast path has failed."""
-        fits = not isinstance(error, DoesNotFitError)
-        self._misfits += not fits
-        if self._misfits > _MISFITS:
+        accepted = not isinstance(error, NotAcceptedError)
+        self._rejections += not accepted
+        if self._rejections > _MOST_REJECTIONS:
             self._fast = None  # the slow path is faster than failing
         answer = self._slow(args)
-        if fits and not hasattr(error, FAILED_NODE):
+        if accepted and not hasattr(error, FAILED_NODE):
             text = f"{type(error).__name__}: {error}"
             self._stats.note_slow_calls(1, text)
             Topic.SLOW_CALLS.log(lambda: f"the fast path of a call at {running_line()}: {text}")

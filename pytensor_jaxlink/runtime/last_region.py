@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pytensor_jaxlink.runtime.bindings import Boundary, fitting
+from pytensor_jaxlink.runtime.bindings import Boundary, accepting
 from pytensor_jaxlink.runtime.devices import ARRAY, placed_as
 from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.result import Result
@@ -35,7 +35,7 @@ class LastRegion:
         plan, function = ready.plan, ready.functions[-1]
         self._policy, self._place = ready.policy, ready.constants.placing(reuse.arguments)
         self._last = region = plan.own_regions[-1]
-        traced, taken = fitting(ready, region, function, boundary), len(region.arguments)
+        traced, taken = accepting(ready, region, function, boundary), len(region.arguments)
 
         def of_all(static: tuple[Any, ...], *arguments: Any) -> Any:
             return traced(static, *arguments[:taken])

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import DoesNotFitError, NewSizeError, RecompileLimitError
+from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError, RecompileLimitError
 from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
@@ -63,7 +63,7 @@ class Policy:
         return jax.jit(function, **options)
 
 
-class _LimitReachedError(DoesNotFitError):
+class _LimitReachedError(NotAcceptedError):
     """They would be compiled once too often."""
 
 
@@ -115,7 +115,7 @@ class CompiledRegion:
         ------
         NewSizeError
             For a second value of a size that may become data.
-        DoesNotFitError
+        NotAcceptedError
             Where the limit has been reached.
         """
         signature = _signature(static, arguments)

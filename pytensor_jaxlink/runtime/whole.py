@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import Sharding
 
-from pytensor_jaxlink.errors import DoesNotFitError
+from pytensor_jaxlink.errors import NotAcceptedError
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.conditions import Condition
@@ -46,7 +46,7 @@ class Whole:
     """Such a plan as a function of its arguments.
 
     It gives what ``pack`` makes of the outputs; with conditions, a tuple of that and one boolean,
-    or a `Result` where the condition has been looked at.  Outputs that change their form are given
+    or a `Result` where the condition has been checked.  Outputs that change their form are given
     in a `Result`; then ``pack`` has to leave them a list.
 
     Parameters
@@ -86,9 +86,9 @@ class Whole:
         count = len(plan.inputs)
 
         def traced(*values: Any) -> Any:
-            fitting = len(values) == len(places)
-            if not fitting or not all(map(boundary.fits, range(count), values[:count])):
-                raise DoesNotFitError
+            complete = len(values) == len(places)
+            if not complete or not all(map(boundary.accepts, range(count), values[:count])):
+                raise NotAcceptedError
             results, conditions = function.traced((), *[values[place] for place in taken])
             outputs = pack([results[place] for place in given])
             return (outputs, *conditions) if conditions else outputs

@@ -378,7 +378,7 @@ def test_the_source_ends_before_the_last_region() -> None:
         == """\
 def run(a0):
     a1 = cell1[0]
-    a0 = fitted(0, a0)
+    a0 = converted(0, a0)
     h0 = host(a0, 0)
     h6,  = step0(h0)
     (a2, ), c0 = region0(a0)

@@ -10,10 +10,10 @@ import numpy as np
 
 from pytensor_jaxlink.artifact.signature import Input
 
-Fit = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
 
 
-def fitter(spec: Input, float_type: str) -> Fit:
+def converter(spec: Input, float_type: str) -> Convert:
     """A function that gives an argument the type of an input.
 
     Parameters
@@ -77,7 +77,7 @@ class _Array:
         return converted
 
     def _wrong(self, found: str) -> TypeError:
-        return _unfit(self._spec, found)
+        return _rejection(self._spec, found)
 
 
 class _Sparse:
@@ -102,7 +102,7 @@ class _Sparse:
         return found.astype(kind.dtype)
 
     def _wrong(self, found: str) -> TypeError:
-        return _unfit(self._spec, found)
+        return _rejection(self._spec, found)
 
 
 def _generator(value: Any) -> Any:
@@ -111,7 +111,7 @@ def _generator(value: Any) -> Any:
     return value
 
 
-def _unfit(spec: Input, found: str) -> TypeError:
+def _rejection(spec: Input, found: str) -> TypeError:
     return TypeError(f"{spec.name or 'an unnamed input'}: expected {spec.type.text}, found {found}")
 
 

@@ -31,10 +31,10 @@ def why_not(
             return text
         for expected, length in zip(family, shape, strict=True):
             if isinstance(expected, str):
-                fits = not _NAME.fullmatch(expected) or _binds(found, expected, length)
+                matches = not _NAME.fullmatch(expected) or _binds(found, expected, length)
             else:
-                fits = expected == length
-            if not fits:
+                matches = expected == length
+            if not matches:
                 return text
     for constraint in constraints:
         bound = _BOUND.fullmatch(constraint)

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from pytensor_jaxlink.artifact.compiled.arguments import fitter
+from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.pure import Pure
 from pytensor_jaxlink.artifact.compiled.regions import SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
@@ -24,8 +24,8 @@ from pytensor_jaxlink.runtime import (
     FastCall,
     Result,
     Stats,
+    accepts_array,
     all_from_parent,
-    array_fits,
     brought_along,
     commit,
     named_from_parent,
@@ -36,7 +36,7 @@ from pytensor_jaxlink.runtime import (
     store,
     value_of_state,
 )
-from pytensor_jaxlink.sparse_values import sparse_fits
+from pytensor_jaxlink.sparse_values import accepts_sparse
 
 
 class SavedState:
@@ -45,7 +45,7 @@ class SavedState:
     def __init__(self, cell: Cell, storage: list[Any], float_type: str) -> None:
         self.name, self.storage = cell.name, storage
         brought_along(self)
-        self._fit = fitter(Input(cell.name, cell.type), float_type)
+        self._convert = converter(Input(cell.name, cell.type), float_type)
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """The value, as NumPy array or with ``return_internal_type`` as it is; see PyTensor's."""
@@ -53,7 +53,7 @@ class SavedState:
 
     def set_value(self, value: Any, borrow: bool = False) -> None:
         """Put another value in; it is copied unless ``borrow``."""
-        self.storage[0] = self._fit(value if borrow else deepcopy(value))
+        self.storage[0] = self._convert(value if borrow else deepcopy(value))
 
     def __repr__(self) -> str:
         return f"<shared variable {self.name or '(unnamed)'}: {self.storage[0]!r}>"
@@ -110,7 +110,7 @@ class LoadedFunction(Pure, FastCall):
         places = dict.fromkeys(spec.cell for spec in signature.inputs)
         self.state = tuple(cells[cell] for cell in places if cell is not None)
         self._taken = [k for k, spec in enumerate(signature.inputs) if spec.cell is None]
-        self._fits = [partial(self._fit, place) for place in self._taken]
+        self._fast_converters = [partial(self._fast_convert, place) for place in self._taken]
         self._required = [k for k in self._taken if signature.inputs[k].default is None]
         self._updated = [k for k, spec in enumerate(signature.inputs) if spec.updated]
         # The states that a call leaves on the device.
@@ -182,7 +182,7 @@ class LoadedFunction(Pure, FastCall):
     def _find_fast(self) -> None:
         signature, leave = self.signature, self._ending.forms(self.stats, self.plan)
         cells = {k: cell for k, cell in enumerate(self._storage) if k not in self._taken}
-        boundary = Boundary(partial(_fits, signature), self._fit, cells, leave)
+        boundary = Boundary(partial(_accepts, signature), self._fast_convert, cells, leave)
         done = not (self._updated or leave or self._ending.overwritten)
         donatable = None if self._ending.as_numpy else self._donatable()
         pack = self._packed if done else None
@@ -190,8 +190,8 @@ class LoadedFunction(Pure, FastCall):
         if self._path is not None:
             self._fast = self._path.call
 
-    def _fit(self, position: int, value: Any) -> Any:
-        """An argument that the host reads, or None where it does not fit as it is."""
+    def _fast_convert(self, position: int, value: Any) -> Any:
+        """An argument that the host reads, or None where it is not accepted as it is."""
         try:
             return self._converters[position](value)
         except (TypeError, ValueError, OverflowError):
@@ -303,14 +303,14 @@ def _asks_for_a_class(signature: Signature, position: int) -> bool:
     return bool(spec.strict) and spec.type.kind == "sparse"
 
 
-def _fits(signature: Signature, position: int, value: Any) -> bool:
+def _accepts(signature: Signature, position: int, value: Any) -> bool:
     """Return True if a value that JAX traces has the type of an input."""
     kind = signature.inputs[position].type
     if kind.kind == "sparse":
-        return sparse_fits(value, kind.dtype, kind.format or "", kind.shape or ())
-    return array_fits(value, kind.dtype, kind.shape or ())
+        return accepts_sparse(value, kind.dtype, kind.format or "", kind.shape or ())
+    return accepts_array(value, kind.dtype, kind.shape or ())
 
 
-def fits_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[Any], Any]]:
+def converters_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[Any], Any]]:
     """For each input, what converts a value for it."""
-    return [fitter(spec, float_type) for spec in inputs]
+    return [converter(spec, float_type) for spec in inputs]

@@ -10,7 +10,7 @@ from pytensor_jaxlink.artifact.compiled.consistency import check_code, check_sig
 from pytensor_jaxlink.artifact.compiled.function import (
     LoadedFunction,
     SavedState,
-    fits_of,
+    converters_of,
 )
 from pytensor_jaxlink.artifact.compiled.plans import plan_of
 from pytensor_jaxlink.artifact.compiled.regions import SavedRegion, Specialisation
@@ -87,7 +87,7 @@ class CompiledReader:
             [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
             (runner, tracer),
             ending,
-            fits_of(signature.inputs, float_type),
+            converters_of(signature.inputs, float_type),
             list(_saved_regions(part)),
         )
 

@@ -194,7 +194,7 @@ def _check_call(call: Any) -> tuple[str | None, bool]:
     operands = [_array(each) for place, each in enumerate(call.operands) if place not in of_shapes]
     results = [_array(each) for each in call.results]
     config = _config(attributes)
-    if not any(_fits(form, operands, results, config) for form in forms):
+    if not any(_accepts(form, operands, results, config) for form in forms):
         return f"the custom call {target!r} of {_shown(operands)} for {_shown(results)}", False
     return None, any(_OPEN in shape for shape, _ in (*operands, *results))
 
@@ -227,7 +227,7 @@ def _array(value: Any) -> Array:
     ), str(kind.element_type)
 
 
-def _fits(
+def _accepts(
     form: _Form, operands: Sequence[Array], results: Sequence[Array], config: dict[str, Any]
 ) -> bool:
     for name, values in form.attributes:

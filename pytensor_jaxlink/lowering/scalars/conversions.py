@@ -40,14 +40,14 @@ def _half_of(value: Any) -> Any:
 def _integer_of(value: Any, dtype: np.dtype[Any]) -> Any:
     """Numbers out of range as NumPy converts them on common processors; XLA goes to the nearest.
 
-    They wrap from the integer type that the processor converts to, and what does not fit that one,
+    They wrap from the integer type that the processor converts to.  What has no place in it,
     NaN and infinity included, becomes its smallest number.
     """
     word = np.dtype("int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64")
     limit = float(2 ** (8 * word.itemsize - 1))
     beyond = (value >= limit) & (dtype == np.uint64)
     value = jnp.where(beyond, value - limit, value)
-    fits = (value >= -limit) & (value < limit)
+    representable = (value >= -limit) & (value < limit)
     smallest = jnp.asarray(np.iinfo(word).min, word)
-    whole = jnp.where(fits, value.astype(word), smallest)
+    whole = jnp.where(representable, value.astype(word), smallest)
     return jnp.where(beyond, whole ^ smallest, whole).astype(dtype)
