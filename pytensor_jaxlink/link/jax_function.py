@@ -39,6 +39,12 @@ class JAXFunction(FastFunction):
     [Array([6., 9.], dtype=float64)]
     """
 
+    def copy(self, *args: Any, **options: Any) -> Any:
+        """A function of the same graph; see `pytensor.compile.executor.Function.copy`."""
+        maker: Any = self.maker
+        with maker.copied():
+            return super().copy(*args, **options)
+
     def compile(self, *examples: Any) -> JAXFunction:
         """Compile for arguments like these, ahead of the first call; nothing is stored.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -15,7 +18,9 @@ from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import mode_of, with_inplace
 from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, open_cache
-from pytensor_jaxlink.rewriting import keeping_lines
+from pytensor_jaxlink.rewriting import hand_on, keeping_lines
+
+_copied: ContextVar[FunctionGraph | None] = ContextVar("_copied", default=None)
 
 
 class JAXFunctionMaker(FunctionMaker):
@@ -34,6 +39,9 @@ class JAXFunctionMaker(FunctionMaker):
             mode = mode_of(mode)
         elif isinstance(mode, Mode):
             mode = with_inplace(mode)
+        original = _copied.get()
+        if original is not None and options.get("no_fgraph_prep"):
+            hand_on(original, options["fgraph"])
         self._entry: StartUpEntry | None = None
         self._rewrite, self._made = Postponed(), False
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
@@ -95,3 +103,16 @@ class JAXFunctionMaker(FunctionMaker):
     def given(self) -> FunctionGraph:
         """The graph before it was rewritten; of a copied function, the rewritten graph."""
         return getattr(self, "_given", self.fgraph)
+
+    @contextmanager
+    def copied(self) -> Iterator[None]:
+        """Have the records of the rewrites go over to copies of the graph.
+
+        `Function.copy` makes a new graph of the rewritten one, without the attributes of that, and
+        asks the class for a maker of it.
+        """
+        token = _copied.set(self.fgraph)
+        try:
+            yield
+        finally:
+            _copied.reset(token)

@@ -12,7 +12,7 @@ from typing import Any
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.rewriting import enabled_of, notes_of
+from pytensor_jaxlink.rewriting import hand_on
 
 
 def with_overwritten(fgraph: FunctionGraph) -> tuple[FunctionGraph, tuple[int, ...]]:
@@ -25,7 +25,7 @@ def with_overwritten(fgraph: FunctionGraph) -> tuple[FunctionGraph, tuple[int, .
         return fgraph, ()
     copy, copies = fgraph.clone_get_equiv()
     added: list[Any] = [copies[variable] for variable in final.values()]
-    copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)
+    hand_on(fgraph, copy)
     for variable in added:
         copy.add_output(variable)
     return copy, tuple(final)

@@ -12,6 +12,7 @@ from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
 from pytensor_jaxlink.rewriting.lines import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import Avoided as Avoided
 from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
+from pytensor_jaxlink.rewriting.notes import hand_on as hand_on
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES

@@ -71,3 +71,8 @@ def enable(fgraph: Any, rewrite: str) -> None:
 def enabled_of(fgraph: Any) -> frozenset[str]:
     """The rewrites that the mode of a graph includes."""
     return getattr(fgraph, "jaxlink_enabled", frozenset())
+
+
+def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
+    """Give a copy of a graph what the rewrites have recorded on it."""
+    copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)

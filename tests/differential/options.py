@@ -18,7 +18,7 @@ from pytensor.compile.mode import Mode
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.rewriting import default_query, enabled_of, notes_of
+from pytensor_jaxlink.rewriting import default_query, hand_on
 from tests.differential.grammar import Graph
 from tests.differential.rounding import noisy_mode
 
@@ -93,8 +93,7 @@ def _linked(function: Any, linker: JAXLinker) -> Any:
     maker = function.maker
     fgraph, _ = maker.fgraph.clone_get_equiv(attach_feature=False)
     fgraph.update_mapping = maker.fgraph.update_mapping
-    fgraph.jaxlink_notes = notes_of(maker.fgraph)
-    fgraph.jaxlink_enabled = enabled_of(maker.fgraph)
+    hand_on(maker.fgraph, fgraph)
     updates = {place: output for output, place in fgraph.update_mapping.items()}
     inputs = [copy(spec) for spec in maker.inputs]
     for place, spec in enumerate(inputs):

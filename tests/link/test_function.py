@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -158,6 +159,36 @@ class TestState:
         output, *updates = self.f.jax_fn(X, *(s.get_value() for s in self.f.get_shared()))
         assert float(output) == 0.0
         assert len(updates) == 2
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "copy": lambda f: f.copy(),
+    "copy of a copy": lambda f: f.copy().copy(),
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda f: pickle.loads(pickle.dumps(f)),
+    "copy of a pickle": lambda f: pickle.loads(pickle.dumps(f)).copy(),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_have_no_more_breaks(name: str) -> None:
+    """The step of the loop selects by a mask, which a rewrite of the inner graph removes."""
+    x = pt.dmatrix("x")
+    sums = pytensor.scan(
+        lambda row, before: before + row[row > before].sum(),
+        sequences=x,
+        outputs_info=pt.as_tensor(np.float64(0)),
+        return_updates=False,
+    )
+    f = pytensor.function([x], [sums[-1], x[x > 0].sum()], mode="JAXSELECTIVE")
+    g = COPIES[name](f)
+    assert f.explain().graph_break_count == 0
+    assert g.explain().graph_break_count == 0
+    assert sorted(map(str, g.explain().rewritten)) == sorted(map(str, f.explain().rewritten))
+    assert str(g.plan) == str(f.plan)
+    given = np.random.default_rng(0).normal(size=(4, 3))
+    for one, other in zip(g(given), f(given), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_failing_host_step_changes_nothing() -> None:
