@@ -132,13 +132,13 @@ def test_threads_that_fail_at_once_change_the_plan_once(
     x = pt.dvector("x")
     f = pytensor.function([x], Doubled()(pt.exp(x)).sum(), mode=JAXLinker())
     compiled, both = f.vm.compiled, Barrier(2)
-    on_host = compiled._on_host
+    fallback = compiled._fallback
 
-    def together(inputs: Any) -> Any:
+    def together(inputs: Any, cause: Any) -> Any:
         both.wait(60)  # the two calls have failed, and none has changed the plan
-        return on_host(inputs)
+        return fallback(inputs, cause)
 
-    monkeypatch.setattr(compiled, "_on_host", together)
+    monkeypatch.setattr(compiled, "_fallback", together)
     with ThreadPoolExecutor(2) as threads:
         found = [each.result() for each in [threads.submit(f, X), threads.submit(f, X)]]
     np.testing.assert_allclose(found, [2 * np.exp(X).sum()] * 2)

@@ -75,6 +75,13 @@ def serves(view: GraphView, node: int) -> str | None:
     return _nearest(view, node, name, backward=False)
 
 
+def operation_with_place(view: GraphView, node: int) -> str:
+    """An operation, its place in the user's code, and the variable that it is computed for."""
+    name = serves(view, node)
+    part_of = "" if name is None else f", part of {name}"
+    return f"{view.operation_of(node)}, written at {user_location(view, node)}{part_of}"
+
+
 def _nearest(
     view: GraphView, node: int, find: Callable[[int], Found | None], *, backward: bool = True
 ) -> Found | None:

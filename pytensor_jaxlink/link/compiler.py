@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +16,6 @@ from pytensor.compile.mode import optdb
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
-from pytensor.link.basic import PerformLinker
-from pytensor.link.utils import raise_with_op
 from pytensor.scalar.basic import ScalarType
 
 from pytensor_jaxlink.analysis import (
@@ -38,8 +35,7 @@ from pytensor_jaxlink.errors import (
     NotTranspilableOrJittableError,
     UntranspilableOpError,
 )
-from pytensor_jaxlink.frames import running_line
-from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, serves, user_location
+from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, operation_with_place
 from pytensor_jaxlink.link.dynamic import Form, Sizes, is_worth
 from pytensor_jaxlink.link.explanation import (
     Explanation,
@@ -48,6 +44,7 @@ from pytensor_jaxlink.link.explanation import (
     is_untranspilable,
     list_blockers,
 )
+from pytensor_jaxlink.link.fallback import PythonFallback
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.shared import bytes_held
 from pytensor_jaxlink.logs import Topic
@@ -58,7 +55,6 @@ from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
     INCOMPATIBLE_REWRITES,
     REQUIRED_REWRITES,
-    check_buffers,
     default_query,
     enabled_of,
     inline_broken,
@@ -75,7 +71,6 @@ from pytensor_jaxlink.runtime import (
     Policy,
     Resizing,
     Stats,
-    to_numpy,
     use_compilation_cache,
 )
 
@@ -122,7 +117,7 @@ class CompiledGraph:
         self._failures: list[str] = []
         self._recording = Lock()
         self._rewrites = notes_of(fgraph)
-        self._on_host = ByPython(fgraph, self.stats)
+        self._fallback = PythonFallback(fgraph, self.stats)
         self._sizes = Sizes()
         self._padded: _Way | None = None
         self._build(frozenset())
@@ -171,7 +166,7 @@ class CompiledGraph:
         """Run the graph in this way from now on."""
         form = way.form
         self._installed, self.view, self.stats = way, form.view, way.stats
-        self._on_host.stats = way.stats
+        self._fallback.stats = way.stats
         self._for_user: dict[bool, _ForUser] = {}
         self.explanation: Explanation = explain_plan(
             way.lowered,
@@ -537,11 +532,9 @@ class CompiledGraph:
             recorded, by another thread.
         """
         self.stats.fallbacks += 1
-        Topic.FALLBACKS.log(lambda: _fallback_text(error))
         try:
-            outputs = self._on_host(inputs)
+            outputs = self._fallback(inputs, error)
         except Exception as raised:
-            self._note_line(raised)
             self._note_static_values(raised, inputs)
             raise raised from None
         broken = self._rules.take_broken_promise()
@@ -555,13 +548,6 @@ class CompiledGraph:
             if (refusal := self._refusal()) is not None:
                 raise refusal from error
         return outputs
-
-    def _note_line(self, error: BaseException) -> None:
-        """Name the operation that failed, and its place in the user's code."""
-        node = _failed_node(error)
-        view = GraphView.of(self._on_host.graph)
-        if node in view.nodes:
-            error.add_note(f"while computing {_placed(view, view.nodes.index(node))}")
 
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
         """Name the inputs whose values selected the specialisation that failed."""
@@ -578,7 +564,7 @@ class CompiledGraph:
         change = self._rules.record(node, error)
         what = f"{op_name(node.op)} in an inner graph"
         if node in self.view.nodes:
-            what = _placed(self.view, self.view.nodes.index(node))
+            what = operation_with_place(self.view, self.view.nodes.index(node))
         self._failures.append(f"{what}: {change}")
         Topic.FAILURES.log(lambda: self._failures[-1])
         self._build(self._form.dynamic)
@@ -607,62 +593,6 @@ def _one_array(value: Any) -> Any:
     if isinstance(value, tuple | list) and any(isinstance(n, jax.core.Tracer) for n in value):
         return jax.numpy.stack(value)
     return value
-
-
-class ByPython:
-    """A graph, run by PyTensor's own implementation of each node; made when it is needed.
-
-    Attributes
-    ----------
-    graph
-        The copy of the graph that runs, when it has been made.
-    """
-
-    graph: FunctionGraph
-
-    def __init__(self, source: FunctionGraph, stats: Stats) -> None:
-        self._source, self.stats = source, stats
-        self._forget()
-
-    def _forget(self) -> None:
-        self._process, self._lock = os.getpid(), Lock()
-        self._made: Any = None
-
-    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """The outputs for values of the inputs."""
-        if self._process != os.getpid():
-            self._forget()  # a thread of the parent process may have had the lock
-        with self._lock:  # the thunk has one set of cells
-            if self._made is None:
-                self.graph = self._source.clone()
-                check_buffers(self.graph)
-                self._made = PerformLinker(allow_gc=True).accept(self.graph).make_thunk()
-            thunk, containers, _ = self._made
-            for container, value in zip(containers, inputs, strict=True):
-                dense = isinstance(container.type, ArrayType)
-                container.storage[0] = to_numpy(value, self.stats) if dense else value
-            return thunk()
-
-
-def _fallback_text(error: BaseException | None) -> str:
-    reason = "a condition does not hold" if error is None else f"{type(error).__name__}: {error}"
-    return f"PyTensor's own implementation finishes a call at {running_line()}: {reason}"
-
-
-def _failed_node(error: BaseException) -> Any:
-    """The node whose thunk raised: PyTensor hands each one to `raise_with_op`."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code is raise_with_op.__code__:
-            return trace.tb_frame.f_locals["node"]
-        trace = trace.tb_next
-    return None
-
-
-def _placed(view: GraphView, node: int) -> str:
-    name = serves(view, node)
-    part_of = "" if name is None else f", part of {name}"
-    return f"{view.operation_of(node)}, written at {user_location(view, node)}{part_of}"
 
 
 def _operations(count: int, one: str = "has", many: str = "have") -> str:

@@ -106,12 +106,11 @@ class TestExamplesOfTheProposal:
 _STATE = """
 import json, os, signal, sys, threading, warnings
 import numpy as np, jax, pytensor, pytensor.tensor as pt
-from pytensor.compile.mode import Mode, predefined_linkers, predefined_modes
+from pytensor.compile.mode import predefined_linkers, predefined_modes
 import pytensor.link.jax.dispatch, scipy.special, scipy.sparse
 from pytensor.link.jax.dispatch import jax_funcify, jax_typify
 
 def state():
-    classes = [Mode, pt.TensorType, pytensor.compile.SharedVariable, pytensor.graph.Apply]
     return {
         "jax": {name: str(value) for name, value in jax.config.values.items()},
         "pytensor": sorted({part for line in str(pytensor.config).splitlines()
@@ -119,7 +118,6 @@ def state():
                             # Sets are printed in the order of their hashes.
                             for part in [part.strip("{}(),'")]}),
         "rules": [sorted(map(str, table.registry)) for table in (jax_funcify, jax_typify)],
-        "classes": [sorted(f"{k} {v!r}" for k, v in vars(c).items()) for c in classes],
         "modes": sorted(predefined_modes), "linkers": sorted(predefined_linkers),
         "warnings": [str(entry[2]) for entry in warnings.filters],
         "numpy": [str(np.geterr()), str(np.get_printoptions())],
@@ -153,7 +151,7 @@ def changes(old: Any, new: Any, path: str = "") -> list[str]:
 
 
 def test_no_other_change_of_global_state() -> None:
-    """Section 7 of docs/design.md lists what changes."""
+    """Section 7 of docs/design.md lists what changes (classes: `tests.test_foreign_state`)."""
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _STATE],
         cwd=Path(__file__).parents[2],
@@ -165,17 +163,10 @@ def test_no_other_change_of_global_state() -> None:
     )
     assert run.returncode == 0, run.stderr[-2000:]
     before, imported, after = json.loads(run.stdout.splitlines()[-1])
-    assert sorted(changes(before, imported)) == [
-        "classes", "finders", "linkers", "modes", "pytensor"
-    ]  # fmt: skip
+    assert sorted(changes(before, imported)) == ["finders", "linkers", "modes", "pytensor"]
     [added] = set(imported["pytensor"]) - set(before["pytensor"])
     assert added == "jaxselective"
     assert imported["finders"] == ["pytensor_jaxlink.registration", *before["finders"]]
     assert set(imported["modes"]) - set(before["modes"]) == {"JAXSELECTIVE"}
     assert set(imported["linkers"]) - set(before["linkers"]) == {"jaxselective"}
-    [mode, *others] = (
-        {line.split(" ")[0] for line in {*old} ^ {*new}}
-        for old, new in zip(before["classes"], imported["classes"], strict=True)
-    )
-    assert (mode, others) == ({"function_maker"}, [{"__init__"}, {"get_value"}, set()])
     assert changes(imported, after) == []

@@ -1,0 +1,92 @@
+"""The fallback: a call finished by PyTensor's own implementation of each node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+from pytensor.graph.fg import FunctionGraph
+from pytensor.link.basic import PerformLinker
+from pytensor.link.utils import raise_with_op
+
+from pytensor_jaxlink.frames import running_line
+from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
+from pytensor_jaxlink.logs import Topic
+from pytensor_jaxlink.rewriting import check_buffers
+from pytensor_jaxlink.runtime import Stats, to_numpy
+
+
+class PythonFallback:
+    """A graph, run by PyTensor's own implementation of each node; made when it is needed.
+
+    Attributes
+    ----------
+    stats
+        The counters of transfers.
+    """
+
+    _graph: FunctionGraph
+
+    def __init__(self, source: FunctionGraph, stats: Stats) -> None:
+        self._source, self.stats = source, stats
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process, self._lock = os.getpid(), Lock()
+        self._made: Any = None
+
+    def __call__(self, inputs: Sequence[Any], cause: BaseException | None) -> Sequence[Any]:
+        """The outputs for values of the inputs.
+
+        An exception names the operation that raised it, and its place in the user's code.
+
+        Parameters
+        ----------
+        inputs
+            The values.
+        cause
+            The failure of a region that led here; None where a condition is false.
+        """
+        Topic.FALLBACKS.log(lambda: _text(cause))
+        try:
+            return self._run(inputs)
+        except Exception as error:
+            self._note_operation(error)
+            raise
+
+    def _run(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        if self._process != os.getpid():
+            self._forget()  # a thread of the parent process may have had the lock
+        with self._lock:  # the thunk has one set of cells
+            if self._made is None:
+                self._graph = self._source.clone()
+                check_buffers(self._graph)
+                self._made = PerformLinker(allow_gc=True).accept(self._graph).make_thunk()
+            thunk, containers, _ = self._made
+            for container, value in zip(containers, inputs, strict=True):
+                dense = isinstance(container.type, ArrayType)
+                container.storage[0] = to_numpy(value, self.stats) if dense else value
+            return thunk()
+
+    def _note_operation(self, error: BaseException) -> None:
+        node = _failed_node(error)
+        view = GraphView.of(self._graph)
+        if node in view.nodes:
+            error.add_note(f"while computing {operation_with_place(view, view.nodes.index(node))}")
+
+
+def _text(cause: BaseException | None) -> str:
+    reason = "a condition does not hold" if cause is None else f"{type(cause).__name__}: {cause}"
+    return f"PyTensor's own implementation finishes a call at {running_line()}: {reason}"
+
+
+def _failed_node(error: BaseException) -> Any:
+    """The node whose thunk raised: PyTensor hands each one to `raise_with_op`."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is raise_with_op.__code__:
+            return trace.tb_frame.f_locals["node"]
+        trace = trace.tb_next
+    return None
