@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
-from typing import Any
 
 from pytensor.tensor.type import float_dtypes
 
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphVariable, GraphView, dtype_of
 from pytensor_jaxlink.ops import can_be_static, shape_inputs
 
 
@@ -40,10 +39,10 @@ def input_binding_times(
         no real number among them selects anything.
     """
 
-    def time(position: int, variable: Any) -> BindingTime:
+    def time(position: int, variable: GraphVariable) -> BindingTime:
         if position in changing or not can_be_static(variable):
             return BindingTime.DEVICE
-        if computed and variable.type.dtype in float_dtypes:
+        if computed and dtype_of(variable) in float_dtypes:
             return BindingTime.DEVICE
         return BindingTime.HOST
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.scalar import basic as scalar
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, AllocEmpty, ScalarFromTensor
 from pytensor.tensor.shape import Shape, Shape_i
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pytensor_jaxlink.analysis.polynomials import (
     DEPTH,
@@ -20,6 +18,15 @@ from pytensor_jaxlink.analysis.polynomials import (
     Polynomials,
     constant_value,
     difference,
+)
+from pytensor_jaxlink.graph import (
+    GraphNode,
+    GraphVariable,
+    indices_of,
+    inputs_of,
+    new_integer,
+    outputs_of,
+    readers_of,
 )
 
 _LESS, _MORE = (scalar.LT, scalar.LE), (scalar.GT, scalar.GE)
@@ -35,12 +42,12 @@ class Extents(Polynomials):
     def __init__(self, graph: FunctionGraph) -> None:
         super().__init__()
         self._graph = graph
-        self._read: dict[Variable, Polynomial] = {}
+        self._read: dict[GraphVariable, Polynomial] = {}
         self._below: dict[frozenset[tuple[tuple[int, ...], int]], Polynomial] = {}
-        self._lengths: dict[Variable, Polynomial] = {}
-        self._made: dict[tuple[Variable, int], Any] = {}
+        self._lengths: dict[GraphVariable, Polynomial] = {}
+        self._made: dict[tuple[GraphVariable, int], Any] = {}
 
-    def of(self, variable: Any, depth: int = DEPTH) -> Polynomial:
+    def of(self, variable: GraphVariable, depth: int = DEPTH) -> Polynomial:
         """The polynomial of an integer; each is read once, because choices repeat terms."""
         if variable not in self._read:
             self._read[variable] = self._of(variable, depth)
@@ -69,15 +76,15 @@ class Extents(Polynomials):
             self._lengths[array] = self._measured(array)
         return self._lengths[array]
 
-    def dimension(self, atom: Any) -> tuple[Variable, int] | None:
+    def dimension(self, atom: Any) -> tuple[GraphVariable, int] | None:
         """The array and the axis whose length an atom is; lengths are not negative."""
         if not isinstance(getattr(getattr(atom, "owner", None), "op", None), Shape_i):
             return None
         return atom.owner.inputs[0], atom.owner.op.i
 
-    def implied(self, values: Mapping[Variable, int]) -> dict[Variable, int]:
+    def implied(self, values: Mapping[GraphVariable, int]) -> dict[GraphVariable, int]:
         """The values of atoms that follow from those of some integers."""
-        found: dict[Variable, int] = {}
+        found: dict[GraphVariable, int] = {}
         for variable, value in sorted(values.items(), key=lambda each: len(self.of(each[0]))):
             rest = self.substituted(self.of(variable), found)
             number = rest.pop((), 0)
@@ -123,13 +130,14 @@ class Extents(Polynomials):
         number = constant_value(value)
         if number is not None:
             return self.plus(Polynomial(), min(number, 0))
-        if all(map(self.dimension, self.atoms_of(value))) and min(value.values()) > 0:
+        lengths_only = all(self.dimension(atom) is not None for atom in self.atoms_of(value))
+        if lengths_only and min(value.values()) > 0:
             return Polynomial()
         if value[min(product for product in value if product)] < 0:
             return self.sum([value, self._below_zero(difference(Polynomial(), value))])
         key = frozenset(value.items())
         if key not in self._below:
-            self._below[key] = super().of(pt.lscalar())
+            self._below[key] = super().of(new_integer())
         return self._below[key]
 
     def _measured(self, array: Any) -> Polynomial:
@@ -146,15 +154,16 @@ class Extents(Polynomials):
         sliced = self._of_slice(array.owner) if isinstance(op, Subtensor) else None
         return self._shape(array) if sliced is None else sliced
 
-    def _of_slice(self, node: Apply) -> Polynomial | None:
+    def _of_slice(self, node: GraphNode) -> Polynomial | None:
         """The length of a slice, where it depends on the length of the array alone, or None."""
         taken = slice_of(node)
         if taken is None:
             return None
-        known = self.places(taken, node.inputs[0])
+        [array, *_] = inputs_of(node)
+        known = self.places(taken, array)
         if known is not None:
             return self.plus(Polynomial(), len(known))
-        whole = self.length(node.inputs[0])
+        whole = self.length(array)
         begins = taken.start is None and literal(taken.step, 1) == 1
         if begins and taken.stop is not None and self.of(taken.stop) == whole:
             return whole
@@ -167,9 +176,9 @@ class Extents(Polynomials):
         """The length of an array as a number or an atom."""
         if array.type.shape[axis] is not None:
             return self.plus(Polynomial(), array.type.shape[axis])
-        for client, _ in self._graph.clients.get(array, ()):
-            if isinstance(client.op, Shape_i) and client.op.i == axis:
-                return super().of(client.outputs[0])
+        for reader in readers_of(self._graph, array):
+            if isinstance(reader.op, Shape_i) and reader.op.i == axis:
+                return super().of(outputs_of(reader)[0])
         if (array, axis) not in self._made:
             self._made[array, axis] = Shape_i(axis)(array)
         return super().of(self._made[array, axis])
@@ -185,20 +194,20 @@ def _measured_by(variable: Any) -> tuple[Any, int] | None:
     shape = owner.inputs[0].owner if isinstance(owner.op, Subtensor) else None
     if shape is None or not isinstance(shape.op, Shape):
         return None
-    [index] = indices_from_subtensor(owner.inputs[1:], owner.op.idx_list)
+    [index] = indices_of(owner.inputs[1:], owner.op.idx_list)
     place = None if isinstance(index, slice) else literal(tensor_behind(index), 0)
     return None if place is None else (shape.inputs[0], place % shape.inputs[0].type.ndim)
 
 
-def slice_of(node: Apply) -> slice | None:
+def slice_of(node: GraphNode) -> slice[Any, Any, Any] | None:
     """The slice that a `Subtensor` takes along the first dimension, if it takes nothing else."""
     op: Any = node.op
-    first, *rest = indices_from_subtensor(node.inputs[1:], op.idx_list)
-    if not isinstance(first, slice) or any(other != slice(None) for other in rest):
+    taken, *rest = indices_of(inputs_of(node)[1:], op.idx_list)
+    is_slice = isinstance(taken, slice)
+    if not is_slice or any(other != slice(None) for other in rest):
         return None
-    return slice(
-        *(v if v is None else tensor_behind(v) for v in (first.start, first.stop, first.step))
-    )
+    parts: list[Any] = [getattr(taken, name) for name in ("start", "stop", "step")]
+    return slice(*(v if v is None else tensor_behind(v) for v in parts))
 
 
 def literal(bound: Any, default: int) -> int | None:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from pytensor.graph.basic import Apply
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis.binding import BindingTime, binding_times
-from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
+from pytensor_jaxlink.graph import UNKNOWN, GraphNode, GraphView, user_location
 from pytensor_jaxlink.ops import (
     NestedGraph,
     OutputShapes,
@@ -120,11 +119,11 @@ class InnerAnalysis:
     obstacles: tuple[Obstacle, ...]
 
 
-def _nothing(node: Apply) -> tuple[int, ...]:
+def _nothing(node: GraphNode) -> tuple[int, ...]:
     return ()
 
 
-def _never(node: Apply) -> bool:
+def _never(node: GraphNode) -> bool:
     return False
 
 
@@ -145,10 +144,10 @@ class Questions:
         Whether a node with an obstacle may stay in its region, as a callback.
     """
 
-    obstacle: Callable[[Apply], Obstacle | None]
-    inner_graphs: Callable[[Apply], tuple[NestedGraph, ...]]
-    recorded_sizes: Callable[[Apply], tuple[int, ...]] = field(default=_nothing)
-    may_be_called: Callable[[Apply], bool] = field(default=_never)
+    obstacle: Callable[[GraphNode], Obstacle | None]
+    inner_graphs: Callable[[GraphNode], tuple[NestedGraph, ...]]
+    recorded_sizes: Callable[[GraphNode], tuple[int, ...]] = field(default=_nothing)
+    may_be_called: Callable[[GraphNode], bool] = field(default=_never)
 
 
 def describe(view: GraphView, questions: Questions) -> tuple[NodeFacts, ...]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
@@ -24,11 +24,23 @@ from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.rewriting.shape import ShapeFeature
 from pytensor.tensor.shape import Shape_i, SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
+from pytensor_jaxlink.analysis.extents import Extents, literal, tensor_behind
 from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value
 from pytensor_jaxlink.compat import IfElse, mutable
+from pytensor_jaxlink.graph import (
+    GraphNode,
+    GraphVariable,
+    data_of,
+    indices_of,
+    inputs_of,
+    lengths_of,
+    ndim_of,
+    nodes_of,
+    outputs_of,
+    variables_of,
+)
 from pytensor_jaxlink.ops.fitting import Fitted
 
 Dimension = tuple[Any, int]
@@ -63,7 +75,7 @@ class Lengths:
             return lengths[0] == lengths[1]
         for graph in self._graphs:
             shapes: Any = getattr(graph, "shape_feature", None)
-            if shapes is None or not {array, other} <= graph.variables:
+            if shapes is None or not {array, other} <= variables_of(graph):
                 continue
             if shapes.same_shape(array, other, axis, place):
                 return True
@@ -88,19 +100,22 @@ class Lengths:
         """Note that two lengths are equal."""
         self._unite(self._keys[one], self._keys[other])
 
-    def implied(self, values: Mapping[Variable, int]) -> dict[Any, int]:
+    def implied(self, values: Mapping[GraphVariable, int]) -> dict[Any, int]:
         """The lengths that follow from the values of integers of the last graph, by `root`.
 
         Only where the analysis is thorough.
         """
         keys, extents = self._keys.values(), self._extents[self._graphs[-1]]
-        known, found = extents.implied(values), {}
+        known = extents.implied(values)
+        found: dict[Any, int] = {}
         for atom, number in known.items():
             if (source := extents.dimension(atom)) in self._keys:
                 found[self.root(*source)] = number
         for key in keys:
-            if isinstance(key, tuple) and key[0] is extents:
-                number = constant_value(extents.substituted(Polynomial(dict(key[1])), known))
+            expressed: Any = key
+            if isinstance(key, tuple) and expressed[0] is extents:
+                polynomial = Polynomial(dict(expressed[1]))
+                number = constant_value(extents.substituted(polynomial, known))
                 if number is not None:
                     found[self._find(key)] = max(number, 0)
         return found
@@ -114,7 +129,7 @@ class Lengths:
         self._relate(first, keys)
         for graph in others:
             self._relate(graph, keys)
-            for variable, same in zip(graph.inputs, first.inputs, strict=True):
+            for variable, same in zip(inputs_of(graph), inputs_of(first), strict=True):
                 self._identify(keys, variable, same)
         return keys
 
@@ -126,12 +141,13 @@ class Lengths:
         return classes
 
     def _express(
-        self, graph: FunctionGraph, nodes: Sequence[Apply], keys: dict[Dimension, Any]
+        self, graph: FunctionGraph, nodes: Sequence[GraphNode], keys: dict[Dimension, Any]
     ) -> None:
         extents = None
         if self._thorough:
             extents = self._extents[graph] = Extents(graph)
-        for variable in (*graph.inputs, *(v for n in nodes for v in (*n.inputs, *n.outputs))):
+        read_or_made = (v for n in nodes for v in (*inputs_of(n), *outputs_of(n)))
+        for variable in (*inputs_of(graph), *read_or_made):
             for axis in range(_rank(variable)):
                 if (variable, axis) not in keys:
                     keys[variable, axis] = key = _key(graph, extents, variable, axis)
@@ -140,7 +156,7 @@ class Lengths:
                     self._unite((variable, axis), key)
 
     def _relate(self, graph: FunctionGraph, keys: dict[Dimension, Any]) -> None:
-        nodes = graph.toposort()
+        nodes = nodes_of(graph)
         self._express(graph, nodes, keys)
         if not self._thorough and any(isinstance(node.op, IfElse) for node in nodes):
             return
@@ -152,7 +168,7 @@ class Lengths:
             if self._thorough and isinstance(node.op, Scan | OpFromGraph):
                 self._relate_inside(node, keys)
 
-    def _relate_inside(self, node: Apply, keys: dict[Dimension, Any]) -> None:
+    def _relate_inside(self, node: GraphNode, keys: dict[Dimension, Any]) -> None:
         op: Any = node.op
         inner = measured(mutable(op.fgraph))
         self._relate(inner, keys)
@@ -186,7 +202,8 @@ def length_of(fgraph: Any, array: Any, axis: int) -> Any:
     shapes = getattr(fgraph, "shape_feature", None)
     if shapes is not None and array in fgraph.variables:
         return shapes.get_shape(array, axis)
-    return Shape_i(axis)(array)
+    length: Any = Shape_i(axis)
+    return length(array)
 
 
 def measured(graph: Any) -> FunctionGraph:
@@ -221,29 +238,29 @@ def _expressed(graph: Any, extents: Extents, variable: Any, axis: int) -> Any:
     return source or (extents, frozenset(polynomial.items()))
 
 
-def _inside(node: Apply, inner: FunctionGraph) -> Iterator[tuple[tuple[Any, int], Any]]:
+def _inside(node: GraphNode, inner: FunctionGraph) -> Iterator[tuple[tuple[Any, int], Any]]:
     """The variables of an inner graph, each with an array outside whose shape, or entries, it has.
 
     The number is 1 for entries.
     """
     op: Any = node.op
-    given, made = list(inner.inputs), list(inner.outputs)
+    given, made = list(inputs_of(inner)), list(outputs_of(inner))
     if isinstance(op, OpFromGraph):
-        for one, other in zip([*given, *made], [*node.inputs, *node.outputs], strict=True):
+        for one, other in zip([*given, *made], [*inputs_of(node), *outputs_of(node)], strict=True):
             yield (one, 0), other
         return
-    info, outer = op.info, node.inputs[1:]
+    info, outer = op.info, inputs_of(node)[1:]
     taken = [1] * info.n_seqs
     taken += map(len, (*info.mit_mot_in_slices, *info.mit_sot_in_slices, *info.sit_sot_in_slices))
     for count, array in zip(taken, outer, strict=False):
         for _ in range(count):
             yield (given.pop(0), 1), array
-    fixed = op.inner_non_seqs(inner.inputs), op.outer_non_seqs(node.inputs)
+    fixed = op.inner_non_seqs(inputs_of(inner)), op.outer_non_seqs(inputs_of(node))
     for one, other in zip(*fixed, strict=True):
         yield (one, 0), other
     left = [*map(len, info.mit_mot_out_slices)]
     left += [1] * (info.n_mit_sot + info.n_sit_sot + info.n_nit_sot)
-    for count, array in zip(left, node.outputs, strict=False):
+    for count, array in zip(left, outputs_of(node), strict=False):
         for _ in range(count):
             yield (made.pop(0), 1), array
 
@@ -254,7 +271,7 @@ Groups = Sequence[Sequence[Dimension]]
 
 
 @singledispatch
-def equal_dimensions(op: Op, node: Apply) -> Groups:
+def equal_dimensions(op: Op, node: GraphNode) -> Groups:
     """The groups of dimensions of a node's inputs and outputs that are equal when it has run.
 
     What PyTensor's ``infer_shape`` says need not be said again.
@@ -262,7 +279,7 @@ def equal_dimensions(op: Op, node: Apply) -> Groups:
     return ()
 
 
-def _supposed(node: Apply) -> Groups:
+def _supposed(node: GraphNode) -> Groups:
     """The groups that are equal in almost all calls; code for open dimensions is for these calls.
 
     NumPy takes an empty mask for an array of any length, and equal slices of arrays go together if
@@ -270,120 +287,122 @@ def _supposed(node: Apply) -> Groups:
     """
     match node.op:
         case Fitted(axis=first):
-            array, mask = node.inputs
-            return [[(array, first + k), (mask, k)] for k in range(mask.type.ndim)]
+            array, mask = inputs_of(node)
+            return [[(array, first + k), (mask, k)] for k in range(ndim_of(mask))]
         case Elemwise():
             slices: dict[Any, list[Any]] = {}
-            for owner in (v.owner for v in node.inputs if v.owner is not None):
+            for owner in (v.owner for v in inputs_of(node) if v.owner is not None):
                 if isinstance(owner.op, Subtensor) and _only_slices(owner):
                     slices.setdefault(_taken(owner), []).append(owner.inputs[0])
             alike = slices.items()
             return [[(v, axis) for v in each] for (n, *_), each in alike for axis in range(n)]
-    return ()
+        case _:
+            return ()
 
 
-def _only_slices(node: Apply) -> bool:
-    return all(isinstance(entry, slice) for entry in node.op.idx_list)
+def _only_slices(node: GraphNode) -> bool:
+    op: Any = node.op
+    return all(isinstance(entry, slice) for entry in op.idx_list)
 
 
-def _taken(node: Apply) -> tuple[Any, ...]:
+def _taken(node: GraphNode) -> tuple[Any, ...]:
     """The rank of an array and what is taken of it, equal where the same is taken."""
     op: Any = node.op
-    bounds = (tensor_behind(bound) for bound in node.inputs[1:])
-    values = (int(v.data) if isinstance(v, Constant) else v for v in bounds)
-    return len(node.inputs[0].type.shape), str(op.idx_list), *values
+    bounds = map(tensor_behind, inputs_of(node)[1:])
+    values = (v if (number := literal(v, 0)) is None else number for v in bounds)
+    return len(lengths_of(inputs_of(node)[0])), str(op.idx_list), *values
 
 
 @equal_dimensions.register(Fitted)
-def _equal_fitted(op: Fitted, node: Apply) -> Groups:
-    mask, result = node.inputs[1], node.outputs[0]
-    return [[(result, op.axis + k), (mask, k)] for k in range(mask.type.ndim)]
+def _equal_fitted(op: Fitted, node: GraphNode) -> Groups:
+    mask, result = inputs_of(node)[1], outputs_of(node)[0]
+    return [[(result, op.axis + k), (mask, k)] for k in range(ndim_of(mask))]
 
 
 @equal_dimensions.register(Elemwise)
-def _equal_elementwise(op: Elemwise, node: Apply) -> Groups:
-    arrays = [*node.inputs, *node.outputs]
+def _equal_elementwise(op: Elemwise, node: GraphNode) -> Groups:
+    arrays = [*inputs_of(node), *outputs_of(node)]
     return [
-        [(v, axis) for v in arrays if v.type.shape[axis] != 1]
-        for axis in range(node.outputs[0].type.ndim)
+        [(v, axis) for v in arrays if lengths_of(v)[axis] != 1]
+        for axis in range(ndim_of(outputs_of(node)[0]))
     ]
 
 
 @equal_dimensions.register(DimShuffle)
-def _equal_dimshuffle(op: DimShuffle, node: Apply) -> Groups:
-    [array], [result] = node.inputs, node.outputs
+def _equal_dimshuffle(op: DimShuffle, node: GraphNode) -> Groups:
+    [array], [result] = inputs_of(node), outputs_of(node)
     return [[(array, k), (result, axis)] for axis, k in enumerate(op.new_order) if k != "x"]
 
 
 @equal_dimensions.register(CheckAndRaise)
 @equal_dimensions.register(SpecifyShape)
-def _equal_checked(op: Op, node: Apply) -> Groups:
-    array, result = node.inputs[0], node.outputs[0]
+def _equal_checked(op: Op, node: GraphNode) -> Groups:
+    array, result = inputs_of(node)[0], outputs_of(node)[0]
     return [[(array, axis), (result, axis)] for axis in range(_rank(result))]
 
 
 @equal_dimensions.register(CAReduce)
-def _equal_kept(op: CAReduce, node: Apply) -> Groups:
-    [array], [result] = node.inputs, node.outputs
-    gone = range(array.type.ndim) if op.axis is None else op.axis
-    kept = [axis for axis in range(array.type.ndim) if axis not in gone]
+def _equal_kept(op: CAReduce, node: GraphNode) -> Groups:
+    [array], [result] = inputs_of(node), outputs_of(node)
+    gone = range(ndim_of(array)) if op.axis is None else op.axis
+    kept = [axis for axis in range(ndim_of(array)) if axis not in gone]
     return [[(array, axis), (result, place)] for place, axis in enumerate(kept)]
 
 
 @equal_dimensions.register(Dot)
-def _equal_product(op: Dot, node: Apply) -> Groups:
-    (left, right), [result] = node.inputs, node.outputs
-    across = (left, left.type.ndim - 1), (right, max(right.type.ndim - 2, 0))
-    along = [(v, k) for v in (left, right) for k in range(v.type.ndim) if (v, k) not in across]
+def _equal_product(op: Dot, node: GraphNode) -> Groups:
+    (left, right), [result] = inputs_of(node), outputs_of(node)
+    across = (left, ndim_of(left) - 1), (right, max(ndim_of(right) - 2, 0))
+    along = [(v, k) for v in (left, right) for k in range(ndim_of(v)) if (v, k) not in across]
     return [across, *([each, (result, axis)] for axis, each in enumerate(along))]
 
 
 @equal_dimensions.register(Join)
-def _equal_joined(op: Join, node: Apply) -> Groups:
-    [result] = node.outputs
+def _equal_joined(op: Join, node: GraphNode) -> Groups:
+    [result] = outputs_of(node)
     along, parts = axis_and_parts(node)
     if along is None:
         return ()
-    axes = [axis for axis in range(result.type.ndim) if axis != along]
+    axes = [axis for axis in range(ndim_of(result)) if axis != along]
     return [[(array, axis) for array in (*parts, result)] for axis in axes]
 
 
-def axis_and_parts(node: Apply) -> tuple[int | None, Sequence[Any]]:
+def axis_and_parts(node: GraphNode) -> tuple[int | None, Sequence[Any]]:
     """The dimension along which a `Join` lays its arrays, None where it is computed; and these."""
     axis = getattr(node.op, "axis", None)
     if axis is not None:
-        return axis % node.outputs[0].type.ndim, node.inputs
-    axis, *parts = node.inputs  # until PyTensor 3.1 the axis was an input
+        return axis % ndim_of(outputs_of(node)[0]), inputs_of(node)
+    axis, *parts = inputs_of(node)  # until PyTensor 3.1 the axis was an input
     if not isinstance(axis, Constant):
         return None, parts
-    return int(axis.data) % node.outputs[0].type.ndim, parts
+    return int(data_of(axis)) % ndim_of(outputs_of(node)[0]), parts
 
 
 @equal_dimensions.register(AdvancedSubtensor)
-def _equal_gathered(op: Any, node: Apply) -> Groups:
+def _equal_gathered(op: Any, node: GraphNode) -> Groups:
     """Of neighbouring indices that are arrays of integers."""
-    [result], index = node.outputs, list(indices_from_subtensor(node.inputs[1:], op.idx_list))
+    [result], index = outputs_of(node), list(indices_of(inputs_of(node)[1:], op.idx_list))
     places = [k for k, each in enumerate(index) if not isinstance(each, slice)]
     arrays = [index[place] for place in places]
     if places[-1] - places[0] >= len(places) or any(v.type.dtype == "bool" for v in arrays):
         return ()
-    rank = max(v.type.ndim for v in arrays)
+    rank = max(ndim_of(v) for v in arrays)
     return [
         [(result, places[0] + axis)]
-        + [(v, k) for v in arrays if (k := axis - rank + v.type.ndim) >= 0 and v.type.shape[k] != 1]
+        + [(v, k) for v in arrays if (k := axis - rank + ndim_of(v)) >= 0 and v.type.shape[k] != 1]
         for axis in range(rank)
     ]
 
 
 @equal_dimensions.register(Blockwise)
-def _equal_batches(op: Blockwise, node: Apply) -> Groups:
+def _equal_batches(op: Blockwise, node: GraphNode) -> Groups:
     groups: dict[Any, list[Dimension]] = {}
     signature = (*op.inputs_sig, *op.outputs_sig)
-    for array, letters in zip((*node.inputs, *node.outputs), signature, strict=True):
-        batch = array.type.ndim - len(letters)
-        for axis in range(array.type.ndim):
+    for array, letters in zip((*inputs_of(node), *outputs_of(node)), signature, strict=True):
+        batch = ndim_of(array) - len(letters)
+        for axis in range(ndim_of(array)):
             if axis >= batch:
                 groups.setdefault(letters[axis - batch], []).append((array, axis))
-            elif array.type.shape[axis] != 1:
+            elif lengths_of(array)[axis] != 1:
                 groups.setdefault(axis, []).append((array, axis))
     return list(groups.values())

@@ -1,14 +1,94 @@
-"""Types of PyTensor."""
+"""Types of PyTensor: of nodes and variables, as annotations, and of arrays.
+
+PyTensor's classes are generic, and its own annotations leave the parameters out.  Here they have
+some, so that a type checker knows the attributes of what is read from a graph.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
+from pytensor.graph.type import Type
+from pytensor.tensor.subtensor import indices_from_subtensor
 from pytensor.tensor.type import DenseTensorType
 from pytensor.xtensor.type import XTensorType
+
+GraphType: TypeAlias = Type[Any]
+"""The type of a variable."""
+
+GraphVariable: TypeAlias = Variable[GraphType, Any]
+"""A variable, computed or not."""
+
+GraphNode: TypeAlias = Apply[Op]
+"""An Op applied to variables."""
 
 ArrayType: TypeAlias = DenseTensorType | XTensorType
 """The types of dense arrays: tensors, and those with names of dimensions.
 
 Both have ``dtype``, ``shape`` and ``ndim``, and the values of both are NumPy arrays.
 """
+
+
+def inputs_of(node: GraphNode | FunctionGraph) -> list[GraphVariable]:
+    """The inputs of a node, or of a graph."""
+    return node.inputs
+
+
+def outputs_of(node: GraphNode | FunctionGraph) -> list[GraphVariable]:
+    """The outputs of a node, or of a graph."""
+    return node.outputs
+
+
+def nodes_of(fgraph: FunctionGraph) -> list[GraphNode]:
+    """The nodes of a graph in topological order."""
+    return fgraph.toposort()
+
+
+def variables_of(fgraph: FunctionGraph) -> set[GraphVariable]:
+    """The variables of a graph."""
+    return fgraph.variables
+
+
+def data_of(constant: GraphVariable) -> Any:
+    """The value of a constant."""
+    value: Any = constant
+    return value.data
+
+
+def readers_of(fgraph: FunctionGraph, variable: GraphVariable) -> list[GraphNode]:
+    """The nodes that read a variable of a graph."""
+    return [node for node, _ in fgraph.clients.get(variable, ())]
+
+
+def indices_of(values: Sequence[GraphVariable], entries: tuple[Any, ...]) -> list[Any]:
+    """The indices of a `Subtensor` as Python writes them: variables, and slices of variables.
+
+    Parameters
+    ----------
+    values
+        The inputs after the array.
+    entries
+        The Op's ``idx_list``.
+    """
+    return list(indices_from_subtensor(values, entries))
+
+
+def dtype_of(variable: GraphVariable) -> str:
+    """The dtype of a variable whose type has one (an array, or a scalar outside tensors)."""
+    kind: Any = variable.type
+    return kind.dtype
+
+
+def ndim_of(variable: GraphVariable) -> int:
+    """The number of dimensions of a variable whose type has them."""
+    kind: Any = variable.type
+    return kind.ndim
+
+
+def lengths_of(variable: GraphVariable) -> tuple[int | None, ...]:
+    """The lengths that the type of a variable promises; none where the type has no shape."""
+    return getattr(variable.type, "shape", ())

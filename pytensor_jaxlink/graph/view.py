@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Constant
 from pytensor.graph.fg import AbstractFunctionGraph
 
 from pytensor_jaxlink.graph.expressions import expression
+from pytensor_jaxlink.graph.types import GraphNode, GraphVariable
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,8 @@ class GraphView:
     by these numbers, so nothing depends on hashes or object identity.
     """
 
-    nodes: tuple[Apply, ...]
-    variables: tuple[Variable, ...]
+    nodes: tuple[GraphNode, ...]
+    variables: tuple[GraphVariable, ...]
     node_inputs: tuple[tuple[int, ...], ...]
     node_outputs: tuple[tuple[int, ...], ...]
     inputs: tuple[int, ...]
@@ -51,11 +52,11 @@ class GraphView:
     def of(cls, fgraph: AbstractFunctionGraph, within: str | None = None) -> GraphView:
         """Number the variables of ``fgraph``."""
         nodes = tuple(fgraph.toposort())
-        variables: list[Variable] = []
-        number: dict[Variable, int] = {}
+        variables: list[GraphVariable] = []
+        number: dict[GraphVariable, int] = {}
         producer: list[int] = []
 
-        def add(variable: Variable, node: int = -1) -> int:
+        def add(variable: GraphVariable, node: int = -1) -> int:
             position = number.get(variable)
             if position is None:
                 position = number[variable] = len(variables)
@@ -100,7 +101,7 @@ class GraphView:
         return tuple(map(tuple, readers))
 
     @cached_property
-    def positions(self) -> dict[Variable, int]:
+    def positions(self) -> dict[GraphVariable, int]:
         """The position of each input."""
         return {self.variables[number]: place for place, number in enumerate(self.inputs)}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSM
@@ -36,7 +36,7 @@ from pytensor.tensor.subtensor import (
 from pytensor.tensor.type import discrete_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
-from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.graph import ArrayType, GraphVariable
 from pytensor_jaxlink.ops.control_flow import WhileLoop
 from pytensor_jaxlink.ops.windows import Realign, Window
 
@@ -81,7 +81,7 @@ def static_inputs(op: Op, node: Apply) -> Sequence[int]:
     return ()
 
 
-def can_be_static(variable: Variable) -> bool:
+def can_be_static(variable: GraphVariable) -> bool:
     """Return True if the values of a variable may select a specialisation of a region.
 
     Scalars of any kind and vectors of integers do: they are sizes, counts and bounds.  Larger

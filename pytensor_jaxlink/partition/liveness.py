@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, ndim_of
 from pytensor_jaxlink.ops import remedies_of_size
 from pytensor_jaxlink.partition.schedule import (
     Placement,
@@ -179,7 +179,7 @@ class _Selector:
         if known.source is not Source.FOLDED or known.folding > stage:
             return True
         op = self.view.nodes[self.view.producer[number]].op
-        return variable.type.ndim == 0 and not isinstance(op, _RENAMING)
+        return ndim_of(variable) == 0 and not isinstance(op, _RENAMING)
 
     def _fold_in_region(self, node: int, stage: int) -> None:
         region = self.regions[stage]
@@ -224,7 +224,7 @@ class _Selector:
     # -- results -------------------------------------------------------------------------------
 
     def _breaks(self) -> tuple[Cut, ...]:
-        found = []
+        found: list[Cut] = []
         for slot in self.slots:
             for node in slot.steps:
                 obstacle = self.plan.obstacles[node]
@@ -249,8 +249,9 @@ class _Selector:
 
         A number of steps is also the length of buffers, and people look for the loop.
         """
-        traced = set().union(*(region.traced for region in self.regions))
-        seen, stack, found = {fetched}, [fetched], []
+        traced = set[int]().union(*(region.traced for region in self.regions))
+        seen, stack = {fetched}, [fetched]
+        found: list[int] = []
         while stack:
             number = stack.pop()
             for node in self.view.consumers[number]:
@@ -264,7 +265,7 @@ class _Selector:
 
     def _static_inputs(self) -> tuple[int, ...]:
         """The inputs of the function whose values reach a specialisation."""
-        used = set().union(*(region.static for region in self.regions))
+        used = set[int]().union(*(region.static for region in self.regions))
         for slot in self.slots:
             for node in slot.folded:
                 by_shape = self.facts[node].shape_only

@@ -15,9 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from pytensor.graph.basic import Apply
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
 from pytensor_jaxlink.analysis import (
@@ -26,7 +24,7 @@ from pytensor_jaxlink.analysis import (
     Obstacle,
     ObstacleKind,
 )
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphNode, GraphView, dtype_of, ndim_of
 from pytensor_jaxlink.ops import can_be_static, remedies
 from pytensor_jaxlink.remedies import Remedy, either
 
@@ -121,7 +119,7 @@ def schedule(
     >>> from pytensor_jaxlink.analysis import (
     ...     Questions, binding_times, describe, input_binding_times
     ... )
-    >>> from pytensor_jaxlink.graph import GraphView
+    >>> from pytensor_jaxlink.graph import GraphNode, GraphView, dtype_of, ndim_of
     >>> x = pt.vector("x")
     >>> view = GraphView.of(FunctionGraph([x], [pt.exp(x[: x.argmax()])]))
     >>> facts = describe(view, Questions(lambda node: None, lambda node: ()))
@@ -167,8 +165,8 @@ class _Scheduler:
         if self.times[number] is not BindingTime.HOST:
             return Knowledge(in_region=0, shape_on_host=0)
         # A mask may be made of sizes; a real number would be compiled for again and again.
-        kind: Any = self.view.variables[number].type
-        selects = kind.ndim <= self._largest_rank and kind.dtype in discrete_dtypes
+        variable = self.view.variables[number]
+        selects = ndim_of(variable) <= self._largest_rank and dtype_of(variable) in discrete_dtypes
         as_data = 0 if selects else NEVER
         return Knowledge(0, 0, 0, as_data, Source.GIVEN, shape_on_host=0)
 
@@ -193,7 +191,7 @@ class _Scheduler:
                     node, number, stage, fold_stage, fold_fetches
                 )
 
-    def _unmet_static(self, apply: Apply, facts: NodeFacts) -> Obstacle | None:
+    def _unmet_static(self, apply: GraphNode, facts: NodeFacts) -> Obstacle | None:
         """The obstacle of a node with a static input that nobody will know."""
         for number in facts.sizes:
             if self.knowledge[number].while_tracing == NEVER:
@@ -330,10 +328,10 @@ def may_select(view: GraphView, times: Sequence[BindingTime], number: int) -> bo
     A real number that the function computes takes any value, and would be compiled for again and
     again.
     """
-    kind: Any = view.variables[number].type
-    if not can_be_static(view.variables[number]):
+    variable = view.variables[number]
+    if not can_be_static(variable):
         return False
-    return times[number] is not BindingTime.DEVICE or kind.dtype not in float_dtypes
+    return times[number] is not BindingTime.DEVICE or dtype_of(variable) not in float_dtypes
 
 
 def is_size(view: GraphView, times: Sequence[BindingTime], number: int) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytensor_jaxlink.analysis import NodeFacts
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, lengths_of
 from pytensor_jaxlink.partition.schedule import Placement, Schedule
 
 
@@ -96,7 +96,7 @@ class _Sinker:
 
     def _latest(self, node: int) -> int:
         """The last region in which all readers still find the node's outputs."""
-        readers = []
+        readers: list[int] = []
         for number in self.view.node_outputs[node]:
             if number in self.kept:
                 return self.stage[node]
@@ -150,6 +150,6 @@ class _Sinker:
     def _weight(self, number: int) -> int:
         """A stand-in for the size of a variable: an unknown dimension counts as 100."""
         weight = 1
-        for length in getattr(self.view.variables[number].type, "shape", ()):
+        for length in lengths_of(self.view.variables[number]):
             weight *= 100 if length is None else max(length, 1)
         return weight

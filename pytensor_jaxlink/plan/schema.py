@@ -149,7 +149,7 @@ class Plan:
     names: tuple[str, ...]
     generators: frozenset[int] = frozenset()
     sparse: frozenset[int] = frozenset()
-    lines: Mapping[int, str] = field(default_factory=dict, compare=False)
+    lines: Mapping[int, str] = field(default_factory=dict[int, str], compare=False)
 
     @property
     def regions(self) -> tuple[Region, ...]:

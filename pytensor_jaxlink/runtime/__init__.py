@@ -4,7 +4,6 @@ from pytensor_jaxlink.runtime.bindings import Boundary as Boundary
 from pytensor_jaxlink.runtime.compilation import has_compilation_cache as has_compilation_cache
 from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_of_options
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
-from pytensor_jaxlink.runtime.devices import ARRAY as ARRAY
 from pytensor_jaxlink.runtime.devices import accepts_array as accepts_array
 from pytensor_jaxlink.runtime.devices import commit as commit
 from pytensor_jaxlink.runtime.devices import named_device as named_device
@@ -33,4 +32,5 @@ from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.specialisation import hashable as hashable
 from pytensor_jaxlink.runtime.states import value_of_state as value_of_state
 from pytensor_jaxlink.runtime.stats import Stats as Stats
+from pytensor_jaxlink.runtime.typed_jax import ARRAY as ARRAY
 from pytensor_jaxlink.runtime.whole import is_one_region as is_one_region

@@ -22,11 +22,12 @@ from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Regi
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
-from pytensor_jaxlink.runtime.devices import ARRAY, place_for, to_numpy
+from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import hashable
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, configuration, device_put
 from pytensor_jaxlink.runtime.waiting import waited_for, when_ready
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
@@ -72,15 +73,18 @@ def checked(ready: Runnable, *, keys: bool = False) -> Run:
         if type(value) is not np.ndarray:
             return value
         stats.bytes_to_device += value.nbytes
-        return jax.device_put(value, place)
+        return device_put(value, place)
 
-    names = {
+    def converted(position: int, value: Any) -> Any:
+        return value
+
+    names: dict[str, Any] = {
         **_constants(ready),
         **_steps(ready, _checked_region, _executed),
         **_common(ready, keys=keys),
-        "converted": lambda position, value: value,
+        "converted": converted,
         "moved": moved,
-        "sent": lambda value: value,
+        "sent": _as_it_is,
     }
     source = FunctionSource(ready.plan, by_shape=_by_shape(ready), moved=ready.shared)
     return source.function(names)
@@ -114,7 +118,7 @@ def fast(
         return found
 
     def moved(value: Any, place: Any) -> Any:
-        return jax.device_put(value, place) if type(value) is np.ndarray else value
+        return device_put(value, place) if type(value) is np.ndarray else value
 
     region = partial(_fast_region, boundary=boundary)
     with jax.enable_x64(True), ready.policy.here():
@@ -146,7 +150,7 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
     def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        x64: bool = jax.config.jax_enable_x64
+        x64: bool = configuration.jax_enable_x64
         if not x64 or not all(boundary.accepts(position, arguments[k]) for k, position in pairs):
             raise NotAcceptedError
         return function.traced(static, *arguments)
@@ -171,7 +175,7 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
         "hashable": hashable,
         "place_for": place_for,
         "host": _host(ready),
-        "generator": (lambda value: value) if keys else _as_generator,
+        "generator": _as_it_is if keys else _as_generator,
         "matrix": to_scipy,
     }
 
@@ -270,11 +274,15 @@ def _host(ready: Runnable) -> Callable[[Any, int], Any]:
             return _as_generator(value)
         if number in plan.sparse:
             return to_scipy(value)
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             raise NotJittableError(_not_static(plan, number))
         return value
 
     return host
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _as_generator(value: Any) -> Any:

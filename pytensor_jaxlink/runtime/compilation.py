@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any
 
-import jax
-from jax.experimental.compilation_cache import compilation_cache
+from pytensor_jaxlink.runtime.typed_jax import configuration, reset_cache, set_cache_dir
 
 
 def problem_of_options(options: Any) -> str | None:
     """The problem of options for XLA, or None."""
-    if options is None or (
-        isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
-    ):
+    given: Any = options
+    names: list[object] = list(given) if isinstance(options, Mapping) else [None]
+    if options is None or all(isinstance(name, str) for name in names):
         return None
     return f"compiler_options={options!r} is not a mapping with names of options"
 
@@ -30,17 +29,17 @@ def use_compilation_cache(folder: str | PathLike[str], limit: int | None = None)
         The bytes that JAX may keep there; None leaves it to JAX's configuration.
     """
     name = fspath(folder)
-    if jax.config.jax_compilation_cache_dir == name:
+    if configuration.jax_compilation_cache_dir == name:
         return
-    compilation_cache.set_cache_dir(name)
+    set_cache_dir(name)
     # JAX's default keeps only what took a second to compile, which few regions do.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    configuration.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if limit is not None:
-        jax.config.update("jax_compilation_cache_max_size", limit)
-    compilation_cache.reset_cache()  # JAX looks at its options once, when it compiles first
+        configuration.update("jax_compilation_cache_max_size", limit)
+    reset_cache()  # JAX looks at its options once, when it compiles first
 
 
 def has_compilation_cache() -> bool:
     """Return True if JAX has a compilation cache, or has been told to have none."""
-    named = jax.config.jax_compilation_cache_dir is not None
-    return named or not jax.config.jax_enable_compilation_cache
+    named = configuration.jax_compilation_cache_dir is not None
+    return named or not configuration.jax_enable_compilation_cache

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytensor_jaxlink.runtime.devices import ARRAY
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.specialisation import Policy
+from pytensor_jaxlink.runtime.typed_jax import ARRAY
 from pytensor_jaxlink.runtime.waiting import waited_for
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from jax.sharding import Sharding
 
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.runtime.typed_jax import configuration, device_put
 from pytensor_jaxlink.sparse_values import from_scipy
 
 _SAMPLED = 64  # entries that tell constants apart before they are compared
@@ -34,11 +35,11 @@ def on_device(data: np.ndarray, place: Sharding | None = None) -> jax.Array:
         The devices, each of which gets all of it.  None: JAX's default device, and JAX may use it
         on others, to which it is then copied in each call.
     """
-    key = data.dtype.str, data.shape, _sample(data), place or jax.config.jax_default_device
+    key = data.dtype.str, data.shape, _sample(data), place or configuration.jax_default_device
     with _lock:
         found = _known.get(key)
         if found is None or not _equal(np.asarray(found), data):
-            found = _known[key] = jax.device_put(data, place)
+            found = _known[key] = device_put(data, place)
     return found
 
 
@@ -115,6 +116,7 @@ def _is_array(plan: Plan, number: int, data: Any) -> bool:
 
 
 def _moved(data: Any, place: Sharding | None) -> Any:
+    array: Any = data
     if isinstance(data, np.ndarray):
-        return on_device(data, place)
-    return jax.device_put(from_scipy(data), place)
+        return on_device(array, place)
+    return device_put(from_scipy(data), place)

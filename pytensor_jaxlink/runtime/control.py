@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax.sharding import Sharding
 
@@ -14,6 +13,7 @@ from pytensor_jaxlink.plan import LoopLayout
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import device_put
 
 Body = Callable[..., Result]
 """A plan as a function of the values of its inputs."""
@@ -63,7 +63,8 @@ class _HostLoop:
 
     def run(self, measured: Sequence[int]) -> tuple[list[Any], list[Any]]:
         """The outputs of the loop and the lengths of the measured ones, and the conditions."""
-        layout, conditions = self.layout, []
+        layout = self.layout
+        conditions: list[Any] = []
         # A history keeps no more than the buffer has room for, and what the next step reads.
         histories: list[deque[Any]] = [
             deque(map(np.array, buffer[:depth]), maxlen=max(len(buffer), depth))
@@ -117,7 +118,7 @@ class _HostLoop:
         entries = [to_numpy(entry, self.stats) for entry in history]
         if not entries:
             raise IndexError("a loop without steps has outputs of unknown shape")
-        result = np.stack(entries)[-length:]
+        result: Any = np.stack(entries)[-length:]
         if made == self.steps and len(result) < length:
             rest = np.zeros((length - len(result), *result.shape[1:]), result.dtype)
             result = np.concatenate([result, rest])
@@ -126,9 +127,12 @@ class _HostLoop:
 
 def _array(value: Any) -> Any:
     """NumPy's scalars as arrays, which is what regions take."""
-    return np.asarray(value) if isinstance(value, np.generic) else value
+    array: Any = value
+    return np.asarray(array) if isinstance(value, np.generic) else array
 
 
 def _moved(value: Any, place: Sharding | None) -> Any:
-    large = isinstance(value, np.ndarray) and value.nbytes > _LARGE
-    return jax.device_put(value, place) if large else value
+    moved: Any = value
+    if isinstance(value, np.ndarray) and value.nbytes > _LARGE:
+        moved = device_put(value, place)
+    return moved

@@ -21,18 +21,19 @@ from jax.sharding import (
     Sharding,
     SingleDeviceSharding,
 )
-from jaxlib import xla_client
 
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import (
+    ARRAY,
+    Tracer,
+    class_of,
+    configuration,
+    device_put,
+    local_devices,
+    with_sharding_constraint,
+)
 from pytensor_jaxlink.runtime.waiting import waited_for
-
-ARRAY: type = xla_client.ArrayImpl
-"""The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call.
-
-Not the class of an array made here: that would start JAX, and options such as the number of devices
-or `jax.distributed.initialize` have to come before.
-"""
 
 
 def to_numpy(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
@@ -71,7 +72,7 @@ def place_for(values: Iterable[Any]) -> Sharding | None:
 
 def sharding_of(value: Any) -> Sharding | None:
     """How an array, or what stands for one, lies on the devices; None for all else."""
-    kind = type(value)
+    kind = class_of(value)
     return value.sharding if kind is ARRAY or kind is jax.ShapeDtypeStruct else None
 
 
@@ -87,7 +88,7 @@ def placed_as(old: Any, new: Any) -> Any:
         where.shard_shape(np.shape(new))
     except ValueError:
         return new
-    return jax.device_put(new, where)
+    return device_put(new, where)
 
 
 def commit(values: list[Any], positions: Sequence[int]) -> None:
@@ -108,15 +109,15 @@ def commit(values: list[Any], positions: Sequence[int]) -> None:
     if not isinstance(where, NamedSharding):
         with jax.enable_x64(True):
             for position in moving:
-                array = jax.device_put(values[position], where)
-                values[position] = jax.device_put(array, array.sharding)
+                array = device_put(values[position], where)
+                values[position] = device_put(array, array.sharding)
 
 
 def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:
     """The same while JAX traces, where it does not know that ``old`` has the sharding ``where``."""
     if not isinstance(where, NamedSharding) or old.shape != new.shape:
         return new
-    return jax.lax.with_sharding_constraint(new, where)
+    return with_sharding_constraint(new, where)
 
 
 def note_different_devices(error: Exception, names: Sequence[str], values: Iterable[Any]) -> None:
@@ -163,7 +164,7 @@ def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
     """
     return (
         not traced_explicitly(value)
-        and jax.config.jax_enable_x64
+        and configuration.jax_enable_x64
         and getattr(value, "dtype", None) == dtype
         and value.ndim == len(shape)
         and all(one in (None, length) for one, length in zip(shape, value.shape, strict=True))
@@ -172,7 +173,7 @@ def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
 
 def note_explicit_axes(error: Exception, values: Iterable[Any]) -> None:
     """Add to an error that JAX traces values with their sharding, where it does."""
-    if any(isinstance(value, jax.core.Tracer) and traced_explicitly(value) for value in values):
+    if any(isinstance(value, Tracer) and traced_explicitly(value) for value in values):
         error.add_note(
             "the arguments lie on a mesh with explicit axes, on which JAX asks for the sharding of "
             "results, and a PyTensor graph cannot say it. "
@@ -219,7 +220,7 @@ def _on(target: Mesh, value: Any, source: Mesh) -> Any:
     sharding = sharding_of(value)
     if not isinstance(sharding, NamedSharding) or sharding.mesh != source:
         return value
-    return jax.device_put(value, NamedSharding(target, sharding.spec))
+    return device_put(value, NamedSharding(target, sharding.spec))
 
 
 def _within(mesh: Mesh) -> AbstractContextManager[Any]:
@@ -240,9 +241,9 @@ def named_device(name: str) -> Any:
     """
     platform, _, number = name.partition(":")
     try:
-        return jax.local_devices(backend=platform)[int(number or 0)]
+        return local_devices(backend=platform)[int(number or 0)]
     except (RuntimeError, IndexError):
-        there = dict.fromkeys(str(device) for device in jax.local_devices())
+        there = dict.fromkeys(str(device) for device in local_devices())
         raise ValueError(
             f"JAXLinker(device={name!r}): this process has no such device. JAX found "
             f"{', '.join(there)}; {Remedy.WRITE_PLATFORM.text()}"

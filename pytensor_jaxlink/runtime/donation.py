@@ -25,16 +25,16 @@ from operator import setitem
 from sys import getrefcount
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.runtime.devices import ARRAY, constrained_as, sharding_of
+from pytensor_jaxlink.runtime.devices import constrained_as, sharding_of
 from pytensor_jaxlink.runtime.donated import remember_donated
 from pytensor_jaxlink.runtime.interrupts import interrupts_wait, store
 from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
 
 WORTH_IT = 1 << 20
@@ -124,7 +124,7 @@ class Donation:
         """Compile for values like these, if nobody else will hold those of the states."""
         # What is NumPy's now will have been computed by JAX.
         values = [
-            jax.device_put(value) if p in self._what.states and type(value) is np.ndarray else value
+            device_put(value) if p in self._what.states and type(value) is np.ndarray else value
             for p, value in enumerate(values)
         ]
         self._find(static, values, self._states, _kinds(values))
@@ -177,7 +177,8 @@ class Donation:
             """The new values of the states come first: they are stored one after another."""
             nonlocal conditional, order
             results, conditions = self._traced(static, *arguments)
-            conditional, new = bool(conditions), []
+            conditional = bool(conditions)
+            new: list[Any] = []
             for position, (result, _) in self._what.states.items():
                 old, value = arguments[position], results[result]
                 if position in chosen:

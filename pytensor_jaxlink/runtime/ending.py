@@ -11,9 +11,10 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime.devices import ARRAY, to_numpy
+from pytensor_jaxlink.runtime.devices import to_numpy
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration, device_put
 
 Form = Callable[[Any], Any]
 """Changes the form of an output when it leaves."""
@@ -66,7 +67,8 @@ class Ending:
             forms[position] = deepcopy
         return forms
 
-    def _forms_in_child(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
+    def forms_in_child(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
+        """The same in a forked process, where outputs are NumPy's."""
         return replace(self, as_numpy=True)._forms(stats, plan)
 
     def overwrite(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
@@ -75,13 +77,13 @@ class Ending:
             return outputs
         count = len(outputs) - len(self.overwritten)
         for position, value in zip(self.overwritten, outputs[count:], strict=True):
-            given = values[position]
+            given: Any = values[position]
             if isinstance(given, np.ndarray) and given.flags.writeable:
-                np.copyto(given, to_numpy(value, stats))
+                np.copyto(values[position], to_numpy(value, stats))
         return outputs[:count]
 
 
-replace_in_forked_child(Ending, forms=Ending._forms_in_child)
+replace_in_forked_child(Ending, forms=Ending.forms_in_child)
 
 
 def as_jax_array(value: Any) -> Any:
@@ -90,9 +92,10 @@ def as_jax_array(value: Any) -> Any:
         return value
     # A copy: the value may be a view of what the user gave or what a shared variable holds.  By
     # NumPy: `jax.numpy.array` would compile a program for each new shape.
+    found: Any = value
     if isinstance(value, np.ndarray | np.generic):
-        value = np.array(value)
-    if jax.config.jax_enable_x64:
-        return jax.device_put(value)
+        found = np.array(found)
+    if configuration.jax_enable_x64:
+        return device_put(found)
     with jax.enable_x64(True):
-        return jax.device_put(value)
+        return device_put(found)

@@ -26,6 +26,7 @@ from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import configuration
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import Whole, is_whole
 
@@ -163,7 +164,7 @@ class Executor:
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
-        if jax.config.jax_enable_x64 and self.policy.device is None:
+        if configuration.jax_enable_x64 and self.policy.device is None:
             return self._guarded(inputs)
         with jax.enable_x64(True), self.policy.here():
             return self._guarded(inputs)
@@ -225,7 +226,10 @@ class Executor:
             show = donatable.show_unusable
             last = LastRegion(ready, boundary, reuse, show_unusable=show)
             function = fast(ready, boundary, reuse.arguments)
-            ahead = lambda values: _run_on(function(last.compile), boundary, values)  # noqa: E731
+
+            def ahead(values: list[Any]) -> None:
+                _run_on(function(last.compile), boundary, values)
+
             return self._within(FastPath(function(last), ahead))
         if is_whole(ready.plan):
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable)
@@ -245,7 +249,7 @@ class Executor:
 
     def _within(self, path: FastPath) -> FastPath:
         """The function with 64-bit types, and on the device that was asked for, if any."""
-        if self.policy.device is None and jax.config.jax_enable_x64:
+        if self.policy.device is None and configuration.jax_enable_x64:
             return path
 
         def call(*args: Any) -> Any:
@@ -256,20 +260,22 @@ class Executor:
 
     # -- in a forked process -------------------------------------------------------------------
 
-    def _call_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+    def call_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the plan by PyTensor's own implementation."""
         if self._fallback is None:
             raise refused("a function cannot run")
         warn_once()
         return list(self._fallback(all_from_parent(inputs), None))
 
-    def _trace_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+    def trace_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+        """Refuse: JAX cannot run here."""
         raise refused("a function of JAX cannot run")
 
 
 replace_in_forked_child(
     Executor,
-    __call__=Executor._call_in_child,
-    trace=Executor._trace_in_child,
+    __call__=Executor.call_in_child,
+    trace=Executor.trace_in_child,
 )
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NotAcceptedError
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
-from pytensor_jaxlink.runtime.devices import ARRAY
 from pytensor_jaxlink.runtime.executor import FastPath
 from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
 
 _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
@@ -54,7 +53,7 @@ class FastCall:
             return self._first_or_named(args, kwargs)
         moved, numbers = 0, False
         for value in args:
-            kind = type(value)
+            kind = class_of(value)
             if kind is _NUMPY_ARRAY:
                 moved += value.nbytes
             elif kind is not ARRAY:
@@ -80,9 +79,10 @@ class FastCall:
         """The answer of a call, when its conditions hold and its updates are stored."""
         path = self._path
         assert path is not None
-        if type(found) is tuple and path.result is not None:
+        kind = class_of(found)
+        if kind is tuple and path.result is not None:
             found = path.result(found, args)
-        elif type(found) is not Result:
+        elif kind is not Result:
             if path.packed:
                 return found
             found = Result(found)
@@ -115,7 +115,7 @@ class FastCall:
             if id(value) in moved:
                 self._stats.bytes_to_device -= value.nbytes
             else:
-                moved[id(value)] = jax.device_put(value)
+                moved[id(value)] = device_put(value)
         return tuple(moved.get(id(value), value) for value in args)
 
     def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

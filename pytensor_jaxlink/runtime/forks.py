@@ -14,12 +14,11 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import ForkedProcessError, JAXLinkWarning
 from pytensor_jaxlink.generators import generator_of_key, held_key
-from pytensor_jaxlink.runtime.devices import ARRAY
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration
 
 _REMEDY = (
     'Start processes by another method than "fork": '
@@ -125,12 +124,12 @@ def warn_once() -> None:
 
 def _has_started() -> bool:
     """Return True if JAX has started: it refuses to have the number of devices changed then."""
-    before: int = getattr(jax.config, _FLAG)
+    before: int = getattr(configuration, _FLAG)
     try:
-        jax.config.update(_FLAG, max(before, 0) + 1)
+        configuration.update(_FLAG, max(before, 0) + 1)
     except RuntimeError:
         return True
-    jax.config.update(_FLAG, before)
+    configuration.update(_FLAG, before)
     return False
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from _thread import interrupt_main, start_new_thread
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from itertools import repeat
 from operator import setitem
 from typing import Any
@@ -23,7 +23,7 @@ def store(cells: Sequence[list[Any]], values: Iterable[Any]) -> None:
 
 
 @contextlib.contextmanager
-def interrupts_wait() -> Iterator[None]:
+def interrupts_wait() -> Generator[None, None, None]:
     """Deliver a Ctrl-C that comes inside the block when the call has returned."""
     if threading.current_thread() is not threading.main_thread():
         yield  # interrupts are delivered to the main thread alone

@@ -18,6 +18,7 @@ from pytensor_jaxlink.generators import (
     held_key,
     key_of_generator,
 )
+from pytensor_jaxlink.runtime.typed_jax import Tracer, register_pytree_node
 
 
 def as_key(value: Any) -> Any:
@@ -29,8 +30,9 @@ def as_key(value: Any) -> Any:
     if isinstance(value, np.random.Generator):
         key = held_key(value)
         return key_of_generator(value) if key is None else key
+    state: Any = value
     if isinstance(value, dict):
-        return value["jax_state"]
+        return state["jax_state"]
     if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         return jax.random.key_data(value)
     return value
@@ -42,12 +44,10 @@ def _flatten(generator: np.random.Generator) -> tuple[tuple[Any], None]:
 
 def _unflatten(_: None, children: Any) -> Any:
     [key] = children
-    concrete = isinstance(key, np.ndarray) or (
-        isinstance(key, jax.Array) and not isinstance(key, jax.core.Tracer)
-    )
-    return generator_of_key(key) if concrete else key
+    concrete = isinstance(key, np.ndarray | jax.Array) and not isinstance(key, Tracer)
+    return generator_of_key(key) if concrete else children[0]
 
 
 for kind in (np.random.Generator, KeyGenerator):
     with suppress(ValueError):  # somebody has registered generators before us: theirs stays
-        jax.tree_util.register_pytree_node(kind, _flatten, _unflatten)
+        register_pytree_node(kind, _flatten, _unflatten)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytensor_jaxlink.runtime.bindings import Boundary, accepting
-from pytensor_jaxlink.runtime.devices import ARRAY, placed_as
+from pytensor_jaxlink.runtime.devices import placed_as
 from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable
+from pytensor_jaxlink.runtime.typed_jax import ARRAY
 from pytensor_jaxlink.runtime.waiting import all_hold
 
 _FALSE = Result(None, (False,))

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import eval_shape, jit
 
 _SHOWN = 4  # values in a warning
 
@@ -60,7 +62,7 @@ class Policy:
         """`jax.jit` with the options for XLA."""
         if self.compiler_options:
             options["compiler_options"] = dict(self.compiler_options)
-        return jax.jit(function, **options)
+        return jit(function, **options)
 
 
 class _LimitReachedError(NotAcceptedError):
@@ -96,8 +98,12 @@ class CompiledRegion:
         self._lock = Lock()
         self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
         jitted = self.jitted(self.traced)
+
+        def without_static(_: tuple[Any, ...], *arguments: Any) -> Any:
+            return jitted(*arguments)
+
         # JAX takes longer for a call with a static argument, even an empty one.
-        self._jitted = jitted if region.static else lambda _, *arguments: jitted(*arguments)
+        self._jitted: Callable[..., Any] = jitted if region.static else without_static
 
     def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
         """The results of the region, and its conditions."""
@@ -135,7 +141,7 @@ class CompiledRegion:
 
     def measure(self, kinds: Sequence[jax.ShapeDtypeStruct]) -> int:
         """The entries that the program computes for such arguments; JAX only traces it."""
-        jax.eval_shape(lambda *arguments: self._program((), *arguments), *kinds)
+        eval_shape(partial(self._program, ()), *kinds)
         return getattr(self._program, "entries", 0)
 
     def _look_for_new_sizes(self, static: tuple[Any, ...], signature: tuple[Any, ...]) -> None:
@@ -156,9 +162,7 @@ class CompiledRegion:
 
     def _note(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
         """Keep what the region is traced for, so that it can be saved for that."""
-        kinds = jax.tree_util.tree_map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), list(arguments)
-        )
+        kinds = jax.tree_util.tree_map(_kind_of, list(arguments))
         self._stats.signatures[self._region.index].append((static, kinds))
 
     def _beyond(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
@@ -266,13 +270,18 @@ class _Real(float):
 
 def hashable(value: Any) -> Any:
     """A size, or a vector of sizes, as Python's numbers: equal values share a specialisation."""
+    size: Any = value
     if isinstance(value, np.ndarray):
-        value = value.item() if value.ndim == 0 else tuple(value.tolist())
+        size = size.item() if value.ndim == 0 else tuple(size.tolist())
     elif isinstance(value, np.generic):
-        value = value.item()
+        size = size.item()
     elif isinstance(value, list):
-        value = tuple(value)
-    return _Real(value) if type(value) is float else value
+        size = tuple(size)
+    return _Real(size) if type(size) is float else size
+
+
+def _kind_of(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
 def _signature(static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, ...]:

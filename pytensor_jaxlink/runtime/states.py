@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pytensor_jaxlink.runtime.devices import ARRAY
+from pytensor_jaxlink.runtime.typed_jax import ARRAY
 
 
 def value_of_state(value: Any, borrow: bool, return_internal_type: bool) -> Any:

@@ -30,7 +30,8 @@ def waited_for(value: Any) -> np.ndarray[Any, Any]:
 
 def when_ready(value: jax.Array) -> jax.Array:
     """Wait for a value that JAX computes; an error in computing it is raised here."""
-    _spin(value.is_ready)
+    array: Any = value
+    _spin(array.is_ready)
     return value.block_until_ready()
 
 

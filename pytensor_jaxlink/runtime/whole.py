@@ -15,9 +15,10 @@ from pytensor_jaxlink.errors import NotAcceptedError
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.conditions import Condition
-from pytensor_jaxlink.runtime.devices import ARRAY, place_for
+from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
 
 
 def is_one_region(plan: Plan) -> bool:
@@ -106,7 +107,8 @@ class Whole:
         values = [*args, *[cell[0] for cell in self._cells]]
         others = self._constants_for(values) if self._numbers else ()
         found = self.condition.compiled(*values, *others)
-        if type(found) is tuple:
+        kind = class_of(found)
+        if kind is tuple:
             found = self.condition.result(found, values, others)
         return self._left(found) if self._leave else found
 

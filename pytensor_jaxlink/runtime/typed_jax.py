@@ -1,0 +1,69 @@
+"""The parts of JAX that its annotations leave open, with the types that we rely on.
+
+Everything here is JAX's own object under another name, so that a call costs what it costs there.
+"""
+# pyright: standard
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+import jax.core
+from jax.experimental.compilation_cache import compilation_cache
+from jax.sharding import Sharding
+from jaxlib import xla_client
+
+ARRAY: type[Any] = xla_client.ArrayImpl
+"""The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call.
+
+Not the class of an array made here: that would start JAX, and options such as the number of devices
+or `jax.distributed.initialize` have to come before.
+"""
+
+Tracer: type[Any] = jax.core.Tracer
+"""The class of values that JAX traces."""
+
+
+class_of: Callable[[Any], type[Any]] = type
+"""The class of any value."""
+
+
+class Device(Protocol):
+    """A device."""
+
+    platform: str
+
+
+class Configuration(Protocol):
+    """JAX's configuration: its flags are attributes, and most have no annotation."""
+
+    jax_enable_x64: bool
+    jax_compilation_cache_dir: str | None
+    jax_enable_compilation_cache: bool
+    jax_default_device: Device | str | None
+
+    def update(self, name: str, value: Any, /) -> None:
+        """Set a flag for the process."""
+        ...
+
+
+class Put(Protocol):
+    """`jax.device_put`."""
+
+    def __call__(self, value: Any, place: Sharding | None = None, /) -> jax.Array:
+        """The value as an array on the device."""
+        ...
+
+
+config: Any = jax.config
+configuration: Configuration = config
+device_put: Put = jax.device_put
+eval_shape: Callable[..., Any] = jax.eval_shape
+jit: Callable[..., Any] = jax.jit
+local_devices: Callable[..., list[Device]] = jax.local_devices
+register_pytree_node: Callable[..., None] = jax.tree_util.register_pytree_node
+set_cache_dir: Callable[[str], None] = compilation_cache.set_cache_dir
+reset_cache: Callable[[], None] = compilation_cache.reset_cache
+with_sharding_constraint: Callable[[Any, Sharding], Any] = jax.lax.with_sharding_constraint
