@@ -6,25 +6,29 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.link.basic import Container
 from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.link.conversion import accepts, converter
 from pytensor_jaxlink.link.shared import hold_arrays
 from pytensor_jaxlink.runtime import (
+    ARRAY,
     Boundary,
     Donatable,
     FastCall,
     Result,
+    accepts_array,
     all_from_parent,
     named_from_parent,
     note_different_devices,
     refuse_donated,
     replace_in_forked_child,
 )
+from pytensor_jaxlink.sparse_values import accepts_sparse
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
@@ -227,3 +231,41 @@ replace_in_forked_child(
     __call__=FastFunction._call_in_child,
     _find_fast=lambda self: None,  # nothing may be moved to the device
 )
+
+
+# -- arguments and the types that a function declares --------------------------------------------
+
+
+def converter(container: Container) -> Callable[[Any], Any]:
+    """A function that gives a value as it goes to the device, or None where PyTensor must look."""
+    kind = container.type
+    if not isinstance(kind, ArrayType):
+        return lambda value: None
+    dtype, ndim = np.dtype(kind.dtype), kind.ndim
+    fixed = [(axis, length) for axis, length in enumerate(kind.shape) if length is not None]
+    lowest, highest = 1, 0  # no Python integers
+    if ndim == 0 and dtype.kind in "iu" and not container.strict:
+        lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    takes_float = ndim == 0 and dtype == np.float64 and not container.strict
+
+    def convert(value: Any) -> Any:
+        if type(value) is int and lowest <= value <= highest:
+            return np.array(value, dtype)
+        if takes_float and type(value) is float:
+            return np.array(value)
+        if type(value) is not np.ndarray and type(value) is not ARRAY:
+            return None
+        if value.dtype != dtype or value.ndim != ndim:
+            return None
+        if fixed and any(value.shape[axis] != length for axis, length in fixed):
+            return None
+        return value
+
+    return convert
+
+
+def accepts(value: Any, kind: Any) -> bool:
+    """Return True if a value that JAX traces has a type, in the types that JAX now has."""
+    if isinstance(kind, SparseTensorType):
+        return accepts_sparse(value, kind.dtype, kind.format, kind.shape)
+    return isinstance(kind, ArrayType) and accepts_array(value, kind.dtype, kind.shape)

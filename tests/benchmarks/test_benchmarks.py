@@ -15,6 +15,7 @@ import pytensor
 import pytest
 
 import pytensor_jaxlink  # noqa: F401 -- registers the mode
+from tests.benchmarks import files
 from tests.benchmarks.calls import LENGTH, REFERENCE, adders, host_steps
 from tests.benchmarks.growth import steppers
 from tests.benchmarks.small_models import MODELS, small_model
@@ -78,3 +79,13 @@ def test_update(name: str, benchmark: Any) -> None:
     state = benchmark.pedantic(lambda: jax.block_until_ready(run()))
     np.testing.assert_allclose(state[:2], 0.1 * 0.999 + 0.1)
     free()
+
+
+def test_small_functions_cross_few_files() -> None:
+    """`python -m tests.benchmarks.files --files` lists them."""
+    most = {"build": 52, "save, load and call": 55, "warm call": 1}
+    found = files.measured()
+    files_of = {name: len(crossing.files) for name, crossing in found.items()}
+    assert all(files_of[name] <= bound for name, bound in most.items()), files_of
+    assert all(files_of[name] > bound // 2 for name, bound in most.items()), "lower the bounds"
+    assert found["warm call"].files.total() == 1
