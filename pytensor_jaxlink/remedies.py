@@ -137,6 +137,7 @@ class Remedy(Enum):
     NEWER_VERSION = "Load it with a newer version"
     TOP_LEVEL = "Define it at the top level of a module"
     PROPERTIES = "Say what it is made of: pytensor_jaxlink.artifact.graph.properties_of.register"
+    BIND_TO_FUNCTION = "Give it to the function before you save: functools.partial(fn, it)"
     ALLOW = "If you trust it: load(path, allow=({module!r},))"
 
     def text(self, **names: str) -> str:

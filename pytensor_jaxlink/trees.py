@@ -5,7 +5,8 @@ Both `jaxify` and `load` make such functions, so nothing here needs PyTensor.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -56,7 +57,8 @@ class Trees:
         TypeError
             If there are more or fewer arguments.
         ValueError
-            If an argument has another tree, or two leaves of one variable have different values.
+            If an argument has another tree; the message says where.  Or if two leaves of one
+            variable have different values.
         """
         expected = len(self.names) - len(self.places)
         if len(values) != len(self.arguments) or len(state) != expected:
@@ -65,8 +67,21 @@ class Trees:
                 f"shared variables ({', '.join(self.names)}), found {len(values)} and {len(state)}"
             )
         pairs = zip(self.arguments, values, strict=True)
-        leaves = [leaf for tree, value in pairs for leaf in tree.flatten_up_to(value)]
+        try:
+            leaves = [leaf for tree, value in pairs for leaf in tree.flatten_up_to(value)]
+        except ValueError:
+            leaves = self._leaves(values)
         return [*self._distinct(leaves), *state]
+
+    def _leaves(self, values: Sequence[Any]) -> list[Any]:
+        """The leaves of trees that JAX does not know again, or the error that says where."""
+        found: list[Any] = []
+        for argument, (tree, value) in enumerate(zip(self.arguments, values, strict=True)):
+            skeleton = tree.unflatten([0] * tree.num_leaves)
+            leaves = list(leaves_of(skeleton, value, f"{self.name}: argument {argument}"))
+            # What holds nodes of other kinds is for JAX, and so is its error.
+            found += leaves if len(leaves) == tree.num_leaves else tree.flatten_up_to(value)
+        return found
 
     def _distinct(self, leaves: Sequence[Any]) -> list[Any]:
         """The value of each variable."""
@@ -192,3 +207,75 @@ def _may_be_equal(one: Any, other: Any) -> bool:
     if is_traced(one) or is_traced(other):
         return True
     return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+
+
+def leaves_of(skeleton: Any, value: Any, where: str) -> Iterator[Any]:
+    """The leaves of a value that has the tree of a skeleton, in the order of JAX.
+
+    Named tuples are known by their name and fields, not by their class: that may be another one in
+    the process that loads a file.
+
+    Raises
+    ------
+    ValueError
+        If it has another tree; the message says where.
+    """
+    if not _is_node(skeleton):
+        yield value
+        return
+    if not _is_alike(skeleton, value):
+        raise ValueError(f"{where}: expected {_shown(skeleton)}, found {_shown(value)}")
+    parts = dict(parts_of(value))
+    for step, part in _in_order(skeleton):
+        yield from leaves_of(part, parts[step], f"{where}{step}")
+
+
+def _is_node(tree: Any) -> bool:
+    return tree is None or type(tree) in (dict, OrderedDict, list, tuple) or is_named(type(tree))
+
+
+def _is_alike(skeleton: Any, value: Any) -> bool:
+    kind, other = type(skeleton), type(value)
+    if is_named(kind) and is_named(other):
+        return kind.__name__ == other.__name__ and kind._fields == other._fields
+    if kind is not other:
+        return False
+    if isinstance(skeleton, dict):
+        return {*skeleton} == {*value} if kind is dict else [*skeleton] == [*value]
+    return skeleton is None or len(skeleton) == len(value)
+
+
+def parts_of(tree: Any) -> list[tuple[str, Any]]:
+    """The parts of a tree, each with the step that leads there."""
+    if isinstance(tree, dict):
+        return [(f"[{key!r}]", part) for key, part in tree.items()]
+    if is_named(type(tree)):
+        return [(f".{name}", part) for name, part in zip(tree._fields, tree, strict=True)]
+    if type(tree) in (list, tuple):
+        return [(f"[{place}]", part) for place, part in enumerate(tree)]
+    return []
+
+
+def _in_order(tree: Any) -> list[tuple[str, Any]]:
+    """The parts as JAX orders them: those of a dictionary by their keys."""
+    if type(tree) is dict:
+        return [(f"[{key!r}]", tree[key]) for key in sorted(tree)]
+    return parts_of(tree)
+
+
+def is_named(kind: type) -> bool:
+    """Return True for a class of named tuples."""
+    return issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+
+
+def _shown(tree: Any) -> str:
+    if tree is None:
+        return "None"
+    kind = type(tree)
+    if isinstance(tree, dict):
+        return f"a {kind.__name__} with the keys {', '.join(map(repr, tree)) or 'none'}"
+    if is_named(kind):
+        return f"a {kind.__name__} with the fields {', '.join(kind._fields) or 'none'}"
+    if kind in (list, tuple):
+        return f"a {kind.__name__} of length {len(tree)}"
+    return f"a {kind.__module__}.{kind.__qualname__}"

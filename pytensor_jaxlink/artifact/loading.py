@@ -9,12 +9,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytensor_jaxlink.artifact.container import Container, Place
-from pytensor_jaxlink.artifact.signature import Cell, cell_of, signature_of
+from pytensor_jaxlink.artifact.names import Names
+from pytensor_jaxlink.artifact.signature import Cell, Signature, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.artifact.compiled.calling import Calling
 
 
 def load(
@@ -206,7 +210,9 @@ class _File:
     def _from_layer(self, layer: Any, name: str, storages: Sequence[Any]) -> Any:
         signature = self._signatures[name]
         options = {"compiler_options": self._compiler_options, "device": self._asked_device()}
-        return layer.function(name, signature, storages, self._mode, options)
+        function = layer.function(name, signature, storages, self._mode, options)
+        calling = self._calling(signature)
+        return function if calling is None else _pure(function, signature, calling)
 
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
@@ -229,7 +235,9 @@ class _File:
             device=self._asked_device(),
         )
         functions = {
-            name: reader.function(documents[name], signature, states, float_type, policy)
+            name: reader.function(
+                documents[name], signature, states, float_type, policy, self._calling(signature)
+            )
             for name, signature in self._signatures.items()
         }
         if "graph" in self._layers:
@@ -238,6 +246,13 @@ class _File:
             for name, function in functions.items():
                 function.from_graph = self._maker(name, function, document, storages)
         return functions
+
+    def _calling(self, signature: Signature) -> Calling | None:
+        if signature.trees is None:
+            return None
+        from pytensor_jaxlink.artifact.compiled.calling import Calling
+
+        return Calling(signature, self._container, Names(self._allow))
 
     def _host_ops(self, place: Any) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
@@ -257,6 +272,20 @@ class _File:
             return self._from_layer(layer, name, function.own_storages)
 
         return make
+
+
+def _pure(function: Any, signature: Signature, calling: Calling) -> Any:
+    """The pure function of trees over a function of the graph layer."""
+    from pytensor_jaxlink.link.jaxify import PureFunction
+
+    return PureFunction(
+        calling.trees.name,
+        tuple(function.graph.state),
+        calling.trees.names,
+        tuple(spec.name or spec.type.text for spec in signature.outputs),
+        function,
+        calling.trees,
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from pytensor_jaxlink.artifact.container import Member, Place, write_container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
+from pytensor_jaxlink.artifact.exporting.pure import describe_pure
 from pytensor_jaxlink.artifact.exporting.regions import Target
 from pytensor_jaxlink.artifact.graph.functions import (
     Cells,
@@ -35,6 +36,7 @@ from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.function import JAXFunction
+from pytensor_jaxlink.link.jaxify import PureFunction
 from pytensor_jaxlink.runtime import is_forked_child, refused
 
 _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
@@ -99,16 +101,18 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     >>> float(again(np.ones(2)))
     3.0
     """
-    named = dict(functions) if isinstance(functions, Mapping) else {"": functions}
-    _check(named)
+    given = dict(functions) if isinstance(functions, Mapping) else {"": functions}
+    _check(given)
+    named = {
+        name: each.function if isinstance(each, PureFunction) else each
+        for name, each in given.items()
+    }
     if compiled and is_forked_child():
         if not graph:
             raise refused("nothing can be compiled")
         compiled = False  # JAX exports in threads
     data, cells = DataWriter(), Cells()
-    signatures = {
-        name: describe_signature(function, cells, data.value) for name, function in named.items()
-    }
+    signatures = {name: _describe(function, cells, data.value) for name, function in given.items()}
     data.keep_overlaps(storage[0] for storage in cells.values)
     described = [
         Cell(variable.name, kind_of(variable.type), data.value(storage[0]))
@@ -138,6 +142,11 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         _delete_abandoned(Path(path))
 
 
+def _describe(function: Any, cells: Cells, value: Callable[[Any], Any]) -> Signature:
+    describe = describe_pure if isinstance(function, PureFunction) else describe_signature
+    return describe(function, cells, value)
+
+
 def _delete_abandoned(path: Path) -> None:
     """Delete what processes that were killed while they saved to the same place have left."""
     with suppress(OSError), os.scandir(path.absolute().parent) as entries:
@@ -148,7 +157,7 @@ def _check(named: Mapping[str, Any]) -> None:
     problems = [
         f"{name or 'the function'} is a {type(function).__name__}"
         for name, function in named.items()
-        if not isinstance(function, JAXFunction)
+        if not isinstance(function, JAXFunction | PureFunction)
     ]
     problems += [f"{name!r} is not a name" for name in named if not isinstance(name, str)]
     if problems or not named:

@@ -149,7 +149,7 @@ class LoadedFunction(Pure, FastCall):
         if self._fast is not None:
             arguments = [values[place] for place in self._taken]
             values.clear()  # a state that is held is not donated
-            return self(*arguments)
+            return LoadedFunction.__call__(self, *arguments)
         return self._run(values)
 
     def _slow(self, args: tuple[Any, ...]) -> Any:

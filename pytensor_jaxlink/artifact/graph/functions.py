@@ -19,9 +19,9 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import name_of
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.names import name_of
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.options import KEPT_IN_FILES

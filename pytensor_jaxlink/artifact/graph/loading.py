@@ -12,8 +12,8 @@ from pytensor.link.c.basic import CLinker, DualLinker, OpWiseCLinker
 
 from pytensor_jaxlink.artifact.graph.functions import make_cell, make_function, saved_graph
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import Names
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
+from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
