@@ -140,6 +140,7 @@ class _File:
         self._data = DataReader(container, container.document("data.json"))
         self._version = str(manifest["saved_by"]["pytensor"])
         self._device = device
+        self._without_graph = dict(manifest.get("without_graph") or {})
         # Files of before do not have them.
         self._placements = manifest.get("placements") or [None] * len(self._cells)
 
@@ -147,8 +148,8 @@ class _File:
         """Return True if the compiled layer is used."""
         if not self._layers:
             raise ArtifactError("it has no layer that functions could be made of")
-        if "graph" not in self._layers:
-            return True
+        if "graph" not in self._layers or self._without_graph:
+            return True  # all functions come from one layer
         return prefer == "compiled" and "compiled" in self._layers and self._is_for_here()
 
     def _is_for_here(self) -> bool:
@@ -243,7 +244,8 @@ class _File:
         if "graph" in self._layers:
             document = self._container.document("graph.json")
             storages = [state.storage for state in states]
-            for name, function in functions.items():
+            for name in functions.keys() - self._without_graph.keys():
+                function = functions[name]
                 function.from_graph = self._maker(name, function, document, storages)
         return functions
 

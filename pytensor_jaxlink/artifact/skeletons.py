@@ -8,12 +8,13 @@ its class by name, its fields and its parts).
 from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import jax
+import numpy as np
 
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.names import Names
@@ -98,22 +99,37 @@ def plain_value(value: Any, where: str) -> Any:
     ArtifactError
         If it is anything else; the message says where it is.
     """
+    other = _not_plain(value)
+    if other is not None:
+        raise ArtifactError(
+            f"{where}: {value!r:.80} cannot be kept: a {other.__module__}.{other.__qualname__} is "
+            "not plain data"
+        )
     try:
-        return _PLAIN.value(value)
+        return _WRITER.value(value)
     except ArtifactError as error:
         raise ArtifactError(f"{where}: {error}") from error
 
 
-class _PlainWriter(DataWriter):
-    """A writer without a table."""
-
-    def data(self, value: Any, describe: Callable[[], Any]) -> dict[str, int]:
-        raise ArtifactError(
-            f"a {type(value).__module__}.{type(value).__qualname__} is not plain data"
-        )
+_WRITER = DataWriter()
+_SINGLE = (type(None), bool, int, float, complex, str, type(...))
+_SEVERAL = (tuple, list, set, frozenset)
 
 
-_PLAIN = _PlainWriter()
+def _not_plain(value: Any) -> type | None:
+    """The class of a part that is not plain data, or None."""
+    kind = type(value)
+    if kind in _SINGLE or isinstance(value, np.generic | np.dtype):
+        return None
+    if kind is slice:
+        return _first(value.start, value.stop, value.step)
+    if kind is dict:
+        return _first(*value.keys(), *value.values())
+    return _first(*value) if kind in _SEVERAL else kind
+
+
+def _first(*values: Any) -> type | None:
+    return next((found for found in map(_not_plain, values) if found is not None), None)
 
 
 # -- loading ---------------------------------------------------------------------------------------

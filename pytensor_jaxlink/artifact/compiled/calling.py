@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from pytensor_jaxlink.artifact.arrays import EXTENDED, extended_dtype, plain_dtype
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Input, Signature
@@ -212,7 +213,9 @@ class _Array:
     """Makes a leaf an array of the saved type, as JAX does; its shape is checked later."""
 
     def __init__(self, spec: Input, key: str | None, name: str, *, x64: bool) -> None:
-        self._dtype, self._text = np.dtype(spec.type.dtype), spec.type.text
+        dtype = spec.type.dtype
+        self._dtype = extended_dtype(dtype) if dtype in EXTENDED else plain_dtype(dtype)
+        self._text = spec.type.text
         self._key, self._name, self._x64 = key, name, x64
 
     def __call__(self, value: Any) -> Any:

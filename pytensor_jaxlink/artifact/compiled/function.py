@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.arguments import fitter
 from pytensor_jaxlink.artifact.compiled.pure import Pure
@@ -26,6 +27,7 @@ from pytensor_jaxlink.runtime import (
     Stats,
     all_from_parent,
     array_fits,
+    as_jax_array,
     brought_along,
     commit,
     named_from_parent,
@@ -46,6 +48,7 @@ class SavedState:
         self.name, self.storage = cell.name, storage
         brought_along(self)
         self._fit = fitter(Input(cell.name, cell.type), float_type)
+        self._on_device = False
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """The value, as NumPy array or with ``return_internal_type`` as it is; see PyTensor's."""
@@ -54,6 +57,14 @@ class SavedState:
     def set_value(self, value: Any, borrow: bool = False) -> None:
         """Put another value in; it is copied unless ``borrow``."""
         self.storage[0] = self._fit(value if borrow else deepcopy(value))
+        if self._on_device:
+            self.keep_on_device()
+
+    def keep_on_device(self) -> None:
+        """Have the value lie on a device from now on: calls do not move it there."""
+        self._on_device = True
+        if isinstance(self.storage[0], np.ndarray):
+            self.storage[0] = as_jax_array(self.storage[0])
 
     def __repr__(self) -> str:
         return f"<shared variable {self.name or '(unnamed)'}: {self.storage[0]!r}>"

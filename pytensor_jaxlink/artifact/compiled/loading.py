@@ -127,7 +127,11 @@ class CompiledReader:
         code = [self.specialisation(each, where) for each in described["code"]]
         for each in code:
             check_code(each, step)
-        return SavedRegion(list(map(str, described["names"])), code, str(described["reason"]))
+        remedy = f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}"
+        if "examples" in described:
+            remedy = Remedy.MORE_EXAMPLES.text()
+        names = list(map(str, described["names"]))
+        return SavedRegion(names, code, str(described["reason"]), remedy)
 
     def specialisation(self, described: Any, where: str) -> Specialisation:
         """The code of a region for some sizes; errors say where it is."""

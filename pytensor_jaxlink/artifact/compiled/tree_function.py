@@ -28,6 +28,8 @@ class TreeFunction(LoadedFunction):
     def __init__(self, calling: Calling, *parts: Any) -> None:
         super().__init__(*parts)
         self._calling, self.trees = calling, calling.trees
+        for cell in () if calling.pure else self.state:
+            cell.keep_on_device()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate the function; with values that JAX traces, trace it."""

@@ -55,7 +55,7 @@ class GraphLayer:
         self._functions = document["functions"]
         self._reader = GraphReader(data, document["parts"], Names(allow), version)
         self._state = [
-            make_cell(described, cell, storage, self._reader)
+            None if described is None else make_cell(described, cell, storage, self._reader)
             for described, cell, storage in zip(document["cells"], cells, storages, strict=True)
         ]
 
