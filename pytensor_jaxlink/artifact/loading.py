@@ -241,6 +241,8 @@ class _File:
             )
             for name, signature in self._signatures.items()
         }
+        for name, reason in self._without_graph.items():
+            functions[name].without_graph = str(reason)
         if "graph" in self._layers:
             document = self._container.document("graph.json")
             storages = [state.storage for state in states]

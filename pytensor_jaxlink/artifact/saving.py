@@ -32,11 +32,13 @@ from pytensor_jaxlink.artifact.graph.functions import (
     describe_signature,
     graph_of,
 )
+from pytensor_jaxlink.artifact.graph.inner import InnerGraph, op_of_jax
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.function import JAXFunction
 from pytensor_jaxlink.link.jaxify import PureFunction
 from pytensor_jaxlink.runtime import is_forked_child, refused
@@ -152,6 +154,8 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     }
     data.keep_overlaps(storage[0] for storage in cells.values)
     described = cells.described(data.value)
+    graphs = {name: graph_of(function) for name, function in named.items()} if graph else {}
+    without_graph = _without_graph(graphs, of_jax, compiled=compiled)
     members: dict[str, Member] = {}
     layers: dict[str, Any] = {}
     if compiled:
@@ -159,9 +163,10 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         wanted = Wanted(dims, static, target)
         _check_names(signatures.values(), dims=dims or {}, static=static)
         layers["compiled"] = _compiled_layer({**named, **traced}, data, wanted, members)
-    if graph and named:
+    kept = {name: each for name, each in graphs.items() if name not in without_graph}
+    if kept:
         layers["graph"] = {}
-        members["graph.json"] = [dump_document(_graph_layer(named, cells, data))]
+        members["graph.json"] = [dump_document(_graph_layer(kept, cells, data))]
     members["data.json"] = [dump_document(data.table.entries)]
     manifest = {
         "saved_by": _versions(),
@@ -170,7 +175,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         "cells": [to_document(cell) for cell in described],
         "placements": [placement_of(storage[0]) for storage in cells.values],
         "layers": layers,
-        "without_graph": dict.fromkeys(sorted(of_jax), "it is a function of JAX"),
+        "without_graph": without_graph,
     }
     write_container(path, manifest, {**members, **data.members})
     if isinstance(path, str | os.PathLike):
@@ -239,9 +244,31 @@ def _check(named: Mapping[str, Any]) -> None:
         )
 
 
-def _graph_layer(named: Mapping[str, Any], cells: Cells, data: DataWriter) -> Any:
+def _without_graph(
+    graphs: Mapping[str, InnerGraph], of_jax: Collection[str], *, compiled: bool
+) -> dict[str, str]:
+    """The functions that have no graph layer, and why.
+
+    Raises
+    ------
+    ArtifactError
+        If there is to be no other layer.
+    """
+    found = dict.fromkeys(sorted(of_jax), "it is a function of JAX")
+    for name, graph in graphs.items():
+        op = op_of_jax(graph)
+        if op is None:
+            continue
+        found[name] = f"{op.name or 'an Op'} is a function of JAX (pytensor.wrap_jax)"
+        text = f"{name or 'the function'} has no graph layer, because {found[name]}"
+        if not compiled:
+            raise ArtifactError(text)
+        warn_at_user_line(f"{text}. Its compiled layer is saved.")
+    return found
+
+
+def _graph_layer(graphs: Mapping[str, InnerGraph], cells: Cells, data: DataWriter) -> Any:
     writer = GraphWriter(data)
-    graphs = {name: graph_of(function) for name, function in named.items()}
     document = {
         "functions": {name: writer.graph(graph) for name, graph in graphs.items()},
         "cells": [describe_cell(variable, writer) for variable in cells.variables],

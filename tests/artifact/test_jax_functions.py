@@ -397,7 +397,9 @@ def test_examples_that_are_none(path: Path) -> None:
     ):
         with pytest.raises(ArtifactError, match=message):
             save(lambda x, y: x, path, examples=examples)
-    with pytest.raises(ArtifactError, match=r"have other results: .* Save them as functions with"):
+    with pytest.raises(
+        ArtifactError, match=r"have other trees of results: .* Save them as functions"
+    ):
         save(lambda x, n: (x,) * n, path, examples=[(1.0, 2), (1.0, 3)], static_argnums=1)
     with pytest.raises(ArtifactError, match=r"(?s)JAX cannot trace it .* static_argnums"):
         save(lambda x, n: x * jnp.ones(n), path, examples=(1.0, 2))
@@ -438,7 +440,7 @@ def test_with_functions_of_pytensor(path: Path) -> None:
         assert loaded["f"](ones) == loaded["g"](ones) == f(ones)
     assert loaded["f"].explain().graph_break_count == 0
     assert inspect(path).manifest["without_graph"] == {"g": "it is a function of JAX"}
-    with pytest.raises(ArtifactError, match="no graph"):
+    with pytest.raises(ArtifactError, match="because it is a function of JAX"):
         loaded["g"].explain()
 
 

@@ -294,7 +294,7 @@ def allow() -> Iterator[str]:
         assert load(path, prefer="graph", allow=("tests",))(ONES) == 12
 
 
-# -- functions of JAX -------------------------------------------------------------------------------
+# -- functions of JAX ------------------------------------------------------------------------------
 
 
 @case(Remedy.GIVE_EXAMPLES)

@@ -96,13 +96,12 @@ class Calling:
         ValueError
             If an argument has another tree, likewise.
         """
-        given = (args, kwargs)
         if kwargs or len(args) != len(self._arguments):
-            given = self._bound(args, kwargs)
+            args, kwargs = self._bound(args, kwargs)
         try:
-            leaves = self._whole.flatten_up_to(given)
+            leaves = self._whole.flatten_up_to((args, kwargs))
         except (TypeError, ValueError):  # of which JAX does not say where they are
-            leaves = self._leaves(*given)
+            leaves = self._leaves(args, kwargs)
         return [fit(leaf) for fit, leaf in zip(self._fits, leaves, strict=True)]
 
     def answer(self, results: Sequence[Any]) -> Any:
@@ -221,7 +220,7 @@ class _Array:
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, jax.Array):
             value = self._array(value)
-        elif self._key is not None and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        elif self._key is not None and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
             if str(jax.random.key_impl(value)) != self._key:
                 raise self._wrong(f"a key of {jax.random.key_impl(value)}")
             value = jax.random.key_data(value)
@@ -252,7 +251,7 @@ class _Array:
 def _kind(dtype: np.dtype[Any]) -> str:
     """The kind of a dtype, with those that JAX adds to NumPy's."""
     for kind, category in (("f", jax.numpy.floating), ("iu", jax.numpy.integer)):
-        if jax.dtypes.issubdtype(dtype, category):
+        if jax.numpy.issubdtype(dtype, category):
             return kind[0]
     return dtype.kind
 

@@ -250,8 +250,8 @@ def example_of(
 
     def mark(path: Any, leaf: Any) -> Leaf:
         step, rest = path[1], jax.tree_util.keystr(path[2:])
-        argument = step.idx if path[0].idx == 0 else step.key
-        name = (names[argument] if path[0].idx == 0 else argument) + rest
+        argument: int | str = step.idx if path[0].idx == 0 else step.key
+        name = (names[argument] if isinstance(argument, int) else argument) + rest
         value, kind, key = _kind_and_key(leaf, f"{where}: {name}", filters=filters)
         given.append(Given(argument, name, value, kind, key))
         return Leaf(len(given) - 1, given[-1].key)
@@ -285,12 +285,13 @@ def _kind_and_key(leaf: Any, where: str, *, filters: bool) -> tuple[Any, Any, st
         return leaf, None if filters else kind_of_leaf(leaf), None
     if not isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
         return leaf, None, None
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ArtifactError(
                 f"{where} is the type of a key, which does not tell its implementation"
             )
-        return leaf, kind_of_leaf(jax.random.key_data(leaf)), str(jax.random.key_impl(leaf))
+        keys: Any = leaf
+        return leaf, kind_of_leaf(jax.random.key_data(keys)), str(jax.random.key_impl(keys))
     try:
         return leaf, kind_of_leaf(leaf), None
     except TypeError as error:

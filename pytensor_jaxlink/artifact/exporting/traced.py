@@ -237,12 +237,13 @@ class TracedFunction:
         pairs = (
             ("arguments", first.skeleton, example.skeleton),
             ("types of arguments", _types(first), _types(example)),
-            ("results", results[0], results[-1]),
+            ("trees of results", results[0].skeleton, results[-1].skeleton),
+            ("types of results", results[0].kinds, results[-1].kinds),
         )
         for what, one, other in pairs:
             if one != other:
                 raise ArtifactError(
-                    f"{self.name}: two examples have other {what}: {one} and {other}. "
+                    f"{self.name}: two examples have other {what}: {one!s:.200} and {other!s:.200}. "
                     f"{Remedy.SEVERAL_FUNCTIONS.text()}."
                 )
 
@@ -406,7 +407,7 @@ def _unjitted(function: Any) -> Any:
 
 def _implementation(array: Any) -> str | None:
     """The implementation of an array of typed keys, None for other arrays."""
-    is_key = jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key)
+    is_key = jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key)
     return str(jax.random.key_impl(array)) if is_key else None
 
 

@@ -54,7 +54,7 @@ class GraphLayer:
     ) -> None:
         self._functions = document["functions"]
         self._reader = GraphReader(data, document["parts"], Names(allow), version)
-        self._state = [
+        self._state: list[Any] = [
             None if described is None else make_cell(described, cell, storage, self._reader)
             for described, cell, storage in zip(document["cells"], cells, storages, strict=True)
         ]
