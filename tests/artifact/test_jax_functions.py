@@ -397,9 +397,7 @@ def test_examples_that_are_none(path: Path) -> None:
     ):
         with pytest.raises(ArtifactError, match=message):
             save(lambda x, y: x, path, examples=examples)
-    with pytest.raises(
-        ArtifactError, match=r"have other trees of results: .* Save them as functions"
-    ):
+    with pytest.raises(ArtifactError, match=r"have other trees of results: .* Save them as"):
         save(lambda x, n: (x,) * n, path, examples=[(1.0, 2), (1.0, 3)], static_argnums=1)
     with pytest.raises(ArtifactError, match=r"(?s)JAX cannot trace it .* static_argnums"):
         save(lambda x, n: x * jnp.ones(n), path, examples=(1.0, 2))

@@ -243,7 +243,7 @@ class TracedFunction:
         for what, one, other in pairs:
             if one != other:
                 raise ArtifactError(
-                    f"{self.name}: two examples have other {what}: {one!s:.200} and {other!s:.200}. "
+                    f"{self.name}: two examples have other {what}: {one!s:.150}, {other!s:.150}. "
                     f"{Remedy.SEVERAL_FUNCTIONS.text()}."
                 )
 
