@@ -237,7 +237,7 @@ def _is_node(tree: Any) -> bool:
 def _is_alike(skeleton: Any, value: Any) -> bool:
     kind, other = type(skeleton), type(value)
     if is_named(kind) and is_named(other):
-        return kind.__name__ == other.__name__ and kind._fields == other._fields
+        return kind.__name__ == other.__name__ and fields_of(kind) == fields_of(other)
     if kind is not other:
         return False
     if isinstance(skeleton, dict):
@@ -250,7 +250,7 @@ def parts_of(tree: Any) -> list[tuple[str, Any]]:
     if isinstance(tree, dict):
         return [(f"[{key!r}]", part) for key, part in tree.items()]
     if is_named(type(tree)):
-        return [(f".{name}", part) for name, part in zip(tree._fields, tree, strict=True)]
+        return [(f".{name}", part) for name, part in zip(fields_of(type(tree)), tree, strict=True)]
     if type(tree) in (list, tuple):
         return [(f"[{place}]", part) for place, part in enumerate(tree)]
     return []
@@ -268,6 +268,11 @@ def is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
 
 
+def fields_of(kind: Any) -> tuple[str, ...]:
+    """The names of the parts of a class of named tuples."""
+    return kind._fields
+
+
 def _shown(tree: Any) -> str:
     if tree is None:
         return "None"
@@ -275,7 +280,7 @@ def _shown(tree: Any) -> str:
     if isinstance(tree, dict):
         return f"a {kind.__name__} with the keys {', '.join(map(repr, tree)) or 'none'}"
     if is_named(kind):
-        return f"a {kind.__name__} with the fields {', '.join(kind._fields) or 'none'}"
+        return f"a {kind.__name__} with the fields {', '.join(fields_of(kind)) or 'none'}"
     if kind in (list, tuple):
         return f"a {kind.__name__} of length {len(tree)}"
     return f"a {kind.__module__}.{kind.__qualname__}"

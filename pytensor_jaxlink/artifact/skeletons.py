@@ -20,7 +20,7 @@ from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.values import DataReader, Members
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.trees import is_named, parts_of
+from pytensor_jaxlink.trees import fields_of, is_named, parts_of
 
 _DEEPEST = 50  # a dictionary is three levels of the document
 
@@ -84,7 +84,7 @@ def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Any:
         return {"dict" if kind is dict else "ordered": pairs}
     if is_named(kind):
         name = f"{kind.__module__}:{kind.__qualname__}"
-        return {"named": {"class": name, "fields": list(kind._fields), "parts": parts}}
+        return {"named": {"class": name, "fields": list(fields_of(kind)), "parts": parts}}
     raise ArtifactError(
         f"{where} is a {kind.__module__}.{kind.__qualname__}, which a file cannot make again: "
         "trees of dictionaries, lists, tuples, named tuples and None can be saved"
@@ -162,7 +162,7 @@ class SkeletonReader(DataReader):
         kind = _stand_in(str(name).rpartition(":")[2].rpartition(".")[2], fields)
         if self._names.allows(name):
             kind = self._names.of_class(name, (tuple,))
-            if not is_named(kind) or kind._fields != fields:
+            if not is_named(kind) or fields_of(kind) != fields:
                 raise ValueError(f"{name} is not a named tuple of {', '.join(fields)} here")
         return kind(*map(self.value, described["parts"]))
 

@@ -146,8 +146,8 @@ def fitting(ready: Runnable, region: Region, function: Any, boundary: Boundary) 
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
     def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        x64: bool = jax.config.jax_enable_x64
-        if not x64 or not all(boundary.fits(position, arguments[k]) for k, position in pairs):
+        has_types = ready.policy.has_types()
+        if not has_types or not all(boundary.fits(position, arguments[k]) for k, position in pairs):
             raise DoesNotFitError
         return function.traced(static, *arguments)
 

@@ -163,9 +163,9 @@ class Executor:
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
-        if jax.config.jax_enable_x64 and self.policy.device is None:
+        if self.policy.has_types() and self.policy.device is None:
             return self._guarded(inputs)
-        with jax.enable_x64(True), self.policy.here():
+        with self.policy.types(), self.policy.here():
             return self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
@@ -244,12 +244,12 @@ class Executor:
         return Reuse.at_the_end(plan, replace(donatable, given=donatable.given - kept))
 
     def _within(self, path: FastPath) -> FastPath:
-        """The function with 64-bit types, and on the device that was asked for, if any."""
-        if self.policy.device is None and jax.config.jax_enable_x64:
+        """The function with its types, and on the device that was asked for, if any."""
+        if self.policy.device is None and self.policy.has_types():
             return path
 
         def call(*args: Any) -> Any:
-            with jax.enable_x64(True), self.policy.here():
+            with self.policy.types(), self.policy.here():
                 return path.call(*args)
 
         return replace(path, call=call)

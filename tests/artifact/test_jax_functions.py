@@ -99,6 +99,8 @@ def test_trees(step_path: Path) -> None:
     assert isinstance(loaded, LoadedFunction)
     for _ in range(3):
         same(loaded(*CALL), jax.jit(step)(*CALL))
+    assert loaded.stats.direct == 3
+    assert loaded.stats.compilations == [1]
     same(loaded(CALL[0], x=CALL[2], state=CALL[1]), jax.jit(step)(*CALL))
     same(jax.jit(loaded)(*CALL), jax.jit(step)(*CALL))
     same(loaded.jax_fn(*CALL), jax.jit(step)(*CALL))
@@ -499,7 +501,7 @@ sys.modules["pytensor"] = None
 import jax, numpy as np
 from pytensor_jaxlink import load
 f = load({str(path)!r})
-print(repr(f(np.ones(2), 3.0)), f.donate_argnums, jax.config.jax_enable_x64)
+print(repr(f(np.ones(2), 3.0)), f.donate_argnums, jax.config.jax_enable_x64, f.stats.direct)
 print(repr(jax.jit(f)(np.ones(2), 3.0)))
 """
     texts = []
@@ -516,4 +518,4 @@ print(repr(jax.jit(f)(np.ones(2), 3.0)))
         texts.append(run.stdout)
     assert texts[0] == "float32\n"
     values = "Array([6., 6., 6.], dtype=float32)"
-    assert texts[1] == f"{values} (0,) False\n{values}\n"
+    assert texts[1] == f"{values} (0,) False 1\n{values}\n"

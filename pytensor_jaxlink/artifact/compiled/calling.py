@@ -21,6 +21,7 @@ from pytensor_jaxlink.artifact.skeletons import (
 )
 from pytensor_jaxlink.artifact.values import Members
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import Trees, leaves_of
 
 KINDS = (
@@ -45,7 +46,7 @@ class Calling:
     ----------
     trees
         The positional arguments as one pure function takes them.
-    pure
+    pure, x64
         See above.
     """
 
@@ -64,6 +65,8 @@ class Calling:
         if inputs + state != [*signature.inputs]:
             raise ValueError("the state of a function of trees comes after its arguments")
         _check_marks(self._given, len(inputs), marks_of([self._outputs]), len(signature.outputs))
+        if not self.pure and [leaf.place for leaf in self._given] != [*range(len(inputs))]:
+            raise ValueError("the leaves of the arguments are not in the order of the inputs")
         self.trees = Trees(
             self._name,
             tuple(map(jax.tree.structure, self._arguments)),
@@ -74,12 +77,15 @@ class Calling:
         if len(leaves) != len(self._given):
             raise ValueError(f"{len(leaves)} names for {len(self._given)} leaves")
         self._whole = jax.tree.structure((self._arguments, self._keywords))
-        x64 = document["x64"] is True
+        self.x64 = document["x64"] is True
         self._fits = [
-            _fitter(inputs[leaf.place], leaf, name, x64=x64)
+            _fitter(inputs[leaf.place], leaf, name, x64=self.x64)
             for leaf, name in zip(self._given, leaves, strict=True)
         ]
-        self._answers = [_answer_of(mark) for mark in marks_of([self._outputs])]
+        marks = marks_of([self._outputs])
+        self._answers = None
+        if marks != [Leaf(place) for place in range(len(marks))]:
+            self._answers = [_answer_of(mark) for mark in marks]
 
     @property
     def count(self) -> int:
@@ -106,7 +112,9 @@ class Calling:
 
     def answer(self, results: Sequence[Any]) -> Any:
         """The results as a tree."""
-        return self.trees.outputs.unflatten([make(results) for make in self._answers])
+        if self._answers is not None:
+            results = [make(results) for make in self._answers]
+        return self.trees.outputs.unflatten(results)
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The arguments as they were given when the function was saved."""
@@ -218,6 +226,8 @@ class _Array:
         self._key, self._name, self._x64 = key, name, x64
 
     def __call__(self, value: Any) -> Any:
+        if type(value) is ARRAY and value.dtype == self._dtype:
+            return value
         if not isinstance(value, jax.Array):
             value = self._array(value)
         elif self._key is not None and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):

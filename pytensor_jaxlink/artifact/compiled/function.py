@@ -193,7 +193,8 @@ class LoadedFunction(Pure, FastCall):
     def _find_fast(self) -> None:
         signature, leave = self.signature, self._ending.forms(self.stats, self.plan)
         cells = {k: cell for k, cell in enumerate(self._storage) if k not in self._taken}
-        boundary = Boundary(partial(_fits, signature), self._fit, cells, leave)
+        fits = partial(_fits, signature, self._executor.policy.x64)
+        boundary = Boundary(fits, self._fit, cells, leave)
         done = not (self._updated or leave or self._ending.overwritten)
         donatable = None if self._ending.as_numpy else self._donatable()
         pack = self._packed if done else None
@@ -314,12 +315,12 @@ def _asks_for_a_class(signature: Signature, position: int) -> bool:
     return bool(spec.strict) and spec.type.kind == "sparse"
 
 
-def _fits(signature: Signature, position: int, value: Any) -> bool:
+def _fits(signature: Signature, x64: bool, position: int, value: Any) -> bool:
     """Return True if a value that JAX traces has the type of an input."""
     kind = signature.inputs[position].type
     if kind.kind == "sparse":
         return sparse_fits(value, kind.dtype, kind.format or "", kind.shape or ())
-    return array_fits(value, kind.dtype, kind.shape or ())
+    return array_fits(value, kind.dtype, kind.shape or (), x64=x64)
 
 
 def fits_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[Any], Any]]:

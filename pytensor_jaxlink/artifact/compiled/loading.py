@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -66,6 +66,8 @@ class CompiledReader:
         calling: Calling | None = None,
     ) -> LoadedFunction:
         """One function of the file; ``calling`` says how trees are given to it, where they are."""
+        if calling is not None:
+            policy = replace(policy, x64=calling.x64)
         plan = plan_of(document["plan"])
         part = self.part(plan, document)
         stats = Stats()

@@ -9,6 +9,7 @@ from typing import Any
 from pytensor_jaxlink.artifact.compiled.calling import Calling
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
 from pytensor_jaxlink.errors import NotJittableError, NotSavedError
+from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import is_traced, value_for_jax
 
 
@@ -36,7 +37,7 @@ class TreeFunction(LoadedFunction):
         if self._calling.pure:
             return self._pure(*args, **kwargs)
         values = self._calling.values(args, kwargs)
-        if any(map(is_traced, values)):
+        if any(type(value) is not ARRAY and is_traced(value) for value in values):
             state = [cell[0] for cell in self._storage[len(values) :]]
             return self._calling.answer(super().jax_fn(*values, *state))
         return self._calling.answer(super().__call__(*values))
