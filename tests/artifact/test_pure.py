@@ -133,6 +133,7 @@ def test_no_name_of_a_file_is_imported(path: Path) -> None:
         lambda trees: trees.update(outputs={"leaf": [True, None]}),
         lambda trees: trees.update(outputs={"leaf": [0, 7]}),
         lambda trees: trees.update(outputs={"data": 0}),
+        lambda trees: trees.update(outputs=[{"leaf": [0, None]}, 1.5]),
         lambda trees: trees.update(outputs={"dict": [[{"list": []}, {"leaf": [0, None]}]]}),
         lambda trees: trees.update(outputs={"set": [{"leaf": [0, None]}]}),
         lambda trees: trees.update(keywords=[1]),

@@ -16,6 +16,7 @@ from pytensor_jaxlink.artifact.signature import Input, Signature
 from pytensor_jaxlink.artifact.skeletons import (
     Leaf,
     SkeletonReader,
+    is_mark,
     marks_of,
     plain_value,
 )
@@ -182,6 +183,8 @@ def _check_marks(given: Sequence[Any], inputs: int, returned: Sequence[Any], out
         raise ValueError("an argument holds what is no leaf")
     if {leaf.place for leaf in given} != {*range(inputs)}:
         raise ValueError(f"the leaves of the arguments are not the {inputs} inputs")
+    if not all(map(is_mark, returned)):
+        raise ValueError("the results hold what is no leaf")
     places = {mark.place for mark in returned if type(mark) is Leaf}
     if places != {*range(outputs)}:
         raise ValueError(f"the leaves of the results are not the {outputs} outputs")
