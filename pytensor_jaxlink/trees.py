@@ -47,7 +47,10 @@ class Trees:
     @cached_property
     def first(self) -> tuple[int, ...]:
         """For each flat input that is no state, its first leaf."""
-        return tuple(map(self.places.index, range(len(set(self.places)))))
+        found: dict[int, int] = {}
+        for leaf, place in enumerate(self.places):
+            found.setdefault(place, leaf)
+        return tuple(found[place] for place in range(len(found)))
 
     def flat(self, values: Sequence[Any], state: Sequence[Any]) -> list[Any]:
         """The flat inputs of a call.

@@ -47,7 +47,7 @@ def load(
         of as ``f.graph`` (``inputs``, ``outputs``, ``updates`` and ``state``).
     allow
         Modules, beside those of PyTensor, that names in the file may lead to: those that define
-        your own Ops.  They are imported.
+        your own Ops, or classes of named tuples in the place of stand-ins.  They are imported.
     mode
         What compiles the graph, where another mode than the saved one is wanted.
     compilation_cache

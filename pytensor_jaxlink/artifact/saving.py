@@ -18,6 +18,7 @@ from pytensor.compile.executor import Function
 from pytensor.configdefaults import config
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
+from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, write_container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
@@ -139,7 +140,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         if name not in of_jax
     }
     if compiled and is_forked_child():
-        if not graph:
+        if not graph or of_jax:
             raise refused("nothing can be compiled")
         compiled = False  # JAX exports in threads
     if of_jax and not compiled:
@@ -147,11 +148,14 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     traced = _traced(given, of_jax, examples, static_argnums)
     data, cells = DataWriter(), Cells()
     signatures = {
-        name: _of_traced(traced[name], cells, dims or {})
+        name: _of_traced(traced[name], cells, dims or {}, static)
         if name in traced
         else _describe(function, cells, data.value)
         for name, function in given.items()
     }
+    for signature in signatures.values():
+        if signature.trees is not None:
+            check_trees(signature, data)
     data.keep_overlaps(storage[0] for storage in cells.values)
     described = cells.described(data.value)
     graphs = {name: graph_of(function) for name, function in named.items()} if graph else {}
@@ -205,12 +209,21 @@ def _traced(
     }
 
 
-def _of_traced(function: TracedFunction, cells: Cells, dims: Mapping[str, Any]) -> Signature:
+def _of_traced(
+    function: TracedFunction, cells: Cells, dims: Mapping[str, Any], static: Mapping[str, Any]
+) -> Signature:
     places = [
         cells.hold(name, array_kind(array.shape, array.dtype), array)
         for name, array in zip(function.state_names, function.state, strict=True)
     ]
-    return function.signature(places, dims)
+    signature = function.signature(places, dims)
+    asked = {spec.name for spec in signature.inputs} & static.keys()
+    if asked:
+        raise ArtifactError(
+            f"{function.name}: static names {_listed(asked)}, and there is code for the static "
+            "values of the examples"
+        )
+    return signature
 
 
 def _listed(names: Collection[str]) -> str:

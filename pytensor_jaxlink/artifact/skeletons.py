@@ -23,6 +23,7 @@ from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.trees import fields_of, is_named, parts_of
 
 _DEEPEST = 50  # a dictionary is three levels of the document
+_MOST_CLASSES, _MOST_FIELDS = 100, 250  # of named tuples: Python compiles each class
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ class SkeletonReader(DataReader):
     def __init__(self, container: Members, names: Names) -> None:
         super().__init__(container, ())
         self._names = names
+        self._classes: dict[tuple[Any, ...], Any] = {}
         self.tags |= {
             "leaf": lambda reader, content: _leaf(*content),
             "constant": lambda reader, content: Constant(reader.value(content)),
@@ -158,13 +160,20 @@ class SkeletonReader(DataReader):
         }
 
     def _named(self, described: Any) -> Any:
-        name, fields = described["class"], tuple(described["fields"])
-        kind = _stand_in(str(name).rpartition(":")[2].rpartition(".")[2], fields)
-        if self._names.allows(name):
-            kind = self._names.of_class(name, (tuple,))
-            if not is_named(kind) or fields_of(kind) != fields:
-                raise ValueError(f"{name} is not a named tuple of {', '.join(fields)} here")
-        return kind(*map(self.value, described["parts"]))
+        key = described["class"], *described["fields"]
+        if key not in self._classes:
+            if len(key) > _MOST_FIELDS or len(self._classes) == _MOST_CLASSES:
+                raise ValueError("too many named tuples, or too many fields")
+            self._classes[key] = self._class(*key)
+        return self._classes[key](*map(self.value, described["parts"]))
+
+    def _class(self, name: str, *fields: str) -> Any:
+        if not self._names.allows(name):
+            return _stand_in(name.rpartition(":")[2].rpartition(".")[2], fields)
+        kind = self._names.of_class(name, (tuple,))
+        if not is_named(kind) or fields_of(kind) != fields:
+            raise ValueError(f"{name} is not a named tuple of {', '.join(fields)} here")
+        return kind
 
 
 def _leaf(place: Any, key: Any) -> Leaf:

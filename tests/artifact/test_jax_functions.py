@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect as python
 import json
@@ -519,3 +520,27 @@ print(repr(jax.jit(f)(np.ones(2), 3.0)))
     assert texts[0] == "float32\n"
     values = "Array([6., 6., 6.], dtype=float32)"
     assert texts[1] == f"{values} (0,) False 1\n{values}\n"
+
+
+def test_options_that_a_function_of_jax_does_not_take(path: Path) -> None:
+    call = (jnp.ones(3), 2)
+    with pytest.raises(ArtifactError, match="static names n, and there is code for the static"):
+        save(power_of, path, examples=call, static_argnums="n", static={"n": [3]})
+    with pytest.raises(ArtifactError, match="dims names n, which is static"):
+        save(power_of, path, examples=call, static_argnums="n", dims={"n": "k"})
+    assert not path.exists()
+
+
+def power_of(x: Any, n: int) -> Any:
+    """A power."""
+    return x**n
+
+
+def test_many_named_tuples(path: Path) -> None:
+    """Each class costs Python a compilation: a file has a limited number."""
+    kinds = [collections.namedtuple(f"Kind{number}", "a b") for number in range(101)]
+    with pytest.raises(ArtifactError, match="too many named tuples"):
+        save(lambda x: 1.0, path, examples=([kind(1.0, 2.0) for kind in kinds],))
+    wide = collections.namedtuple("wide", [f"f{number}" for number in range(300)])
+    with pytest.raises(ArtifactError, match="too many fields"):
+        save(lambda x: 1.0, path, examples=(wide(*range(300)),))

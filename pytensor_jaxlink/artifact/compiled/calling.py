@@ -150,6 +150,14 @@ class Calling:
         return position_names(parameters, count)
 
 
+def check_trees(signature: Signature, data: Members) -> None:
+    """Raise `ArtifactError` if the trees of a signature cannot be read again."""
+    try:
+        Calling(signature, data, Names())
+    except Exception as error:
+        raise ArtifactError(f"{signature.name}: its trees cannot be kept: {error}") from error
+
+
 def position_names(parameters: Any, count: int) -> list[str]:
     """The names of positional arguments, by the parameters of the function."""
     named = [

@@ -251,6 +251,9 @@ class TracedFunction:
 
     def signature(self, cells: Sequence[int], dims: Mapping[str, Any]) -> Signature:
         """How it is called; its arrays are in these cells."""
+        for each in self.examples[0].given:
+            if each.kind is None and each.name in dims:
+                raise ArtifactError(f"{self.name}: dims names {each.name}, which is static")
         inputs = [
             Input(
                 each.name,
