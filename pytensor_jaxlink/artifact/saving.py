@@ -22,7 +22,7 @@ from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, write_container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
-from pytensor_jaxlink.artifact.exporting.examples import no_mapping
+from pytensor_jaxlink.artifact.exporting.examples import by_name
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
 from pytensor_jaxlink.artifact.exporting.pure import describe_pure
 from pytensor_jaxlink.artifact.exporting.regions import Target
@@ -200,8 +200,8 @@ def _traced(
     if [*given] == [""]:
         return {"": TracedFunction("", given[""], examples, static_argnums)}
     names = sorted(of_jax)
-    asked = no_mapping("static_argnums", static_argnums or {}, names)
-    examples = no_mapping("examples", examples or {}, names)
+    asked = by_name("static_argnums", static_argnums or {}, names)
+    examples = by_name("examples", examples or {}, names)
     return {
         name: TracedFunction(name, given[name], examples.get(name), asked.get(name, ()))
         for name in given
@@ -217,7 +217,7 @@ def _of_traced(
         for name, array in zip(function.state_names, function.state, strict=True)
     ]
     signature = function.signature(places, dims)
-    asked = {spec.name for spec in signature.inputs} & static.keys()
+    asked = {str(spec.name) for spec in signature.inputs} & static.keys()
     if asked:
         raise ArtifactError(
             f"{function.name}: static names {_listed(asked)}, and there is code for the static "

@@ -322,7 +322,7 @@ def parameters_of(signature: inspect.Signature | None) -> Any:
     ]
 
 
-def no_mapping(option: str, value: Any, names: Sequence[str]) -> Mapping[str, Any]:
+def by_name(option: str, value: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The option of each of several functions."""
     if isinstance(value, Mapping) and {*value} <= {*names}:
         return value
