@@ -137,6 +137,14 @@ class Remedy(Enum):
     NEWER_VERSION = "Load it with a newer version"
     TOP_LEVEL = "Define it at the top level of a module"
     PROPERTIES = "Say what it is made of: pytensor_jaxlink.artifact.graph.properties_of.register"
+    GIVE_EXAMPLES = "Give arguments of a call, or several: save(fn, path, examples=(x, y))"
+    STATIC_ARGNUMS = (
+        "Name the arguments that are no arrays, or must be known while JAX traces: "
+        "save(fn, path, examples=..., static_argnums=...)"
+    )
+    SEVERAL_FUNCTIONS = "Save them as functions with names of their own: save({...}, path)"
+    MORE_EXAMPLES = "Save it with an example of such a call, or with dims={...} for other shapes"
+    BIND_TO_FUNCTION = "Give it to the function before you save: functools.partial(fn, it)"
     ALLOW = "If you trust it: load(path, allow=({module!r},))"
 
     def text(self, **names: str) -> str:

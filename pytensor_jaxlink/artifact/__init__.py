@@ -3,6 +3,7 @@
 Loading needs neither PyTensor nor the compiler; what saves is imported when it is first used.
 """
 
+import sys as _sys
 import typing as _typing
 
 from pytensor_jaxlink.artifact.inspection import inspect as inspect
@@ -15,6 +16,11 @@ if _typing.TYPE_CHECKING:
 def __getattr__(name: str) -> _typing.Any:
     if name != "save":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import jax
+
+    x64, is_first = jax.config.jax_enable_x64, "pytensor" not in _sys.modules
     from pytensor_jaxlink.artifact.saving import save
 
+    if is_first:  # PyTensor turns 64-bit types on for JAX: not in a program that does not use it
+        jax.config.update("jax_enable_x64", x64)
     return save

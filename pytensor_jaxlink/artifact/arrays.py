@@ -62,6 +62,24 @@ def array_of_document(described: Any) -> np.ndarray[Any, Any]:
     return _array(described["dtype"], described["shape"], memoryview(content), "C")
 
 
+EXTENDED = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
+"""The dtypes of JAX that NumPy does not have; they are kept as unsigned integers."""
+
+
+def is_extended(dtype: np.dtype[Any]) -> bool:
+    """Return True for a dtype that JAX adds to those of NumPy."""
+    return dtype.name in EXTENDED
+
+
+def extended_dtype(name: Any) -> np.dtype[Any]:
+    """A dtype that JAX adds, by its name."""
+    if name not in EXTENDED:
+        raise ValueError(f"{name!r} is not the name of a dtype")
+    import ml_dtypes  # where there is such an array
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
 def check_dtype(dtype: np.dtype[Any], what: str) -> None:
     """Refuse what has no plain bytes."""
     if dtype.hasobject or dtype.fields is not None or dtype.kind not in "biufcSU":

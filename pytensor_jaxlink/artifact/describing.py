@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype, small_array
+from pytensor_jaxlink.artifact.arrays import (
+    SMALL,
+    array_member,
+    check_dtype,
+    is_extended,
+    small_array,
+)
 from pytensor_jaxlink.artifact.container import Member, digest_of
 from pytensor_jaxlink.artifact.values import BIT_GENERATORS, is_view
 from pytensor_jaxlink.errors import ArtifactError
@@ -81,6 +87,9 @@ class DataWriter:
 
     def array(self, array: np.ndarray[Any, Any]) -> Any:
         """The entry of an array."""
+        if is_extended(array.dtype):
+            bits = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+            return {"extended": {"dtype": array.dtype.name, "bits": self.array(bits)}}
         check_dtype(array.dtype, "an array")
         owner = self._divided.get(id(_owner(array)))
         if owner is not None and owner is not array and is_view(array.nbytes, owner):

@@ -48,6 +48,10 @@ class Inspection:
             lines += [f"  {cell.name or '(unnamed)'}: {cell.type.text}" for cell in cells]
         lines += ["", f"layers: {', '.join(manifest['layers'])}"]
         lines += _compiled(manifest["layers"].get("compiled"))
+        lines += [
+            f"  {name or 'the function'} has no graph layer, because {reason}"
+            for name, reason in manifest.get("without_graph", {}).items()
+        ]
         large = sorted(members.items(), key=lambda item: -item[1]["bytes"])
         lines += ["", "members"]
         lines += [f"  {_size(each['bytes']):>10}  {name}" for name, each in large[:_MOST_LINES]]

@@ -9,12 +9,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytensor_jaxlink.artifact.container import Container, Place
-from pytensor_jaxlink.artifact.signature import Cell, cell_of, signature_of
+from pytensor_jaxlink.artifact.names import Names
+from pytensor_jaxlink.artifact.signature import Cell, Signature, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.artifact.compiled.calling import Calling
 
 
 def load(
@@ -43,7 +47,7 @@ def load(
         of as ``f.graph`` (``inputs``, ``outputs``, ``updates`` and ``state``).
     allow
         Modules, beside those of PyTensor, that names in the file may lead to: those that define
-        your own Ops.  They are imported.
+        your own Ops, or classes of named tuples in the place of stand-ins.  They are imported.
     mode
         What compiles the graph, where another mode than the saved one is wanted.
     compilation_cache
@@ -136,6 +140,7 @@ class _File:
         self._data = DataReader(container, container.document("data.json"))
         self._version = str(manifest["saved_by"]["pytensor"])
         self._device = device
+        self._without_graph = dict(manifest.get("without_graph") or {})
         # Files of before do not have them.
         self._placements = manifest.get("placements") or [None] * len(self._cells)
 
@@ -143,8 +148,8 @@ class _File:
         """Return True if the compiled layer is used."""
         if not self._layers:
             raise ArtifactError("it has no layer that functions could be made of")
-        if "graph" not in self._layers:
-            return True
+        if "graph" not in self._layers or self._without_graph:
+            return True  # all functions come from one layer
         return prefer == "compiled" and "compiled" in self._layers and self._is_for_here()
 
     def _is_for_here(self) -> bool:
@@ -206,7 +211,9 @@ class _File:
     def _from_layer(self, layer: Any, name: str, storages: Sequence[Any]) -> Any:
         signature = self._signatures[name]
         options = {"compiler_options": self._compiler_options, "device": self._asked_device()}
-        return layer.function(name, signature, storages, self._mode, options)
+        function = layer.function(name, signature, storages, self._mode, options)
+        calling = self._calling(signature)
+        return function if calling is None else _pure(function, signature, calling)
 
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
@@ -229,15 +236,27 @@ class _File:
             device=self._asked_device(),
         )
         functions = {
-            name: reader.function(documents[name], signature, states, float_type, policy)
+            name: reader.function(
+                documents[name], signature, states, float_type, policy, self._calling(signature)
+            )
             for name, signature in self._signatures.items()
         }
+        for name, reason in self._without_graph.items():
+            functions[name].without_graph = str(reason)
         if "graph" in self._layers:
             document = self._container.document("graph.json")
             storages = [state.storage for state in states]
-            for name, function in functions.items():
+            for name in functions.keys() - self._without_graph.keys():
+                function = functions[name]
                 function.from_graph = self._maker(name, function, document, storages)
         return functions
+
+    def _calling(self, signature: Signature) -> Calling | None:
+        if signature.trees is None:
+            return None
+        from pytensor_jaxlink.artifact.compiled.calling import Calling
+
+        return Calling(signature, self._container, Names(self._allow))
 
     def _host_ops(self, place: Any) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
@@ -257,6 +276,20 @@ class _File:
             return self._from_layer(layer, name, function.own_storages)
 
         return make
+
+
+def _pure(function: Any, signature: Signature, calling: Calling) -> Any:
+    """The pure function of trees over a function of the graph layer."""
+    from pytensor_jaxlink.link.jaxify import PureFunction
+
+    return PureFunction(
+        calling.trees.name,
+        tuple(function.graph.state),
+        calling.trees.names,
+        tuple(spec.name or spec.type.text for spec in signature.outputs),
+        function,
+        calling.trees,
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -14,36 +14,46 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+from pytensor.compile.executor import Function
 from pytensor.configdefaults import config
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
+from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, write_container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.exporting.examples import by_name
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
+from pytensor_jaxlink.artifact.exporting.pure import describe_pure
 from pytensor_jaxlink.artifact.exporting.regions import Target
+from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
 from pytensor_jaxlink.artifact.graph.functions import (
     Cells,
     describe_cell,
     describe_signature,
     graph_of,
-    kind_of,
 )
+from pytensor_jaxlink.artifact.graph.inner import InnerGraph, op_of_jax
 from pytensor_jaxlink.artifact.graph.verify import check_saved
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
-from pytensor_jaxlink.artifact.signature import Cell, Signature, to_document
+from pytensor_jaxlink.artifact.signature import Signature, to_document
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
+from pytensor_jaxlink.link.jaxify import PureFunction
 from pytensor_jaxlink.runtime import is_forked_child, refused
 
+_OF_GRAPHS = (JAXFunction, PureFunction)
 _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
 
 
 def save(  # noqa: PLR0913 -- all but two are options with names
-    functions: JAXFunction | Mapping[str, JAXFunction],
+    functions: Callable[..., Any] | Mapping[str, Callable[..., Any]],
     path: Place,
     *,
+    examples: Any = None,
+    static_argnums: Any = (),
     graph: bool = True,
     compiled: bool = True,
     dims: Mapping[str, Any] | None = MappingProxyType({}),
@@ -59,10 +69,20 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     Parameters
     ----------
     functions
-        A function of one of our modes, or several by name: what they have in common (arrays,
-        shared variables) is written once, and is common to them again when they are loaded.
+        A function of one of our modes, one that `jaxify` made, or any function that JAX can trace:
+        a plain or jitted function, a `functools.partial`, a bound method, a callable tree (a module
+        of equinox).  Or several by name: what they have in common (arrays, shared variables) is
+        written once, and is common to them again when they are loaded.
     path
         Where: a path, or a binary file that is open for writing.
+    examples
+        For a function of JAX, the arguments of a call: a tuple, a dictionary of keywords, or what
+        ``inspect.signature(fn).bind(...)`` gives; or a list of several calls.  Their shapes, types,
+        trees and static values are those that the file has code for.  For several functions, a
+        dictionary by name.
+    static_argnums
+        The arguments of a function of JAX that are static as a whole, by position or name; those of
+        a jitted function are known.  Leaves that are neither arrays nor numbers are always static.
     graph
         Whether to write the PyTensor graphs: what every version of PyTensor and JAX can load.
     compiled
@@ -71,7 +91,9 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     dims
         The code is made for open dimensions where the regions allow it.  For the name of an input,
         a tuple with a name, a number, or None for each axis: dimensions of the same name are equal.
-        None asks for code for the shapes that the function was called with, and no other.
+        None asks for code for the shapes that the function was called with, and no other.  Of a
+        function of JAX no dimension is open that has no name here.  Its inputs are the leaves of
+        its arguments: ``"x"``, ``"params['w']"``.
     platforms
         What the code is for, such as ``("cpu", "cuda", "tpu")``; the default is where this runs.
     static
@@ -98,32 +120,57 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     >>> _ = again(x=np.ones(3))
     >>> float(again(np.ones(2)))
     3.0
+
+    A function of JAX, whose arguments and results are trees:
+
+    >>> import jax
+    >>> def affine(params, x):
+    ...     return {"y": params["slope"] * x + params["start"]}
+    >>> line = {"slope": np.float64(2.0), "start": np.float64(1.0)}
+    >>> save(jax.jit(affine), path, examples=(line, np.arange(3.0)), dims={"x": "n"})
+    >>> load(path)(line, np.arange(2.0))
+    {'y': Array([1., 3.], dtype=float64)}
     """
-    named = dict(functions) if isinstance(functions, Mapping) else {"": functions}
-    _check(named)
+    given = dict(functions) if isinstance(functions, Mapping) else {"": functions}
+    _check(given)
+    of_jax = {name for name, each in given.items() if not isinstance(each, _OF_GRAPHS)}
+    named = {
+        name: each.function if isinstance(each, PureFunction) else each
+        for name, each in given.items()
+        if name not in of_jax
+    }
     if compiled and is_forked_child():
-        if not graph:
+        if not graph or of_jax:
             raise refused("nothing can be compiled")
         compiled = False  # JAX exports in threads
+    if of_jax and not compiled:
+        raise ArtifactError(f"{_listed(of_jax)}: a function of JAX has a compiled layer only")
+    traced = _traced(given, of_jax, examples, static_argnums)
     data, cells = DataWriter(), Cells()
     signatures = {
-        name: describe_signature(function, cells, data.value) for name, function in named.items()
+        name: _of_traced(traced[name], cells, dims or {}, static)
+        if name in traced
+        else _describe(function, cells, data.value)
+        for name, function in given.items()
     }
+    for signature in signatures.values():
+        if signature.trees is not None:
+            check_trees(signature, data)
     data.keep_overlaps(storage[0] for storage in cells.values)
-    described = [
-        Cell(variable.name, kind_of(variable.type), data.value(storage[0]))
-        for variable, storage in zip(cells.variables, cells.values, strict=True)
-    ]
+    described = cells.described(data.value)
+    graphs = {name: graph_of(function) for name, function in named.items()} if graph else {}
+    without_graph = _without_graph(graphs, of_jax, compiled=compiled)
     members: dict[str, Member] = {}
     layers: dict[str, Any] = {}
     if compiled:
         target = Target(None if platforms is None else tuple(platforms), vjp_order)
         wanted = Wanted(dims, static, target)
         _check_names(signatures.values(), dims=dims or {}, static=static)
-        layers["compiled"] = _compiled_layer(named, data, wanted, members)
-    if graph:
+        layers["compiled"] = _compiled_layer({**named, **traced}, data, wanted, members)
+    kept = {name: each for name, each in graphs.items() if name not in without_graph}
+    if kept:
         layers["graph"] = {}
-        members["graph.json"] = [dump_document(_graph_layer(named, cells, data))]
+        members["graph.json"] = [dump_document(_graph_layer(kept, cells, data))]
     members["data.json"] = [dump_document(data.table.entries)]
     manifest = {
         "saved_by": _versions(),
@@ -132,10 +179,60 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         "cells": [to_document(cell) for cell in described],
         "placements": [placement_of(storage[0]) for storage in cells.values],
         "layers": layers,
+        "without_graph": without_graph,
     }
     write_container(path, manifest, {**members, **data.members})
     if isinstance(path, str | os.PathLike):
         _delete_abandoned(Path(path))
+
+
+def _traced(
+    given: Mapping[str, Any], of_jax: Collection[str], examples: Any, static_argnums: Any
+) -> dict[str, TracedFunction]:
+    """The functions of JAX, traced for their examples."""
+    if not of_jax:
+        if examples is not None or static_argnums != ():
+            raise ArtifactError(
+                "examples and static_argnums are for functions of JAX; one of PyTensor is called, "
+                "or compiled (f.compile), with the shapes that it is to be saved for"
+            )
+        return {}
+    if [*given] == [""]:
+        return {"": TracedFunction("", given[""], examples, static_argnums)}
+    names = sorted(of_jax)
+    asked = by_name("static_argnums", static_argnums or {}, names)
+    examples = by_name("examples", examples or {}, names)
+    return {
+        name: TracedFunction(name, given[name], examples.get(name), asked.get(name, ()))
+        for name in given
+        if name in of_jax
+    }
+
+
+def _of_traced(
+    function: TracedFunction, cells: Cells, dims: Mapping[str, Any], static: Mapping[str, Any]
+) -> Signature:
+    places = [
+        cells.hold(name, array_kind(array.shape, array.dtype), array)
+        for name, array in zip(function.state_names, function.state, strict=True)
+    ]
+    signature = function.signature(places, dims)
+    asked = {str(spec.name) for spec in signature.inputs} & static.keys()
+    if asked:
+        raise ArtifactError(
+            f"{function.name}: static names {_listed(asked)}, and there is code for the static "
+            "values of the examples"
+        )
+    return signature
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(name or "the function" for name in names))
+
+
+def _describe(function: Any, cells: Cells, value: Callable[[Any], Any]) -> Signature:
+    describe = describe_pure if isinstance(function, PureFunction) else describe_signature
+    return describe(function, cells, value)
 
 
 def _delete_abandoned(path: Path) -> None:
@@ -148,19 +245,43 @@ def _check(named: Mapping[str, Any]) -> None:
     problems = [
         f"{name or 'the function'} is a {type(function).__name__}"
         for name, function in named.items()
-        if not isinstance(function, JAXFunction)
+        if not callable(function)
+        or (isinstance(function, Function) and not isinstance(function, JAXFunction))
     ]
     problems += [f"{name!r} is not a name" for name in named if not isinstance(name, str)]
     if problems or not named:
         raise ArtifactError(
-            f"save takes functions compiled with mode='JAXSELECTIVE' (or another JAXLinker), one "
-            f"or a dictionary of several by name: {'; '.join(problems) or 'there is none'}"
+            f"save takes functions compiled with mode='JAXSELECTIVE' (or another JAXLinker), "
+            f"functions that jaxify made, and functions of JAX, one or a dictionary of several by "
+            f"name: {'; '.join(problems) or 'there is none'}"
         )
 
 
-def _graph_layer(named: Mapping[str, Any], cells: Cells, data: DataWriter) -> Any:
+def _without_graph(
+    graphs: Mapping[str, InnerGraph], of_jax: Collection[str], *, compiled: bool
+) -> dict[str, str]:
+    """The functions that have no graph layer, and why.
+
+    Raises
+    ------
+    ArtifactError
+        If there is to be no other layer.
+    """
+    found = dict.fromkeys(sorted(of_jax), "it is a function of JAX")
+    for name, graph in graphs.items():
+        op = op_of_jax(graph)
+        if op is None:
+            continue
+        found[name] = f"{op.name or 'an Op'} is a function of JAX (pytensor.wrap_jax)"
+        text = f"{name or 'the function'} has no graph layer, because {found[name]}"
+        if not compiled:
+            raise ArtifactError(text)
+        warn_at_user_line(f"{text}. Its compiled layer is saved.")
+    return found
+
+
+def _graph_layer(graphs: Mapping[str, InnerGraph], cells: Cells, data: DataWriter) -> Any:
     writer = GraphWriter(data)
-    graphs = {name: graph_of(function) for name, function in named.items()}
     document = {
         "functions": {name: writer.graph(graph) for name, graph in graphs.items()},
         "cells": [describe_cell(variable, writer) for variable in cells.variables],
@@ -187,7 +308,12 @@ def _compiled_layer(
     """Add the members of the compiled layer; returns what the manifest says of it."""
     host = GraphWriter(data)
     writer = LayerWriter(data, host, wanted)
-    document = {name: writer.function(name, function) for name, function in named.items()}
+    document = {
+        name: writer.traced(name, function)
+        if isinstance(function, TracedFunction)
+        else writer.function(name, function)
+        for name, function in named.items()
+    }
     members["compiled.json"] = [dump_document(document)]
     members.update(writer.members)
     needs_pytensor = bool(host.entries)

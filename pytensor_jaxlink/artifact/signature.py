@@ -101,6 +101,9 @@ class Signature:
         Those of `JAXLinker` that say how it runs, and ``compiler_options`` to show them to people.
     rewrites
         The tags of the rewrites: those included, excluded and required.
+    trees
+        How trees are given and returned, where they are: see
+        `pytensor_jaxlink.artifact.compiled.calling`.  None where arguments are values.
     """
 
     inputs: tuple[Input, ...]
@@ -110,6 +113,7 @@ class Signature:
     trust_input: bool
     options: dict[str, Any]
     rewrites: tuple[tuple[str, ...], ...]
+    trees: Any = None
 
 
 def to_document(record: Signature | Cell) -> Any:
@@ -127,6 +131,7 @@ def signature_of(document: Any) -> Signature:
         trust_input=document["trust_input"] is True,
         options=dict(document["options"]),
         rewrites=tuple(map(tuple, document["rewrites"])),
+        trees=document.get("trees"),  # files of before do not have it
     )
 
 

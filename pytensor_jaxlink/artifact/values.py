@@ -18,7 +18,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pytensor_jaxlink.artifact.arrays import array_of_document, array_of_member, plain_dtype
+from pytensor_jaxlink.artifact.arrays import (
+    array_of_document,
+    array_of_member,
+    extended_dtype,
+    plain_dtype,
+)
 
 BIT_GENERATORS = {
     kind.__name__: kind
@@ -152,8 +157,14 @@ def _read_sparse(reader: DataReader, described: Any) -> Any:
     return read_sparse(reader, described)
 
 
+def _extended(reader: DataReader, described: Any) -> np.ndarray[Any, Any]:
+    [[kind, bits]] = described["bits"].items()
+    return _ENTRIES[kind](reader, bits).view(extended_dtype(described["dtype"]))
+
+
 _ENTRIES: dict[str, Tag] = {
     "array": DataReader.array,
+    "extended": _extended,
     "view": _view,
     "generator": _read_generator,
     "sparse": _read_sparse,

@@ -16,12 +16,13 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MissingInputError
 
 from pytensor_jaxlink.errors import NotJittableError
-from pytensor_jaxlink.generators import generator_of_key, key_of_generator
+from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.modes import MODE_NAME, mode_of
-from pytensor_jaxlink.remedies import Remedy, either
+from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.trees import Trees, is_traced, value_for_jax
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # JAX hashes functions: by identity
@@ -43,17 +44,18 @@ class PureFunction:
         its name, or its place, as in ``"inputs[0]['weights']"``.
     output_names : tuple of str
         Of each variable among the outputs, likewise.
+    function : JAXFunction
+        The function of the variables, each of which it takes once.
+    trees : Trees
+        How arguments and results are made of what that takes and gives.
     """
 
     name: str
     shared: tuple[SharedVariable, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
-    _function: JAXFunction
-    _arguments: tuple[Any, ...]  # the tree of each
-    _outputs: Any
-    _variable: tuple[int, ...]  # for each leaf, the input of the function that it is
-    _first: tuple[int, ...]  # for each of these, its first leaf
+    function: JAXFunction
+    trees: Trees
 
     @property
     def __name__(self) -> str:
@@ -61,7 +63,7 @@ class PureFunction:
 
     def __call__(self, *values: Any) -> Any:
         """Give the outputs, or ``(outputs, new_state)`` where shared variables are updated."""
-        count = len(self._arguments)
+        count = len(self.trees.arguments)
         outputs, state = self.with_state(values[count:], *values[:count])
         return (outputs, state) if self._updates else outputs
 
@@ -76,68 +78,33 @@ class PureFunction:
         *inputs
             The inputs.
         """
-        if len(inputs) != len(self._arguments) or len(state) != len(self.shared):
-            raise TypeError(
-                f"{self.name} takes {len(self._arguments)} inputs and the values of "
-                f"{len(self.shared)} shared variables ({', '.join(self.input_names)}), "
-                f"found {len(inputs)} and {len(state)}"
-            )
-        given = [
-            leaf
-            for tree, value in zip(self._arguments, inputs, strict=True)
-            for leaf in tree.flatten_up_to(value)
-        ]
-        leaves = self._distinct(given)
+        values = self.trees.flat(inputs, state)
         try:
-            results = self._function.jax_fn(*leaves, *state)
+            results = self.function.jax_fn(*values)
         except NotJittableError as error:
-            explained = self._explained([*leaves, *state], error)
+            explained = self._explained(values, error)
             if explained is error:
                 raise
             raise explained from error
-        new_state = list(state)
         sizes = self._sizes() if self._updates else ()
-        for output, position in self._updates.items():
-            new_state[position - len(leaves)] = _state_for_jax(
-                results[output], is_size=position in sizes
-            )
-        outputs = self._outputs.unflatten(results[: self._outputs.num_leaves])
-        return outputs, tuple(new_state)
+        return self.trees.answer(results, values, self._updates, sizes)
 
     def initial_state(self) -> tuple[Any, ...]:
         """Copies of the present values of the shared variables.
 
         A generator is given as its key, two 32-bit words; a size as an int or a tuple of ints.
         """
-        sizes, count = self._sizes(), len(self._first)
+        sizes, count = self._sizes(), len(self.trees.first)
         return tuple(
-            _value_for_jax(variable.get_value(return_internal_type=True), is_size=position in sizes)
+            value_for_jax(variable.get_value(return_internal_type=True), is_size=position in sizes)
             for position, variable in enumerate(self.shared, start=count)
         )
 
     def _sizes(self) -> tuple[int, ...]:
         """The inputs of the function that are sizes; where nothing is traced arrays will do."""
         with suppress(NotJittableError):
-            return self._function.static_argnums
+            return self.function.static_argnums
         return ()
-
-    def _distinct(self, leaves: Sequence[Any]) -> list[Any]:
-        """The value of each variable.
-
-        Raises
-        ------
-        ValueError
-            If two leaves of one variable have different values.
-        """
-        for place, leaf in enumerate(leaves):
-            first = self._first[self._variable[place]]
-            if leaf is not leaves[first] and not _may_be_equal(leaf, leaves[first]):
-                raise ValueError(
-                    f"{self.name}: leaves {first} and {place} of the inputs are one variable, "
-                    f"{self.input_names[first]}, and their values differ. "
-                    f"{Remedy.ONE_VALUE.text()}."
-                )
-        return [leaves[place] for place in self._first]
 
     def store(self, state: Sequence[Any]) -> None:
         """Put a state into the shared variables: a key as a generator, the rest as NumPy arrays.
@@ -164,34 +131,16 @@ class PureFunction:
             If no choice of static arguments lets JAX trace the function: it has graph breaks, or
             a size is given in one argument with arrays, or in a list or dict.
         """
-        sizes = {*self._function.static_argnums}
-        found = []
-        for argument, leaves in enumerate(self._positions()):
-            names = [self._name(k) for k in leaves if k in sizes]
-            if not names:
-                continue
-            if not (sizes.issuperset(leaves) and self._is_hashable(argument)):
-                raise NotJittableError(
-                    f"argument {argument} of {self.name} holds {', '.join(names)}, which must "
-                    "be static, and cannot be static itself: "
-                    f"{either(Remedy.SIZES_APART.text(), Remedy.SIZES_IN_TUPLES.text())}"
-                )
-            found.append(argument)
-        return tuple(found)
+        return self.trees.static_argnums(self.function.static_argnums)
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The arguments that may be donated to `jax.jit` as a whole, by the option ``donate``."""
-        donatable = {*self._function.donate_argnums}
-        return tuple(
-            argument
-            for argument, leaves in enumerate(self._positions())
-            if leaves and donatable.issuperset(leaves)
-        )
+        return self.trees.donate_argnums(self.function.donate_argnums)
 
     def explain(self) -> Explanation:
         """Regions, graph breaks and static inputs, in words."""
-        return self._function.explain()
+        return self.function.explain()
 
     def __repr__(self) -> str:
         names = self.input_names
@@ -200,41 +149,16 @@ class PureFunction:
     @property
     def _updates(self) -> Mapping[int, int]:
         """The input that each updating output belongs to."""
-        updates: Any = self._function.maker.fgraph.update_mapping
+        updates: Any = self.function.maker.fgraph.update_mapping
         return updates
-
-    def _positions(self) -> list[list[int]]:
-        """For each argument, the inputs of the function that it holds."""
-        counts = [tree.num_leaves for tree in self._arguments]
-        ends = np.cumsum(counts, dtype=int).tolist()
-        pairs = zip(ends, counts, strict=True)
-        found = [list(self._variable[end - count : end]) for end, count in pairs]
-        return [*found, *[[len(self._first) + place] for place in range(len(self.shared))]]
-
-    def _name(self, position: int) -> str:
-        """The name of an input of the function."""
-        count = len(self._first)
-        if position < count:
-            return self.input_names[self._first[position]]
-        return self.input_names[len(self._variable) + position - count]
-
-    def _is_hashable(self, argument: int) -> bool:
-        if argument >= len(self._arguments):
-            return True
-        tree = self._arguments[argument]
-        try:
-            hash(tree.unflatten([0] * tree.num_leaves))
-        except TypeError:
-            return False
-        return True
 
     def _explained(self, values: Sequence[Any], error: NotJittableError) -> NotJittableError:
         """The error for values of which JAX traces some that must be known."""
         try:
-            sizes = self._function.static_argnums
+            sizes = self.function.static_argnums
         except NotJittableError as blockers:
             return blockers
-        traced = [self._name(k) for k in sizes if _is_traced(values[k])]
+        traced = [self.trees.name_of(k) for k in sizes if is_traced(values[k])]
         if not traced:
             return error  # of a gradient, say: the function itself is in order
         return NotJittableError(
@@ -342,16 +266,21 @@ def jaxify(
         raise _missing(roots, variables, replaced, input_names) or error from None
     assert isinstance(function, JAXFunction)
     shared = tuple(function.get_shared())
-    return PureFunction(
+    state_names = [variable.name or str(variable) for variable in shared]
+    trees = Trees(
         name,
-        shared,
-        (*input_names, *[variable.name or str(variable) for variable in shared]),
-        tuple(output_names),
-        function,
         tuple(map(jax.tree.structure, arguments)),
         jax.tree.structure(outputs),
         tuple(map(variables.index, leaves)),
-        tuple(map(leaves.index, variables)),
+        (*input_names, *state_names),
+    )
+    return PureFunction(
+        name,
+        shared,
+        (*input_names, *state_names),
+        tuple(output_names),
+        function,
+        trees,
     )
 
 
@@ -396,31 +325,3 @@ def _missing(
         f"the outputs depend on {', '.join(map(str, found))}, and the inputs are "
         f"{', '.join(names) or 'none'}: add what is missing to `inputs`, or give it by `givens`"
     )
-
-
-def _value_for_jax(value: Any, *, is_size: bool) -> Any:
-    if isinstance(value, np.random.Generator):
-        return key_of_generator(value)
-    if is_size:
-        sizes = np.asarray(value).tolist()
-        return tuple(sizes) if isinstance(sizes, list) else sizes
-    return value
-
-
-def _state_for_jax(value: Any, *, is_size: bool) -> Any:
-    """A new state as it can be passed again: sizes as Python's, where JAX does not trace them."""
-    return _value_for_jax(value, is_size=True) if is_size and not _is_traced(value) else value
-
-
-def _is_traced(value: Any) -> bool:
-    import jax  # at first use: importing this package does not import JAX
-
-    values = value if isinstance(value, tuple | list) else (value,)
-    return any(isinstance(each, jax.core.Tracer) for each in values)
-
-
-def _may_be_equal(one: Any, other: Any) -> bool:
-    """Return True if two values are equal, or JAX traces them and nobody can tell."""
-    if _is_traced(one) or _is_traced(other):
-        return True
-    return bool(np.array_equal(np.asarray(one), np.asarray(other)))

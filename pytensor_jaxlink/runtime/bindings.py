@@ -27,7 +27,7 @@ from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import hashable
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, configuration, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, device_put
 from pytensor_jaxlink.runtime.waiting import waited_for, when_ready
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
@@ -150,8 +150,10 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
     def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        x64: bool = configuration.jax_enable_x64
-        if not x64 or not all(boundary.accepts(position, arguments[k]) for k, position in pairs):
+        has_types = ready.policy.has_types()
+        if not has_types or not all(
+            boundary.accepts(position, arguments[k]) for k, position in pairs
+        ):
             raise NotAcceptedError
         return function.traced(static, *arguments)
 

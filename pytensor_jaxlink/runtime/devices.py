@@ -152,7 +152,7 @@ def traced_explicitly(value: Any) -> bool:
     return is_explicit(jax.typeof(value).sharding.mesh)
 
 
-def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
+def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None], *, x64: bool = True) -> bool:
     """Return True if an array that JAX traces has a type, in the types that JAX now has.
 
     Parameters
@@ -161,10 +161,12 @@ def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None]) -> bool:
         The array.
     dtype, shape
         Its type; None stands for any length.
+    x64
+        Whether 64-bit types have to be on: else JAX may have changed the type before this.
     """
     return (
         not traced_explicitly(value)
-        and configuration.jax_enable_x64
+        and (configuration.jax_enable_x64 or not x64)
         and getattr(value, "dtype", None) == dtype
         and value.ndim == len(shape)
         and all(one in (None, length) for one, length in zip(shape, value.shape, strict=True))

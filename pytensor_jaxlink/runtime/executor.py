@@ -26,7 +26,6 @@ from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import configuration
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import Whole, is_whole
 
@@ -164,9 +163,9 @@ class Executor:
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
-        if configuration.jax_enable_x64 and self.policy.device is None:
+        if self.policy.has_types() and self.policy.device is None:
             return self._guarded(inputs)
-        with jax.enable_x64(True), self.policy.here():
+        with self.policy.types(), self.policy.here():
             return self._guarded(inputs)
 
     def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
@@ -248,12 +247,12 @@ class Executor:
         return Reuse.at_the_end(plan, replace(donatable, given=donatable.given - kept))
 
     def _within(self, path: FastPath) -> FastPath:
-        """The function with 64-bit types, and on the device that was asked for, if any."""
-        if self.policy.device is None and configuration.jax_enable_x64:
+        """The function with its types, and on the device that was asked for, if any."""
+        if self.policy.device is None and self.policy.has_types():
             return path
 
         def call(*args: Any) -> Any:
-            with jax.enable_x64(True), self.policy.here():
+            with self.policy.types(), self.policy.here():
                 return path.call(*args)
 
         return replace(path, call=call)

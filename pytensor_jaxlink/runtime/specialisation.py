@@ -20,7 +20,7 @@ from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import eval_shape, jit
+from pytensor_jaxlink.runtime.typed_jax import configuration, eval_shape, jit
 
 _SHOWN = 4  # values in a warning
 
@@ -40,12 +40,15 @@ class Policy:
         What XLA is asked for.
     device
         Where what is not committed to a device runs; None leaves it to JAX.
+    x64
+        Whether calls turn JAX's 64-bit types on.  Code that has none runs as JAX is configured.
     """
 
     limit: int = 8
     beyond: Literal["host", "compile", "error"] = "host"
     compiler_options: Mapping[str, Any] | None = None
     device: Any = None
+    x64: bool = True
 
     @classmethod
     def of(cls, options: Any) -> Policy:
@@ -57,6 +60,14 @@ class Policy:
     def here(self) -> AbstractContextManager[Any]:
         """Makes the device JAX's default, in this thread."""
         return nullcontext() if self.device is None else jax.default_device(self.device)
+
+    def types(self) -> AbstractContextManager[Any]:
+        """Has JAX know the types of the code, in this thread."""
+        return jax.enable_x64(True) if self.x64 else nullcontext()
+
+    def has_types(self) -> bool:
+        """Return True if JAX knows them already."""
+        return not self.x64 or configuration.jax_enable_x64
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         """`jax.jit` with the options for XLA."""

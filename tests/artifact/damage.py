@@ -131,11 +131,11 @@ def document_changed(content: bytes, rng: random.Random) -> bytes:
     """A document that is JSON, listed and sealed, and says something else."""
     members = dict(members_of(content))
     name = rng.choice([name for name in members if name.endswith(".json")])
-    members[name] = json.dumps(_mutated(json.loads(members[name]), rng)).encode()
+    members[name] = json.dumps(mutated(json.loads(members[name]), rng)).encode()
     return relisted_or_not(members, rng)
 
 
-def _mutated(document: object, rng: random.Random) -> object:
+def mutated(document: object, rng: random.Random) -> object:
     absurd = [None, -1, 10**30, 1e300, "", "os:system", [], {}, True, {"data": 10**9}, [[]]]
     if rng.random() < 0.2 or not isinstance(document, dict | list) or not document:
         return rng.choice(absurd)
@@ -145,7 +145,7 @@ def _mutated(document: object, rng: random.Random) -> object:
     if rng.random() < 0.2:
         del copy[key]
     else:
-        copy[key] = _mutated(copy[key], rng)
+        copy[key] = mutated(copy[key], rng)
     return copy
 
 

@@ -101,6 +101,17 @@ def custom_call(content: bytes, rng: random.Random) -> bytes:
     return code.changed(content, code.module_of(body))
 
 
+def manifest_of_trees(content: bytes, rng: random.Random) -> bytes:
+    """A manifest whose trees, parameters or types of leaves say something else."""
+    [(_, head), *others] = damage.members_of(content)
+    manifest = json.loads(head)
+    function = manifest["functions"][""]
+    part = rng.choice(["trees", "trees", "inputs", "outputs"])
+    for _ in range(rng.choice([1, 1, 2])):
+        function[part] = damage.mutated(function[part], rng)
+    return damage.relisted([("manifest.json", json.dumps(manifest).encode()), *others])
+
+
 Way = Callable[[bytes, random.Random], bytes]
 
 
@@ -117,8 +128,10 @@ KINDS: dict[str, Way] = {
     "colliding": damage.colliding,
     "foreign_op": foreign_op,
     "custom_call": custom_call,
+    "trees": manifest_of_trees,
 }
-_CALLED = ("foreign_op", "custom_call")
+_FILES = {"custom_call": "code", "trees": "trees"}  # the others are of the graph
+_CALLED = ("foreign_op", "custom_call", "trees")
 _OWN = ("pytensor", "encodings", "jax", "_suggestions")  # what reading and errors may import
 
 
@@ -133,7 +146,7 @@ def _outcome(kind: str, path: Path) -> str:
         ("compiled", load),
         ("graph", lambda path: load(path, prefer="graph")),
     ):
-        if name == "graph" and kind == "custom_call":
+        if name == "graph" and kind in _FILES:
             continue
         start, before = time.process_time(), _peak()
         try:
@@ -156,13 +169,25 @@ def _called(kind: str, layer: str, function: Any) -> str:
     if kind not in _CALLED or (kind == "foreign_op") != (layer == "graph"):
         return "read"
     try:
-        jax.block_until_ready(function(np.eye(4)))
+        jax.block_until_ready(function(*_ARGUMENTS.get(kind, (np.eye(4),))))
     except ArtifactError:
         return "refused when called"
     except Exception as error:
-        problem = "!" if kind == "custom_call" else ""
-        return f"{problem}raises {type(error).__name__}"
+        expected = kind == "foreign_op" or (kind == "trees" and isinstance(error, _OF_TREES))
+        return f"{'' if expected else '!'}raises {type(error).__name__}"
     return "gives values"
+
+
+_LAYERS = {"graph": ("compiled", "graph"), "code": ("compiled",), "trees": ("compiled",)}
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "trees": ({"w": np.eye(4), "n": None}, [2.0, np.ones(4)], "text")
+}
+_OF_TREES = (TypeError, ValueError)  # arguments of other trees and types
+
+
+def of_trees(params: Any, rest: Any, mode: str, *, scale: float = 1.0) -> Any:
+    """A function whose arguments and results are trees."""
+    return {"y": params["w"] @ rest[1] * rest[0] * scale, "mode": mode}, (params["w"], None)
 
 
 def _say(line: str) -> None:
@@ -176,14 +201,14 @@ def _peak() -> int:
 
 def _child(folder: Path, kinds: list[str], seed: int, count: int, start: int) -> None:
     warnings.simplefilter("ignore")
-    contents = {name: (folder / name).read_bytes() for name in ("graph", "code")}
-    for name, layers in (("graph", ("compiled", "graph")), ("code", ("compiled",))):
-        for prefer in layers:
-            load(folder / name, prefer=prefer)(np.eye(4))  # imports what any file needs
+    contents = {name: (folder / name).read_bytes() for name in _LAYERS}
+    for name, layers in _LAYERS.items():
+        for prefer in layers:  # imports what any file needs
+            load(folder / name, prefer=prefer)(*_ARGUMENTS.get(name, (np.eye(4),)))
     path = folder / "changed.jaxlink"
     for kind, number in _cases(kinds, count)[start:]:
         rng = random.Random(f"{kind} {seed} {number}")
-        path.write_bytes(KINDS[kind](contents["code" if kind == "custom_call" else "graph"], rng))
+        path.write_bytes(KINDS[kind](contents[_FILES.get(kind, "graph")], rng))
         before = set(sys.modules)
         outcome = _outcome(kind, path)
         imported = {name for name in set(sys.modules) - before if not name.startswith(_OWN)}
@@ -209,6 +234,7 @@ def write_files(folder: Path) -> None:
     g = pytensor.function([x], [x * 2, x + 1], mode="JAXSELECTIVE")
     g(np.eye(4))
     save(g, folder / "code", graph=False, dims=None)
+    save(of_trees, folder / "trees", examples=_ARGUMENTS["trees"])
 
 
 def _cases(kinds: list[str], count: int) -> list[tuple[str, int]]:

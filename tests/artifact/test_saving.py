@@ -17,6 +17,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from jax import export
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.io import In
 from pytensor.compile.mode import Mode
 from pytensor.gradient import NullTypeGradError
@@ -575,3 +576,39 @@ def test_a_file_of_another_float_type(tmp_path: Path) -> None:
         found = np.asarray(load(tmp_path / "f", prefer="graph")(given))
     assert found.dtype == expected.dtype == np.float32
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_function_of_jax_inside_has_no_graph_layer(path: Path) -> None:
+    x, weights = pt.dvector("x", shape=(3,)), pytensor.shared(np.ones(3), "weights")
+
+    @pytensor.wrap_jax
+    def in_graph(values: Any) -> Any:
+        return jax.numpy.sin(values) * 2
+
+    inner = pt.dvector("inner", shape=(3,))
+    inside = OpFromGraph([inner], [in_graph(inner) + 1])
+    for y in (in_graph(x * weights), inside(x * weights)):
+        outputs = [y.sum(), pytensor.grad(y.sum(), x)]
+        f = pytensor.function([x], outputs, mode="JAXSELECTIVE")
+        reason = (
+            r"no graph layer, because (vjp_)?in_graph is a function of JAX \(pytensor\.wrap_jax\)"
+        )
+        with pytest.warns(
+            JAXLinkWarning, match=f"the function has {reason}. Its compiled layer is"
+        ):
+            save(f, path)
+        assert re.search(f"the function has {reason}", str(inspect(path)))
+        for loaded in (load(path), load(path, prefer="graph")):
+            for one, other in zip(loaded(np.ones(3)), f(np.ones(3)), strict=True):
+                np.testing.assert_array_equal(one, other)
+        with pytest.raises(ArtifactError, match=reason):
+            save(f, path, compiled=False)
+        with pytest.raises(ArtifactError, match=reason):
+            load(path).explain()
+    total = pytensor.function([x], (x * weights).sum(), mode="JAXSELECTIVE")
+    with pytest.warns(JAXLinkWarning, match="wrapped has no graph layer"):
+        save({"wrapped": f, "total": total}, path)
+    both = load(path)
+    assert both["total"].explain().graph_break_count == 0
+    assert both["total"](np.ones(3)) == 3
+    assert both["wrapped"].state[0] is both["total"].state[0]

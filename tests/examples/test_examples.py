@@ -20,6 +20,7 @@ NEEDS = {
     "blackjax_nuts": "blackjax",
     "numpyro_likelihood": "numpyro",
     "equinox_layer": "equinox",
+    "equinox_saving": "equinox",
     "coal_mining_pymc": "pymc",
 }
 

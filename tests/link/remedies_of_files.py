@@ -6,7 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -292,3 +292,71 @@ def allow() -> Iterator[str]:
         save(scaled(Thrice()), path)
         yield error_of(lambda: load(path, prefer="graph"), ArtifactError)
         assert load(path, prefer="graph", allow=("tests",))(ONES) == 12
+
+
+# -- functions of JAX ------------------------------------------------------------------------------
+
+
+@case(Remedy.GIVE_EXAMPLES)
+def give_examples() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        yield error_of(lambda: save(jnp.add, path), ArtifactError)
+        save(jnp.add, path, examples=(ONES, ONES))
+        assert load(path)(ONES, ONES)[0] == 2
+
+
+def repeated(x: Any, n: Any) -> Any:
+    return jnp.concatenate([x] * n)
+
+
+@case(Remedy.STATIC_ARGNUMS)
+def static_argnums() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        yield error_of(lambda: save(repeated, path, examples=(ONES, 2)), ArtifactError)
+        save(repeated, path, examples=(ONES, 2), static_argnums=1)
+        assert load(path)(ONES, 2).shape == (8,)
+
+
+@case(Remedy.SEVERAL_FUNCTIONS)
+def several_functions() -> Iterator[str]:
+    def copies(x: Any, n: int) -> Any:
+        return (x,) * n
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        calls = [(1.0, 1), (1.0, 2)]
+        yield error_of(lambda: save(copies, path, examples=calls, static_argnums=1), ArtifactError)
+        one, two = ((call,) for call in calls)
+        save(
+            {"one": copies, "two": copies},
+            path,
+            examples={"one": [*one], "two": [*two]},
+            static_argnums={"one": 1, "two": 1},
+        )
+        assert len(load(path)["two"](3.0, 2)) == 2
+
+
+@case(Remedy.MORE_EXAMPLES)
+def more_examples() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        save(repeated, path, examples=(ONES, 2), static_argnums=1)
+        yield error_of(lambda: load(path)(ONES, 3), ArtifactError)
+        save(repeated, path, examples=[(ONES, 2), (ONES, 3)], static_argnums=1, dims={"x": "n"})
+        assert load(path)(ONES, 3).shape == (12,)
+        assert load(path)(np.ones(2), 3).shape == (6,)
+
+
+@case(Remedy.BIND_TO_FUNCTION)
+def bind_to_function() -> Iterator[str]:
+    def apply(node: Any, x: Any) -> Any:
+        return node(x)
+
+    node = jax.tree_util.Partial(jnp.multiply, jnp.full(4, 3.0))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        yield error_of(lambda: save(apply, path, examples=(node, ONES)), ArtifactError)
+        save(partial(apply, node), path, examples=(ONES,))
+        assert load(path)(ONES)[0] == 3

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.pure import Pure
@@ -26,6 +27,7 @@ from pytensor_jaxlink.runtime import (
     Stats,
     accepts_array,
     all_from_parent,
+    as_jax_array,
     brought_along,
     commit,
     named_from_parent,
@@ -46,6 +48,7 @@ class SavedState:
         self.name, self.storage = cell.name, storage
         brought_along(self)
         self._convert = converter(Input(cell.name, cell.type), float_type)
+        self._on_device = False
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """The value, as NumPy array or with ``return_internal_type`` as it is; see PyTensor's."""
@@ -54,6 +57,14 @@ class SavedState:
     def set_value(self, value: Any, borrow: bool = False) -> None:
         """Put another value in; it is copied unless ``borrow``."""
         self.storage[0] = self._convert(value if borrow else deepcopy(value))
+        if self._on_device:
+            self.keep_on_device()
+
+    def keep_on_device(self) -> None:
+        """Have the value lie on a device from now on: calls do not move it there."""
+        self._on_device = True
+        if isinstance(self.storage[0], np.ndarray):
+            self.storage[0] = as_jax_array(self.storage[0])
 
     def __repr__(self) -> str:
         return f"<shared variable {self.name or '(unnamed)'}: {self.storage[0]!r}>"
@@ -149,7 +160,7 @@ class LoadedFunction(Pure, FastCall):
         if self._fast is not None:
             arguments = [values[place] for place in self._taken]
             values.clear()  # a state that is held is not donated
-            return self(*arguments)
+            return LoadedFunction.__call__(self, *arguments)
         return self._run(values)
 
     def _slow(self, args: tuple[Any, ...]) -> Any:
@@ -182,7 +193,8 @@ class LoadedFunction(Pure, FastCall):
     def _find_fast(self) -> None:
         signature, leave = self.signature, self._ending.forms(self.stats, self.plan)
         cells = {k: cell for k, cell in enumerate(self._storage) if k not in self._taken}
-        boundary = Boundary(partial(_accepts, signature), self._fast_convert, cells, leave)
+        accepts = partial(_accepts, signature, self._executor.policy.x64)
+        boundary = Boundary(accepts, self._fast_convert, cells, leave)
         done = not (self._updated or leave or self._ending.overwritten)
         donatable = None if self._ending.as_numpy else self._donatable()
         pack = self._packed if done else None
@@ -303,12 +315,12 @@ def _asks_for_a_class(signature: Signature, position: int) -> bool:
     return bool(spec.strict) and spec.type.kind == "sparse"
 
 
-def _accepts(signature: Signature, position: int, value: Any) -> bool:
+def _accepts(signature: Signature, x64: bool, position: int, value: Any) -> bool:
     """Return True if a value that JAX traces has the type of an input."""
     kind = signature.inputs[position].type
     if kind.kind == "sparse":
         return accepts_sparse(value, kind.dtype, kind.format or "", kind.shape or ())
-    return accepts_array(value, kind.dtype, kind.shape or ())
+    return accepts_array(value, kind.dtype, kind.shape or (), x64=x64)
 
 
 def converters_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[Any], Any]]:

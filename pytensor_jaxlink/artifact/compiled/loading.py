@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from pytensor_jaxlink.artifact.compiled.calling import Calling
 from pytensor_jaxlink.artifact.compiled.consistency import check_code, check_signature
 from pytensor_jaxlink.artifact.compiled.function import (
     LoadedFunction,
@@ -14,6 +16,7 @@ from pytensor_jaxlink.artifact.compiled.function import (
 )
 from pytensor_jaxlink.artifact.compiled.plans import plan_of
 from pytensor_jaxlink.artifact.compiled.regions import SavedRegion, Specialisation
+from pytensor_jaxlink.artifact.compiled.tree_function import TreeFunction
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
@@ -60,8 +63,11 @@ class CompiledReader:
         cells: Sequence[SavedState],
         float_type: str,
         policy: Policy,
+        calling: Calling | None = None,
     ) -> LoadedFunction:
-        """One function of the file."""
+        """One function of the file; ``calling`` says how trees are given to it, where they are."""
+        if calling is not None:
+            policy = replace(policy, x64=calling.x64)
         plan = plan_of(document["plan"])
         part = self.part(plan, document)
         stats = Stats()
@@ -81,7 +87,8 @@ class CompiledReader:
         described, value = document["ending"], self._data.value
         ending = _ending(signature, described)
         check_signature(signature, plan, ending.overwritten)
-        return LoadedFunction(
+        kind = LoadedFunction if calling is None else partial(TreeFunction, calling)
+        return kind(
             signature,
             cells,
             [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
@@ -122,7 +129,11 @@ class CompiledReader:
         code = [self.specialisation(each, where) for each in described["code"]]
         for each in code:
             check_code(each, step)
-        return SavedRegion(list(map(str, described["names"])), code, str(described["reason"]))
+        remedy = f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}"
+        if "examples" in described:
+            remedy = Remedy.MORE_EXAMPLES.text()
+        names = list(map(str, described["names"]))
+        return SavedRegion(names, code, str(described["reason"]), remedy)
 
     def specialisation(self, described: Any, where: str) -> Specialisation:
         """The code of a region for some sizes; errors say where it is."""

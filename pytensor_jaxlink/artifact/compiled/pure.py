@@ -23,10 +23,13 @@ class Pure:
         What the function takes, gives and keeps.
     from_graph
         Makes the function of the graph layer, once; None where the file has none.
+    without_graph
+        The reason why the function has no graph layer, where that was wanted.
     """
 
     signature: Signature
     from_graph: Callable[[], Any] | None = None
+    without_graph: str | None = None
     _executor: Executor
     _tracer: Executor
     _updated: Sequence[int]
@@ -110,6 +113,8 @@ class Pure:
         ArtifactError
             If the file has no graph layer.
         """
+        if self.without_graph is not None:
+            raise ArtifactError(f"the function has no graph layer, because {self.without_graph}")
         if self.from_graph is None:
             raise ArtifactError(
                 f"the file has no graph to explain. {Remedy.SAVE_GRAPH_TOO.text()}."

@@ -20,6 +20,8 @@ from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
 
+_SHOWN = 12  # arguments in an error
+
 Leaf = tuple[tuple[int | str, ...], str]
 """A shape, in which strings are open dimensions, and a dtype."""
 
@@ -193,9 +195,14 @@ class SavedRegion:
     """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
 
     def __init__(
-        self, names: Sequence[str], specialisations: Sequence[Specialisation], reason: str
+        self,
+        names: Sequence[str],
+        specialisations: Sequence[Specialisation],
+        reason: str,
+        remedy: str,
     ) -> None:
         self._names, self._specialisations, self._reason = names, specialisations, reason
+        self._remedy = remedy
 
     def check(self) -> None:
         """Raise what is wrong with the code, if that is why a call has failed."""
@@ -219,15 +226,14 @@ class SavedRegion:
                 return specialisation(arguments)
             reasons.append(reason)
         given = [*static, *(np.shape(argument) for argument in arguments)]
-        found = ", ".join(
-            f"{name} = {value}" for name, value in zip(self._names, given, strict=True)
-        )
+        pairs = list(zip(self._names, given, strict=True))
+        found = ", ".join(f"{name} = {value}" for name, value in pairs[:_SHOWN])
+        found += ", ..." if len(pairs) > _SHOWN else ""
         wrong = self._mismatch(static, arguments)
         start = f"{wrong}: " if wrong else ""
         there = "; ".join(dict.fromkeys(reasons)) or f"nothing ({self._reason})"
         raise NotSavedError(
-            f"{start}no code was saved for {found}. There is code for {there}. "
-            f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}."
+            f"{start}no code was saved for {found}. There is code for {there}. {self._remedy}."
         )
 
     def _mismatch(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:

@@ -25,6 +25,7 @@ from pytensor_jaxlink.artifact.exporting.regions import (
     export_for_shapes,
 )
 from pytensor_jaxlink.artifact.exporting.static import static_values
+from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
@@ -82,6 +83,20 @@ class LayerWriter:
                 f"{Remedy.NAME_SIZES.text()}."
             )
         return document
+
+    def traced(self, name: str, function: TracedFunction) -> Any:
+        """The document of a function of JAX."""
+        code = function.code(self._wanted.dims, self._wanted.target)
+        self.summary[name] = {
+            "regions": [
+                _summary(region, [function.plan.names[k] for k in region.static], code, "")
+                for region in function.plan.own_regions
+            ],
+            "host_ops": [],
+        }
+        return function.document(
+            [describe_code(each, self._data, self.add(each.blob)) for each in code]
+        )
 
     def add(self, blob: bytearray) -> str:
         """Add the code of a region; returns the name of its member."""

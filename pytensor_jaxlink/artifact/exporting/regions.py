@@ -38,10 +38,13 @@ class Target:
         As in `jax.export.export`; None for the one that runs here.
     vjp_order
         How often the code can be differentiated backward.
+    x64
+        Whether JAX has 64-bit types while it traces.
     """
 
     platforms: tuple[str, ...] | None
     vjp_order: int
+    x64: bool = True
 
 
 Found = tuple[Specialisation, list[tuple[Any, ...]]]
@@ -185,7 +188,7 @@ def _export(
         forms[:] = map(form_of, results)
         return jax.tree_util.tree_leaves(list(results)), conditions
 
-    with jax.enable_x64(True), _without_paths():
+    with jax.enable_x64(target.x64), _without_paths():
         exported = export.export(jax.jit(flat), platforms=target.platforms)(*leaves)
         check_operations(exported)  # before somebody else finds that it is refused
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -19,9 +19,9 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import name_of
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
 from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.names import name_of
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
@@ -59,6 +59,14 @@ def kind_of(kind: Type) -> Kind:
     return Kind("generator" if isinstance(kind, RandomType) else "other", text)
 
 
+@dataclass(frozen=True)
+class HeldArray:
+    """An array of a function of JAX: state without a shared variable."""
+
+    name: str
+    kind: Kind
+
+
 class Cells:
     """The shared variables of several functions, each once."""
 
@@ -66,6 +74,7 @@ class Cells:
         self.variables: list[Any] = []
         self.values: list[Any] = []
         self._places: dict[int, int] = {}
+        self._kept: list[Any] = []  # they live as long as their ids
 
     def place(self, variable: Variable, storage: list[Any]) -> int:
         """The number of the cell that a variable and others share."""
@@ -74,6 +83,26 @@ class Cells:
             self.variables.append(variable)
             self.values.append(storage)
         return self._places[id(storage)]
+
+    def hold(self, name: str, kind: Kind, array: Any) -> int:
+        """The number of the cell of an array that is no shared variable, each object once."""
+        if id(array) not in self._places:
+            self._places[id(array)] = len(self.variables)
+            self._kept.append(array)
+            self.variables.append(HeldArray(name, kind))
+            self.values.append([array])
+        return self._places[id(array)]
+
+    def described(self, value: Callable[[Any], Any]) -> list[Cell]:
+        """The cells for the manifest; ``value`` describes their values."""
+        return [
+            Cell(
+                variable.name,
+                variable.kind if isinstance(variable, HeldArray) else kind_of(variable.type),
+                value(storage[0]),
+            )
+            for variable, storage in zip(self.variables, self.values, strict=True)
+        ]
 
 
 def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
@@ -118,7 +147,9 @@ def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
 
 
 def describe_cell(variable: Any, writer: GraphWriter) -> Any:
-    """A shared variable, without its value."""
+    """A shared variable, without its value; None for an array that is none."""
+    if isinstance(variable, HeldArray):
+        return None
     if not isinstance(variable, SharedVariable):  # what `Function.copy` puts in the place of one
         return {**writer.value(variable.type), "class": None}
     return {**writer.value(variable.type), "class": name_of(type(variable), f"{variable}")}

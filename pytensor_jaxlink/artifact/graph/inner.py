@@ -8,7 +8,9 @@ from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import io_toposort
+from pytensor.link.jax.ops import JAXOp
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,3 +36,14 @@ class InnerGraph:
     def between(cls, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> InnerGraph:
         """The graph between variables."""
         return cls(list(inputs), list(outputs), list(io_toposort(inputs, outputs)))
+
+
+def op_of_jax(graph: InnerGraph) -> JAXOp | None:
+    """An Op of a graph, or of a graph inside, that wraps a function of JAX; None without one."""
+    for node in graph.nodes:
+        if isinstance(node.op, JAXOp):
+            return node.op
+        found = op_of_jax(InnerGraph.of(node.op)) if isinstance(node.op, HasInnerGraph) else None
+        if found is not None:
+            return found
+    return None

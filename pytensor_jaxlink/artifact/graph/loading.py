@@ -12,8 +12,8 @@ from pytensor.link.c.basic import CLinker, DualLinker, OpWiseCLinker
 
 from pytensor_jaxlink.artifact.graph.functions import make_cell, make_function, saved_graph
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import Names
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
+from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
@@ -54,8 +54,8 @@ class GraphLayer:
     ) -> None:
         self._functions = document["functions"]
         self._reader = GraphReader(data, document["parts"], Names(allow), version)
-        self._state = [
-            make_cell(described, cell, storage, self._reader)
+        self._state: list[Any] = [
+            None if described is None else make_cell(described, cell, storage, self._reader)
             for described, cell, storage in zip(document["cells"], cells, storages, strict=True)
         ]
 

@@ -22,12 +22,12 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import Override, name_of
 from pytensor_jaxlink.artifact.graph.properties import (
     build_part,
     constructor_arguments,
     properties_of,
 )
+from pytensor_jaxlink.artifact.names import Override, name_of
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import Branch
 

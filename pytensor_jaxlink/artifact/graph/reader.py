@@ -24,8 +24,8 @@ from pytensor.typed_list.basic import MakeList
 
 from pytensor_jaxlink.artifact.graph import ops, optimisers
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import Names
 from pytensor_jaxlink.artifact.graph.properties import build_part
+from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.values import DataReader, Tag
 from pytensor_jaxlink.errors import ArtifactError
 

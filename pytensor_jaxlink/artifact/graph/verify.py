@@ -16,9 +16,9 @@ from scipy.sparse import issparse
 
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import EveryName
 from pytensor_jaxlink.artifact.graph.optimisers import parameters
 from pytensor_jaxlink.artifact.graph.reader import GraphReader
+from pytensor_jaxlink.artifact.names import EveryName
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy

@@ -18,8 +18,8 @@ from pytensor_jaxlink.artifact import sparse
 from pytensor_jaxlink.artifact.describing import DataWriter, Table, describe_value, rule_for
 from pytensor_jaxlink.artifact.graph import ops, optimisers
 from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.names import Override, name_of
 from pytensor_jaxlink.artifact.graph.properties import properties_of
+from pytensor_jaxlink.artifact.names import Override, name_of
 from pytensor_jaxlink.errors import ArtifactError
 
 # Importing these modules registers what they know to describe.

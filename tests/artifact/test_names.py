@@ -19,7 +19,7 @@ from pytensor.link.vm import VMLinker
 from pytensor.printing import Print
 
 from pytensor_jaxlink import ArtifactError, JAXLinker, load, save
-from pytensor_jaxlink.artifact.graph import known
+from pytensor_jaxlink.artifact import known
 from tests.artifact.damage import members_of, relisted
 from tests.ops.table import written
 

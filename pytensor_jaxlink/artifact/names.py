@@ -9,7 +9,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from pytensor_jaxlink.artifact.graph.known import FUNCTIONS, OPS, OTHERS
+from pytensor_jaxlink.artifact.known import FUNCTIONS, OPS, OTHERS
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
@@ -106,6 +106,10 @@ class Names:
         if not isinstance(found, FunctionType):
             raise ArtifactError(f"{name!r} does not name a function")
         return found
+
+    def allows(self, name: Any) -> bool:
+        """Return True if a name leads to a module that the user allows."""
+        return self._allowed(self._split(name)[0])
 
     @staticmethod
     def _split(name: Any) -> tuple[str, str]:

@@ -1,0 +1,282 @@
+"""How a saved function of trees is called: its arguments, their leaves, and its results."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.artifact.arrays import EXTENDED, extended_dtype, plain_dtype
+from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.names import Names
+from pytensor_jaxlink.artifact.signature import Input, Signature
+from pytensor_jaxlink.artifact.skeletons import (
+    Leaf,
+    SkeletonReader,
+    is_mark,
+    marks_of,
+    plain_value,
+)
+from pytensor_jaxlink.artifact.values import Members
+from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.runtime import ARRAY
+from pytensor_jaxlink.trees import Trees, leaves_of
+
+KINDS = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.KEYWORD_ONLY,
+    inspect.Parameter.VAR_KEYWORD,
+)
+"""The kinds of parameters; a file has their places here."""
+
+
+class Calling:
+    """The trees of a function, read from its signature.
+
+    The document has the skeletons of the positional ``arguments``, of the ``keywords`` by name and
+    of the ``outputs``; the ``parameters`` of the Python function, by name and kind, or None;
+    the ``names`` of the leaves; ``x64``, whether 64-bit types were on; and ``pure``, whether the
+    caller gives the state and gets the new one, as with `jaxify`.
+
+    Attributes
+    ----------
+    trees
+        The positional arguments as one pure function takes them.
+    pure, x64
+        See above.
+    """
+
+    def __init__(self, signature: Signature, container: Members, names: Names) -> None:
+        document = signature.trees
+        reader = SkeletonReader(container, names)
+        self._arguments = tuple(map(reader.value, document["arguments"]))
+        self._keywords = {str(k): reader.value(v) for k, v in document["keywords"].items()}
+        self._outputs = reader.value(document["outputs"])
+        self._given = marks_of([*self._arguments, self._keywords])
+        self.pure, self._name = document["pure"] is True, str(signature.name or "the function")
+        self._parameters = _parameters(document["parameters"])
+        leaves = tuple(map(str, document["names"]))
+        inputs = [spec for spec in signature.inputs if spec.cell is None]
+        state = [spec for spec in signature.inputs if spec.cell is not None]
+        if inputs + state != [*signature.inputs]:
+            raise ValueError("the state of a function of trees comes after its arguments")
+        _check_marks(self._given, len(inputs), marks_of([self._outputs]), len(signature.outputs))
+        if not self.pure and [leaf.place for leaf in self._given] != [*range(len(inputs))]:
+            raise ValueError("the leaves of the arguments are not in the order of the inputs")
+        self.trees = Trees(
+            self._name,
+            tuple(map(jax.tree.structure, self._arguments)),
+            jax.tree.structure(self._outputs),
+            tuple(leaf.place for leaf in marks_of(self._arguments)),
+            (*leaves, *[spec.name or spec.type.text for spec in state]),
+        )
+        if len(leaves) != len(self._given):
+            raise ValueError(f"{len(leaves)} names for {len(self._given)} leaves")
+        self._whole = jax.tree.structure((self._arguments, self._keywords))
+        self.x64 = document["x64"] is True
+        self._fits = [
+            _fitter(inputs[leaf.place], leaf, name, x64=self.x64)
+            for leaf, name in zip(self._given, leaves, strict=True)
+        ]
+        marks = marks_of([self._outputs])
+        self._answers = None
+        if marks != [Leaf(place) for place in range(len(marks))]:
+            self._answers = [_answer_of(mark) for mark in marks]
+
+    @property
+    def count(self) -> int:
+        """The number of positional arguments."""
+        return len(self._arguments)
+
+    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The values of the leaves, for a function whose leaves are inputs of their own.
+
+        Raises
+        ------
+        TypeError
+            If an argument is missing, unknown or of another type; the message says where it is.
+        ValueError
+            If an argument has another tree, likewise.
+        """
+        if kwargs or len(args) != len(self._arguments):
+            args, kwargs = self._bound(args, kwargs)
+        try:
+            leaves = self._whole.flatten_up_to((args, kwargs))
+        except (TypeError, ValueError):  # of which JAX does not say where they are
+            leaves = self._leaves(args, kwargs)
+        return [fit(leaf) for fit, leaf in zip(self._fits, leaves, strict=True)]
+
+    def answer(self, results: Sequence[Any]) -> Any:
+        """The results as a tree."""
+        if self._answers is not None:
+            results = [make(results) for make in self._answers]
+        return self.trees.outputs.unflatten(results)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The arguments as they were given when the function was saved."""
+        if self._parameters is None:
+            return args, dict(kwargs)
+        try:
+            bound = self._parameters.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}: {error}") from None
+        return bound.args, bound.kwargs
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        names = self._positions(max(len(args), self.count))
+        expected, found = [names[: self.count], *self._keywords], [names[: len(args)], *kwargs]
+        if len(args) != self.count or {*kwargs} != {*self._keywords}:
+            expected, found = (
+                ", ".join([*names[:count], *sorted(others)]) or "none"
+                for count, others in ((self.count, self._keywords), (len(args), kwargs))
+            )
+            raise TypeError(f"{self._name} was saved for the arguments {expected}; found {found}")
+        pairs = [*zip(names, self._arguments, args, strict=True)]
+        pairs += [(name, part, kwargs[name]) for name, part in sorted(self._keywords.items())]
+        return [
+            leaf
+            for name, skeleton, value in pairs
+            for leaf in leaves_of(skeleton, value, f"{self._name}: {name}")
+        ]
+
+    def _positions(self, count: int) -> list[str]:
+        """The names of positional arguments."""
+        parameters = self._parameters.parameters.values() if self._parameters else ()
+        return position_names(parameters, count)
+
+
+def check_trees(signature: Signature, data: Members) -> None:
+    """Raise `ArtifactError` if the trees of a signature cannot be read again."""
+    try:
+        Calling(signature, data, Names())
+    except Exception as error:
+        raise ArtifactError(f"{signature.name}: its trees cannot be kept: {error}") from error
+
+
+def position_names(parameters: Any, count: int) -> list[str]:
+    """The names of positional arguments, by the parameters of the function."""
+    named = [
+        each.name
+        for each in parameters
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    return [named[k] if k < len(named) else f"args[{k}]" for k in range(count)]
+
+
+def static_text(value: Any, where: str) -> str:
+    """A static value as text, by which code is found: equal for the same value of the same type."""
+    return dump_document(plain_value(value, where)).decode()
+
+
+def _parameters(described: Any) -> inspect.Signature | None:
+    if described is None:
+        return None
+    empty = inspect.Parameter.empty
+    return inspect.Signature(
+        [
+            inspect.Parameter(name, KINDS[kind], default=None if has_default else empty)
+            for name, kind, has_default in described
+        ]
+    )
+
+
+def _check_marks(given: Sequence[Any], inputs: int, returned: Sequence[Any], outputs: int) -> None:
+    """Raise `ValueError` unless the leaves are the inputs and outputs, all of them."""
+    if not all(type(leaf) is Leaf for leaf in given):
+        raise ValueError("an argument holds what is no leaf")
+    if {leaf.place for leaf in given} != {*range(inputs)}:
+        raise ValueError(f"the leaves of the arguments are not the {inputs} inputs")
+    if not all(map(is_mark, returned)):
+        raise ValueError("the results hold what is no leaf")
+    places = {mark.place for mark in returned if type(mark) is Leaf}
+    if places != {*range(outputs)}:
+        raise ValueError(f"the leaves of the results are not the {outputs} outputs")
+
+
+Fit = Callable[[Any], Any]
+
+
+def _answer_of(mark: Any) -> Fit:
+    """A function that takes the value of a leaf from the results."""
+    if type(mark) is not Leaf:
+        return lambda results: mark.value
+    if mark.key is None:
+        return lambda results: results[mark.place]
+    return lambda results: jax.random.wrap_key_data(results[mark.place], impl=mark.key)
+
+
+def _fitter(spec: Input, leaf: Leaf, name: str, *, x64: bool) -> Fit:
+    """A function that makes an array, or the text of a static value, of a leaf."""
+    if spec.type.kind != "array":
+        return lambda value: _static(value, name)
+    return _Array(spec, leaf.key, name, x64=x64)
+
+
+def _static(value: Any, name: str) -> str:
+    try:
+        return static_text(value, name)
+    except ArtifactError as error:
+        raise TypeError(str(error)) from error
+
+
+_NUMBERS = {bool: "b", int: "iu", float: "f", complex: "c"}
+
+
+class _Array:
+    """Makes a leaf an array of the saved type, as JAX does; its shape is checked later."""
+
+    def __init__(self, spec: Input, key: str | None, name: str, *, x64: bool) -> None:
+        dtype = spec.type.dtype
+        self._dtype = extended_dtype(dtype) if dtype in EXTENDED else plain_dtype(dtype)
+        self._text = spec.type.text
+        self._key, self._name, self._x64 = key, name, x64
+
+    def __call__(self, value: Any) -> Any:
+        if type(value) is ARRAY and value.dtype == self._dtype:
+            return value
+        if not isinstance(value, jax.Array):
+            value = self._array(value)
+        elif self._key is not None and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+            if str(jax.random.key_impl(value)) != self._key:
+                raise self._wrong(f"a key of {jax.random.key_impl(value)}")
+            value = jax.random.key_data(value)
+        if value.dtype != self._dtype:
+            raise self._wrong(f"an array of {value.dtype}")
+        return value
+
+    def _array(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            value = np.asarray(value)
+            # JAX makes 64-bit arrays 32-bit ones where it is not configured for them.
+            return value if self._x64 else value.astype(_canonical(value.dtype), copy=False)
+        kinds = _NUMBERS.get(type(value))
+        if kinds is None:
+            raise self._wrong(f"a {type(value).__module__}.{type(value).__qualname__}")
+        if _kind(self._dtype) not in kinds:
+            raise self._wrong(f"the number {value!r:.40}")
+        try:
+            return np.asarray(value, self._dtype)
+        except OverflowError as error:
+            raise self._wrong(f"the number {value!r:.40}") from error
+
+    def _wrong(self, found: str) -> TypeError:
+        expected = f"a key of {self._key}" if self._key else self._text
+        return TypeError(f"{self._name}: expected {expected}, found {found}")
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """The kind of a dtype, with those that JAX adds to NumPy's."""
+    for kind, category in (("f", jax.numpy.floating), ("iu", jax.numpy.integer)):
+        if jax.numpy.issubdtype(dtype, category):
+            return kind[0]
+    return dtype.kind
+
+
+def _canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    with jax.enable_x64(False):
+        return np.dtype(jax.dtypes.canonicalize_dtype(dtype))

@@ -1,0 +1,111 @@
+"""Large arrays that a traced function has closed over: found, and made arguments.
+
+`jax.export` would write each of them into the code, once for every time that it is exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, DropVar, Literal, jaxpr_as_fun
+
+from pytensor_jaxlink.artifact.arrays import SMALL
+
+Key = tuple[str, str, tuple[int, ...]]
+"""A large constant: its contents, dtype and shape."""
+
+
+def large_constants(closed: ClosedJaxpr) -> dict[Key, Any]:
+    """The large constants of a traced function, each content once, in the order of their use."""
+    return {_key(value): value for value in _constants(closed) if _is_large(value)}
+
+
+def with_arguments(
+    closed: ClosedJaxpr, replaced: Mapping[Key, Any], arguments: Sequence[Any]
+) -> list[Any]:
+    """The results of a traced function, with other values in the place of large constants."""
+    constants = [_replaced(value, replaced) for value in closed.consts]
+    if not any(map(_is_large, _inner_constants(closed))):
+        return list(jaxpr_as_fun(closed.replace(consts=constants))(*arguments))
+    jaxpr = closed.jaxpr
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
+
+    def value_of(variable: Any) -> Any:
+        return variable.val if isinstance(variable, Literal) else known[variable]
+
+    for holds, group in groupby(jaxpr.eqns, _holds_large):
+        equations = list(group)
+        for part in [[each] for each in equations] if holds else [equations]:
+            taken, given = _boundary(part)
+            values = list(map(value_of, part[0].invars if holds else taken))
+            if holds:
+                found = with_arguments(part[0].params["jaxpr"], replaced, values)
+                given = part[0].outvars
+            else:
+                found = jaxpr_as_fun(_alone(jaxpr, part, taken, given))(*values)
+            known.update(zip(given, found, strict=True))
+    return list(map(value_of, jaxpr.outvars))
+
+
+def _boundary(equations: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The variables that some equations read from elsewhere, and those that they compute."""
+    computed = {each: None for equation in equations for each in equation.outvars}
+    read = {
+        each: None
+        for equation in equations
+        for each in equation.invars
+        if not isinstance(each, Literal) and each not in computed
+    }
+    return list(read), [each for each in computed if not isinstance(each, DropVar)]
+
+
+def _alone(jaxpr: Any, equations: Sequence[Any], taken: Any, given: Any) -> ClosedJaxpr:
+    """Some equations as a function of their own."""
+    info = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+    part = jaxpr.replace(
+        constvars=[], invars=taken, outvars=given, eqns=list(equations), debug_info=info
+    )
+    return ClosedJaxpr(part, [])
+
+
+def _holds_large(equation: Any) -> bool:
+    inner = _jitted(equation)
+    return inner is not None and any(map(_is_large, _constants(inner)))
+
+
+def _replaced(value: Any, replaced: Mapping[Key, Any]) -> Any:
+    return replaced.get(_key(value), value) if _is_large(value) else value
+
+
+def _constants(closed: ClosedJaxpr) -> Iterator[Any]:
+    yield from closed.consts
+    yield from _inner_constants(closed)
+
+
+def _inner_constants(closed: ClosedJaxpr) -> Iterator[Any]:
+    """Those of calls of jitted functions: of other inner functions JAX makes them arguments."""
+    for equation in closed.jaxpr.eqns:
+        inner = _jitted(equation)
+        if inner is not None:
+            yield from _constants(inner)
+
+
+def _jitted(equation: Any) -> ClosedJaxpr | None:
+    return equation.params["jaxpr"] if "donated_invars" in equation.params else None
+
+
+def _is_large(value: Any) -> bool:
+    return getattr(value, "nbytes", 0) > SMALL and not _is_key(value)
+
+
+def _is_key(value: Any) -> bool:
+    return str(value.dtype).startswith("key<")
+
+
+def _key(value: Any) -> Key:
+    array = np.asarray(value)
+    return sha256(array.tobytes()).hexdigest(), str(array.dtype), array.shape
