@@ -54,15 +54,33 @@ def canonical_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def as_dtype(value: Any, dtype: Any) -> Any:
-    """A value as a JAX array of a dtype.
+    """A value as a JAX array of a dtype; real numbers become integers as in `integer_of`.
 
     XLA turns a product with a converted boolean into a selection, in which NaN times False is 0; it
     leaves a product with a selection of 1 and 0 alone.
     """
-    dtype = canonical_dtype(dtype)
-    if getattr(value, "dtype", None) != np.dtype("bool") or dtype == np.dtype("bool"):
+    dtype, given = canonical_dtype(dtype), getattr(value, "dtype", None)
+    if dtype.kind in "iu" and given is not None and jnp.issubdtype(given, np.floating):
+        return integer_of(jnp.asarray(value), dtype)
+    if given != np.dtype("bool") or dtype == np.dtype("bool"):
         return jnp.asarray(value, dtype=dtype)
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
+
+
+def integer_of(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Numbers out of range as NumPy converts them on common processors; XLA goes to the nearest.
+
+    They wrap from the integer type that the processor converts to.  What has no place in it,
+    NaN and infinity included, becomes its smallest number.
+    """
+    word = np.dtype("int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64")
+    limit = float(2 ** (8 * word.itemsize - 1))
+    beyond = (value >= limit) & (dtype == np.uint64)
+    value = jnp.where(beyond, value - limit, value)
+    representable = (value >= -limit) & (value < limit)
+    smallest = jnp.asarray(np.iinfo(word).min, word)
+    whole = jnp.where(representable, value.astype(word), smallest)
+    return jnp.where(beyond, whole ^ smallest, whole).astype(dtype)
 
 
 def as_size(value: Any) -> Any:

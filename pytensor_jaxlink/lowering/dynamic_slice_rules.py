@@ -10,7 +10,7 @@ import numpy as np
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_jax
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import Realign, Window, WindowUpdate
 
@@ -30,7 +30,7 @@ def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFuncti
         begin = _begin(op, np.shape(array)[op.axis], start, int(length))
         shape = list(np.shape(array))
         shape[op.axis] = int(length)
-        new = jnp.broadcast_to(jnp.asarray(value).astype(array.dtype), shape)
+        new = jnp.broadcast_to(as_dtype(value, array.dtype), shape)
         if not op.set_instead_of_inc:
             new = new + jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
         return jax.lax.dynamic_update_slice_in_dim(as_jax(array), new, begin, op.axis)

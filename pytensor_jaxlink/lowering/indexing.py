@@ -26,7 +26,7 @@ from pytensor.tensor.subtensor import (
 )
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_jax, canonical_dtype
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
 
@@ -143,9 +143,15 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
         indices = _as_indices(indices)
         for values in data:
             _check_values(values, array, tuple(indices_from_subtensor(indices, entries)))
-        return function(array, *data, *indices)
+        return function(array, *_converted(node, data, array), *indices)
 
     return index
+
+
+def _converted(node: Apply, values: Sequence[Any], array: Any) -> list[Any]:
+    """The values that are set, in the dtype of the array: JAX would convert some otherwise."""
+    sets = getattr(node.op, "set_instead_of_inc", False)
+    return [as_dtype(value, array.dtype) if sets else value for value in values]
 
 
 def _check_values(values: Any, array: Any, index: tuple[Any, ...]) -> None:
@@ -194,7 +200,7 @@ def _on_diagonal(matrix: Any, values: Any, length: int, *, add: bool) -> Any:
     """
     shape = np.shape(matrix)
     row, column = (jax.lax.broadcasted_iota("int32", shape, axis) for axis in (0, 1))
-    spread = jnp.broadcast_to(jnp.asarray(values).astype(matrix.dtype), (length,))
+    spread = jnp.broadcast_to(as_dtype(values, matrix.dtype), (length,))
     spread = jnp.pad(spread, (0, shape[0] - length))[:, None]
     selected = (row == column) & (row < length)
     return jnp.where(selected, matrix + spread if add else spread, matrix)
@@ -262,7 +268,7 @@ class _Block:
 
     def update(self, array: Any, values: Any, *, add: bool) -> Any:
         """The array with ``values`` set into the block, or added to it."""
-        block = jnp.broadcast_to(jnp.asarray(values, dtype=array.dtype), self.selected_shape)
+        block = jnp.broadcast_to(as_dtype(values, array.dtype), self.selected_shape)
         if 0 in self.lengths:
             return array
         block = block.reshape(self.lengths)
@@ -304,7 +310,7 @@ def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
             _check_values(values, array, (position,))
             if context.checks:
                 _require_no_stretch(node, array, values, position)
-        return function(array, *data, position)
+        return function(array, *_converted(node, data, array), position)
 
     return index
 

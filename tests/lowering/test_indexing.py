@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker
-from tests.helpers import check_against_python, compile_both, outcome
+from tests.helpers import PYTHON, check_against_python, compile_both, outcome
 
 X, Y, NUMBER = pt.dvector("x"), pt.dvector("y"), pt.dscalar("number")
 LONG = np.random.default_rng(0).normal(size=200)
@@ -77,3 +78,29 @@ def test_a_value_for_no_entries(write: Any, part: slice) -> None:
             assert found is expected
         else:
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "int32", "uint64"])
+def test_real_numbers_are_set_as_numpy_converts_them(dtype: str) -> None:
+    array, value = pt.vector("array", dtype=dtype), pt.dscalar("value")
+    places, mask, n = pt.lvector("places"), pt.vector("mask", dtype="bool"), pt.lscalar("n")
+    square = array[:, None] + pt.zeros((3,), dtype=dtype)
+    outputs = [
+        pt.set_subtensor(array[2], value),
+        pt.set_subtensor(array[1:], value),
+        pt.set_subtensor(array[::2], value),
+        pt.set_subtensor(array[places], value),
+        pt.set_subtensor(array[mask], value),
+        pt.set_subtensor(array[n : n + 2], value),
+        pt.set_subtensor(square[pt.arange(3), pt.arange(3)], value),
+    ]
+    inputs = [array, value, places, mask, n]
+    f, reference = (pytensor.function(inputs, outputs, mode=m) for m in ("JAXSELECTIVE", PYTHON))
+    rest = np.array([0, 2]), np.array([True, False, True]), 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy, of values out of range
+        for number in (-1.0, 2.7, 300.0, 70_000.0, -70_000.0, 3e9):
+            given = np.arange(3).astype(dtype), number, *rest
+            for found, expected in zip(f(*given), reference(*given), strict=True):
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(found, expected)
