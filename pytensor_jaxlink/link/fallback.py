@@ -14,6 +14,7 @@ from pytensor.link.utils import raise_with_op
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
 from pytensor_jaxlink.logs import Topic
+from pytensor_jaxlink.lowering import as_declared
 from pytensor_jaxlink.rewriting import check_buffers
 from pytensor_jaxlink.runtime import Stats, to_numpy
 
@@ -68,7 +69,10 @@ class PythonFallback:
             for container, value in zip(containers, inputs, strict=True):
                 dense = isinstance(container.type, ArrayType)
                 container.storage[0] = to_numpy(value, self.stats) if dense else value
-            return thunk()
+            outputs = thunk()
+        # Some `perform` methods give another dtype than they declare; a region never does.
+        types = [variable.type for variable in self._graph.outputs]
+        return [as_declared(value, kind) for value, kind in zip(outputs, types, strict=True)]
 
     def _note_operation(self, error: BaseException) -> None:
         node = _failed_node(error)

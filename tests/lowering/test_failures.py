@@ -137,3 +137,13 @@ def test_without_jit_too() -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], Doubled()(pt.exp(x)) + 1, mode=JAXLinker(jit=False))
     np.testing.assert_allclose(f(X), np.exp(X) * 2 + 1)
+
+
+def test_what_the_fallback_gives_has_the_declared_dtype() -> None:
+    """`CumOp.perform` gives NumPy's dtype of a sum, which is wider than the declared one."""
+    x, narrow = pt.dvector("x"), pt.vector("narrow", dtype="uint16")
+    f = pytensor.function([x, narrow], [WrongRank()(x), pt.cumsum(narrow)], mode="JAXSELECTIVE")
+    _, total = f(np.ones(2), np.arange(3, dtype="uint16"))
+    assert f.stats.fallbacks == 1
+    assert total.dtype == "uint16"
+    np.testing.assert_array_equal(total, [0, 1, 3])
