@@ -128,10 +128,13 @@ class CompiledGraph:
     # -- compiling -----------------------------------------------------------------------------
 
     def _build(self, dynamic: frozenset[int]) -> None:
-        """Analyse the graph anew, with the inputs at some positions as data."""
+        """Analyse the graph anew, with the inputs at some positions as data where they can be."""
         self._prepared.clear()
-        self._sizes.dynamic, self._padded = dynamic, None
-        self._install(self._way(self._form_of(dynamic), self.stats))
+        self._sizes.dynamic, self._padded = frozenset(), None
+        form = self._form_of(frozenset())
+        if dynamic:
+            form = self._sizes.extend(form, dynamic, self._form_of)
+        self._install(self._way(form, self.stats))
 
     def _form_of(self, dynamic: frozenset[int]) -> Form:
         """The graph, analysed and partitioned, with the inputs at some positions as data."""

@@ -16,6 +16,7 @@ from pytensor.graph.traversal import graph_inputs
 
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning, jaxify, load, save
 from tests.helpers import PYTHON, as_list
+from tests.lowering.test_failures import RepeatSome
 
 X, Y, M, T = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.dvector("t")
 G, N, K = pt.lvector("g"), pt.lscalar("n"), pt.lscalar("k")
@@ -266,3 +267,17 @@ def test_a_log_says_it(caplog: pytest.LogCaptureFixture) -> None:
         f(np.arange(5.0), 2)
         f(np.arange(5.0), 3)
     assert any("n is data" in record.getMessage() for record in caplog.records)
+
+
+def test_a_rule_that_needs_the_size_to_be_static() -> None:
+    """It is found out while JAX traces; the size is static from then on."""
+    outputs = [X[:N].sum(), RepeatSome()(X * 2, N)]
+    f = pytensor.function([X, N], outputs, mode=JAXLinker(dynamic=True))
+    x = np.arange(4.0)
+    for size in (2, 3, 2):
+        total, repeated = f(x, size)
+        np.testing.assert_allclose(total, x[:size].sum())
+        np.testing.assert_allclose(repeated, np.repeat(x * 2, size))
+    assert f.stats.fallbacks == 1
+    assert f.explain().graph_break_count == 0
+    assert f.explain().static_inputs == ("n",)
