@@ -244,8 +244,11 @@ class _Loop:
         return [*scattered, *states, *(_unrolled(t, made) for t in free), *carried, *lengths]
 
     def _entries(self, step: Any) -> list[Any]:
+        """The entries of the sequences at a step; of an empty one no step ever reads any."""
         return [
-            jax.lax.dynamic_index_in_dim(sequence, step, keepdims=False)
+            jnp.zeros(sequence.shape[1:], sequence.dtype)
+            if sequence.shape[:1] == (0,)
+            else jax.lax.dynamic_index_in_dim(sequence, step, keepdims=False)
             for sequence in self.sequences
         ]
 

@@ -228,3 +228,18 @@ class TestTransformations:
         f = pytensor.function([x], scan_product(x)[-1], mode="JAXSELECTIVE")
         slope = jax.jit(jax.grad(lambda values: f.jax_fn(values)[0]))(X)
         np.testing.assert_allclose(slope, X.prod() / X)
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_loop_over_an_empty_prefix(final: bool) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    states = pytensor.scan(
+        lambda entry, state: state * 0.5 + entry,
+        sequences=[x[:n]],
+        outputs_info=[pt.constant(np.float64(1))],
+        return_updates=False,
+    )
+    result = states[-1] if final else states
+    f = check_against_python([x, n], result, (X, 3), (X, 0), (X, 2), (X[:0], 0))
+    assert not f.explain().failures
+    assert f.explain().graph_break_count == 0
