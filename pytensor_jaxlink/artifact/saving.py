@@ -23,8 +23,8 @@ from pytensor_jaxlink.artifact.container import Member, Place, write_container
 from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
+from pytensor_jaxlink.artifact.exporting.jaxified import describe_pure
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
-from pytensor_jaxlink.artifact.exporting.pure import describe_pure
 from pytensor_jaxlink.artifact.exporting.regions import Target
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
 from pytensor_jaxlink.artifact.graph.functions import (

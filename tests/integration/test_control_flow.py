@@ -347,7 +347,7 @@ def test_what_has_no_checks_costs_none(kind: str) -> None:
     lowered = jax.jit(f.jax_fn).lower(value)
     assert len(lowered.out_info) == 1
     f(value)
-    [region] = f._compiled._lowered.functions
+    [region] = f._compiled.lowered.functions
     _, conditions = region((), value)
     assert conditions == ()
 

@@ -76,7 +76,7 @@ def test_draws_that_others_read_are_stored() -> None:
     """Otherwise XLA draws them once for each reader."""
     outputs, updates = model()
     f = pytensor.function([], outputs, updates=updates, mode="JAXSELECTIVE")
-    [region] = f.vm.compiled._lowered.functions
+    [region] = f.vm.compiled.lowered.functions
     keys = [np.zeros(2, "uint32")] * len(updates)
     lines = str(jax.make_jaxpr(lambda *keys: region((), *keys, barriers=True))(*keys)).splitlines()
     assert sum("= optimization_barrier" in line for line in lines) >= 4

@@ -206,7 +206,7 @@ class TestConstants:
     def test_large_ones_are_not_in_the_compiled_code(self) -> None:
         x = pt.dscalar("x")
         f = pytensor.function([x], x + np.arange(50_000.0), mode="JAXSELECTIVE")
-        [step] = f.vm.compiled._lowered.functions
+        [step] = f.vm.compiled.lowered.functions
         places = f.plan.regions[0].arguments
         values = [np.float64(1.0) if k in f.plan.inputs else np.arange(50_000.0) for k in places]
         text = jax.jit(step, static_argnums=0).lower((), *values).as_text()

@@ -278,7 +278,7 @@ def test_constant_parameters_cost_no_condition() -> None:
     )
     key = np.zeros(2, "uint32")
     for function, arguments, count in ((f, (key,), 0), (g, (jnp.asarray(1.0), key), 1)):
-        [region] = function.vm.compiled._lowered.functions
+        [region] = function.vm.compiled.lowered.functions
         _, conditions = region((), *arguments)
         assert len(conditions) == count
 

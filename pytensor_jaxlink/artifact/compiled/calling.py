@@ -214,7 +214,7 @@ def _fitter(spec: Input, leaf: Leaf, name: str, *, x64: bool) -> Fit:
     """A function that makes an array, or the text of a static value, of a leaf."""
     if spec.type.kind != "array":
         return lambda value: _static(value, name)
-    return _Array(spec, leaf.key, name, x64=x64)
+    return _LeafConverter(spec, leaf.key, name, x64=x64)
 
 
 def _static(value: Any, name: str) -> str:
@@ -227,7 +227,7 @@ def _static(value: Any, name: str) -> str:
 _NUMBERS = {bool: "b", int: "iu", float: "f", complex: "c"}
 
 
-class _Array:
+class _LeafConverter:
     """Makes a leaf an array of the saved type, as JAX does; its shape is checked later."""
 
     def __init__(self, spec: Input, key: str | None, name: str, *, x64: bool) -> None:

@@ -15,7 +15,7 @@ from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
 from pytensor_jaxlink.artifact.compiled.plans import describe_plan
 from pytensor_jaxlink.artifact.compiled.regions import Leaf as Kinds
 from pytensor_jaxlink.artifact.compiled.regions import Specialisation
-from pytensor_jaxlink.artifact.exporting.constants import Key, large_constants, with_arguments
+from pytensor_jaxlink.artifact.exporting.closed_over import Key, large_constants, with_arguments
 from pytensor_jaxlink.artifact.exporting.examples import (
     Call,
     Example,
