@@ -54,11 +54,13 @@ class NewSizeError(NotAcceptedError):
     ----------
     numbers
         The values of the plan that select a specialisation and have changed.
+    plan
+        The plan, which another thread may have replaced.
     """
 
-    def __init__(self, numbers: frozenset[int], text: str) -> None:
+    def __init__(self, numbers: frozenset[int], text: str, plan: object) -> None:
         super().__init__(text)
-        self.numbers = numbers
+        self.numbers, self.plan = numbers, plan
 
 
 class ArtifactError(JAXLinkError, ValueError):

@@ -161,7 +161,7 @@ class CompiledGraph:
             stats,
             jit=self.options.jit is not False,
             fallback=partial(self.fall_back, plan=lowered.plan),
-            resizing=Resizing(self._may_be_dynamic, partial(self.resize, plan=lowered.plan)),
+            resizing=Resizing(self._may_be_dynamic, self.resize),
         )
         return _Way(form, lowered, executor, stats)
 
@@ -429,17 +429,17 @@ class CompiledGraph:
 
     # -- sizes that change ---------------------------------------------------------------------
 
-    def _may_be_dynamic(self, numbers: Collection[int], count: int) -> bool:
+    def _may_be_dynamic(self, plan: Plan, numbers: Collection[int], count: int) -> bool:
         """Return True if sizes that have a new value may turn out to be data.
 
         Parameters
         ----------
-        numbers
-            The values of the plan that select specialisations and have changed.
+        plan, numbers
+            The values of a plan that select specialisations and have changed.
         count
             For how many combinations their region has been compiled.
         """
-        if self.options.dynamic != "auto":
+        if self.options.dynamic != "auto" or plan is not self.plan:
             return False
         form, many = self._form, count >= self.policy.limit
         if self._padded is not None:
@@ -449,17 +449,17 @@ class CompiledGraph:
         behind = form.inputs_behind(changed).intersection(form.static)
         return not behind <= self._sizes.refused.keys()
 
-    def resize(self, inputs: Sequence[Any], error: NewSizeError, *, plan: Plan) -> Sequence[Any]:
+    def resize(self, inputs: Sequence[Any], error: NewSizeError) -> Sequence[Any]:
         """Finish a call that came with a new value of a size; see `make_dynamic`."""
         padded = self._padded
-        if padded is not None and plan is self.plan:
+        if padded is not None and error.plan is self.plan:
             self.stats.general_calls += 1
             self.stats.padded_calls += 1
             return padded.executor(inputs)
-        self.make_dynamic(inputs, error, plan=plan)
+        self.make_dynamic(inputs, error)
         return self.executor(inputs)
 
-    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError, *, plan: Plan) -> bool:
+    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError) -> bool:
         """Let sizes be data from now on, those of them that can.
 
         They stay static, as long as there are few of their values, if the program for all values
@@ -471,8 +471,6 @@ class CompiledGraph:
             The values of the call that came with a second value.
         error
             Names the sizes.
-        plan
-            The plan in which they select specialisations.  Another thread may have replaced it.
 
         Returns
         -------
@@ -482,7 +480,8 @@ class CompiledGraph:
         with self._recording:
             if self._padded is not None:
                 return False
-            if plan is self.plan and (way := self._dynamic_way(error.numbers)) is not None:
+            stale = error.plan is not self.plan  # another thread was faster
+            if not stale and (way := self._dynamic_way(error.numbers)) is not None:
                 entries = way.executor.measure(inputs)
                 if entries is None or is_worth(entries, self._installed.executor.entries):
                     way.stats.go_on_from(self.stats)

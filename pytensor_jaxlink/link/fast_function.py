@@ -114,7 +114,7 @@ class FastFunction(FastCall, Function):
     def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
         if isinstance(error, NewSizeError):
             inputs = [*args, *(cell[0] for cell in self._cells)]
-            if self._compiled.make_dynamic(inputs, error, plan=self._executor.plan):
+            if self._compiled.make_dynamic(inputs, error):
                 self._find_fast()
                 return self(*args)
         return super()._again(args, error)

@@ -120,8 +120,9 @@ class VirtualMachine:
                 self._compile(values)
         except NewSizeError as error:
             executor = self.compiled.executor
-            self.compiled.make_dynamic(values, error, plan=self.compiled.plan)
-            if executor is self.compiled.executor:
+            if not self.compiled.make_dynamic(values, error):
+                self.compiled.executor(values)  # finishes the call in another way
+            elif executor is self.compiled.executor:
                 self.compile_for(examples, others)
         except Exception as error:
             plan = self.compiled.plan

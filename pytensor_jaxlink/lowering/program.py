@@ -128,7 +128,8 @@ class Program:
         with collecting() as conditions:
             self.evaluate(static_values, traced, self.barriers if barriers else frozenset())
             results = tuple(self._result(number, static_values, traced) for number in self.results)
-            self.entries = sum(getattr(value, "size", 1) for value in traced.values())
+            computed = (value for number, value in traced.items() if number not in self.arguments)
+            self.entries = sum(getattr(value, "size", 1) for value in computed)
             return results, conjunction(conditions)
 
     def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:

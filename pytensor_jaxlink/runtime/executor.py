@@ -39,13 +39,13 @@ class Resizing:
     Attributes
     ----------
     may_be_dynamic
-        Return True if some of these values, which select specialisations, may become data, when
-        their region has been compiled so often.
+        Return True if some of these values of a plan, which select specialisations, may become
+        data, when their region has been compiled so often.
     call
         Finishes the call that came with such a value.
     """
 
-    may_be_dynamic: Callable[[Collection[int], int], bool]
+    may_be_dynamic: Callable[[Plan, Collection[int], int], bool]
     call: Callable[[Sequence[Any], NewSizeError], Sequence[Any]]
 
 
@@ -136,8 +136,8 @@ class Executor:
         Returns
         -------
         int or None
-            None where that shows only when the plan runs: of several regions, and of what takes
-            other values than arrays.
+            None where that shows only when the plan runs: of several regions, of one with static
+            values, and of what takes other values than arrays.
         """
         plan = self.plan
         if not is_whole(plan):

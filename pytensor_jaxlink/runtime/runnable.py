@@ -54,7 +54,7 @@ class Runnable:
         policy: Policy,
         *,
         jit: bool,
-        may_be_dynamic: Callable[[Collection[int], int], bool] | None = None,
+        may_be_dynamic: Callable[[Plan, Collection[int], int], bool] | None = None,
     ) -> Runnable:
         """The plan with what was lowered for its steps; see `Executor` and `Resizing`."""
 

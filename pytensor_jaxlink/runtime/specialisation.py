@@ -99,7 +99,7 @@ class CompiledRegion:
         program: Any,
         policy: Policy,
         stats: Stats,
-        may_be_dynamic: Callable[[Collection[int], int], bool] | None = None,
+        may_be_dynamic: Callable[[Plan, Collection[int], int], bool] | None = None,
     ) -> None:
         self._plan, self._region, self._program = plan, region, program
         self._policy, self._stats, self._may_be_dynamic = policy, stats, may_be_dynamic
@@ -159,8 +159,8 @@ class CompiledRegion:
         places = zip(self._region.static, static, zip(*self._seen, strict=True), strict=False)
         changed = frozenset(number for number, value, seen in places if value not in seen)
         ask = self._may_be_dynamic
-        if changed and ask is not None and ask(changed, len(self._seen)):
-            raise NewSizeError(changed, self._recompiled(signature))
+        if changed and ask is not None and ask(self._plan, changed, len(self._seen)):
+            raise NewSizeError(changed, self._recompiled(signature), self._plan)
 
     def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         """The jitted form of `traced`, or of a function that calls it.

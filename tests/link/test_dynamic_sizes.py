@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -281,3 +282,34 @@ def test_a_rule_that_needs_the_size_to_be_static() -> None:
     assert f.stats.fallbacks == 1
     assert f.explain().graph_break_count == 0
     assert f.explain().static_inputs == ("n",)
+
+
+def test_beside_a_size_that_is_data_another_one_reaches_the_limit() -> None:
+    long = np.random.default_rng(1).normal(size=1_000_000)
+    outputs = [(X[:N] ** 2).sum(), X[:K]]  # k stays static
+    f = pytensor.function([X, N, K], outputs, mode=JAXLinker(recompile_limit=2))
+    calls = [(10, 1), (20, 1), (30, 1), (40, 1), (50, 2), (60, 3), (70, 4), (10, 1)]
+    with pytest.warns(JAXLinkWarning, match="recompile_limit"):
+        found = [f(long, n, k) for n, k in calls]
+    for (n, k), (total, part) in zip(calls, found, strict=True):
+        np.testing.assert_allclose(total, (long[:n] ** 2).sum())
+        np.testing.assert_array_equal(part, long[:k])
+    assert (f.stats.dynamic_sizes, f.stats.host_regions) == (1, 2)
+
+
+def test_threads_that_meet_new_sizes_at_once() -> None:
+    f = pytensor.function([X, N], (X[:N] ** 2).sum(), mode=JAXLinker())
+    x, wrong = np.arange(7.0), []
+
+    def work(seed: int) -> None:
+        for n in np.random.default_rng(seed).integers(0, 8, 20).tolist():
+            if not np.isclose(f(x, n), (x[:n] ** 2).sum()):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert f.stats.dynamic_sizes == 1

@@ -112,11 +112,11 @@ class StartUpGraph:
         self.stats, self.executor = original.stats, original.executor
         return outputs
 
-    def _may_be_dynamic(self, numbers: Collection[int], count: int) -> bool:
+    def _may_be_dynamic(self, plan: Plan, numbers: Collection[int], count: int) -> bool:
         """Return True beyond the limit alone: the code for each value of a size is kept."""
         return count >= self.policy.limit and not self._stays_static
 
-    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError, *, plan: Plan) -> bool:
+    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError) -> bool:
         """Return False: the executor does it, beyond the limit."""
         return False
 
@@ -124,7 +124,7 @@ class StartUpGraph:
         """Finish a call as the original does once the size is data, if it can be."""
         original = self._original()
         before = original.plan
-        original.make_dynamic(inputs, error, plan=before)
+        original.make_dynamic(inputs, NewSizeError(error.numbers, str(error), before))
         if original.plan is not before:
             return self._taken_over(inputs, counted=0)
         self._stays_static = True
