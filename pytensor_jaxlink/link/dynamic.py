@@ -143,7 +143,7 @@ class Sizes:
         )
 
 
-_LITTLE = 100_000
+_LITTLE = 20_000
 """Entries; to compute as many takes less time than a call."""
 
 _MUCH = 4
