@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -55,6 +56,17 @@ def assert_same(found: Any, expected: Any) -> None:
         assert array.shape == other.shape
         tolerance = 1e-5 if array.dtype == np.float32 else 1e-10
         np.testing.assert_allclose(array, other, rtol=tolerance, atol=tolerance)
+
+
+def assert_same_trees(one: Any, other: Any) -> None:
+    """Two trees of JAX are equal: structure, dtypes and values."""
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for pair in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        left, right = (leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in pair)
+        assert left.dtype == right.dtype
+        if jax.dtypes.issubdtype(left.dtype, jax.dtypes.prng_key):
+            left, right = jax.random.key_data(left), jax.random.key_data(right)
+        np.testing.assert_array_equal(left, right)
 
 
 def check_against_python(inputs: Sequence[Any], outputs: Any, *calls: Sequence[Any]) -> Any:

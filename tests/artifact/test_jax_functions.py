@@ -22,23 +22,9 @@ import pytest
 from pytensor_jaxlink import ArtifactError, inspect, jaxify, load, save
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
 from tests.artifact.damage import members_of, relisted
+from tests.helpers import assert_same_trees
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "f.jaxlink"
-
-
-def same(one: Any, other: Any) -> None:
-    """Two trees are equal: structure, dtypes and values."""
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert left.dtype == right.dtype
-        if jax.dtypes.issubdtype(left.dtype, jax.dtypes.prng_key):
-            left, right = jax.random.key_data(left), jax.random.key_data(right)  # noqa: PLW2901
-        np.testing.assert_array_equal(left, right)
 
 
 class State(NamedTuple):
@@ -99,12 +85,12 @@ def test_trees(step_path: Path) -> None:
     loaded = load(path, allow=("tests",))
     assert isinstance(loaded, LoadedFunction)
     for _ in range(3):
-        same(loaded(*CALL), jax.jit(step)(*CALL))
+        assert_same_trees(loaded(*CALL), jax.jit(step)(*CALL))
     assert loaded.stats.direct == 3
     assert loaded.stats.compilations == [1]
-    same(loaded(CALL[0], x=CALL[2], state=CALL[1]), jax.jit(step)(*CALL))
-    same(jax.jit(loaded)(*CALL), jax.jit(step)(*CALL))
-    same(loaded.jax_fn(*CALL), jax.jit(step)(*CALL))
+    assert_same_trees(loaded(CALL[0], x=CALL[2], state=CALL[1]), jax.jit(step)(*CALL))
+    assert_same_trees(jax.jit(loaded)(*CALL), jax.jit(step)(*CALL))
+    assert_same_trees(loaded.jax_fn(*CALL), jax.jit(step)(*CALL))
     assert loaded.input_names == (
         "params['b'][0]", "params['w']", "state.count", "state.mean[0]", "x",
     )  # fmt: skip
@@ -155,7 +141,9 @@ def test_what_was_not_given(path: Path) -> None:
         path,
         examples=[{**dict(zip(("params", "state", "x"), CALL, strict=True)), "rate": 0.5}],
     )
-    same(load(path, allow=("tests",))(*CALL, rate=0.25), jax.jit(step)(*CALL, rate=0.25))
+    assert_same_trees(
+        load(path, allow=("tests",))(*CALL, rate=0.25), jax.jit(step)(*CALL, rate=0.25)
+    )
     with pytest.raises(TypeError, match="found params, state, x"):
         load(path)(*CALL)
 
@@ -174,9 +162,9 @@ def test_static_values(path: Path, jitted: bool) -> None:
     save(f, path, examples=calls, static_argnums=() if jitted else "n")
     loaded = load(path)
     for call in calls:
-        same(loaded(*call), power(*call))
-    same(loaded(calls[0][0], mode="dict", n=3), power(calls[0][0], 3, "dict"))
-    same(jax.jit(loaded, static_argnums=(1, 2))(*calls[3]), power(*calls[3]))
+        assert_same_trees(loaded(*call), power(*call))
+    assert_same_trees(loaded(calls[0][0], mode="dict", n=3), power(calls[0][0], 3, "dict"))
+    assert_same_trees(jax.jit(loaded, static_argnums=(1, 2))(*calls[3]), power(*calls[3]))
     assert loaded.static_argnums == (1, 2)
     text = 'no code was saved for n = 5, mode = "dict", x = .* There is code for n = 2, mode = '
     with pytest.raises(ArtifactError, match=text):
@@ -302,8 +290,8 @@ def test_donation(path: Path) -> None:
         both = jnp.ones(300_000)
         with pytest.raises((ValueError, RuntimeError), match="donate"):
             jitted({"a": both}, both)
-        same(loaded({"a": both}, both), f({"a": both}, both))  # not donated then
-        same(loaded({"a": np.ones(300_000)}, np.ones(300_000)), f({"a": both}, both))
+        assert_same_trees(loaded({"a": both}, both), f({"a": both}, both))  # not donated then
+        assert_same_trees(loaded({"a": np.ones(300_000)}, np.ones(300_000)), f({"a": both}, both))
 
 
 def test_arrays_of_all_kinds(path: Path) -> None:
@@ -330,8 +318,8 @@ def test_arrays_of_all_kinds(path: Path) -> None:
     g = functools.partial(f, held)
     call = (bits, key, jax.random.PRNGKey(1), jnp.ones((0, 3)), 2.0)
     save(g, path, examples=call)
-    same(load(path)(*call), jax.jit(g)(*call))
-    same(load(path)(bits, jax.random.key(4), call[2], np.ones((0, 3)), 0.5),
+    assert_same_trees(load(path)(*call), jax.jit(g)(*call))
+    assert_same_trees(load(path)(bits, jax.random.key(4), call[2], np.ones((0, 3)), 0.5),
          jax.jit(g)(bits, jax.random.key(4), call[2], jnp.ones((0, 3)), 0.5))  # fmt: skip
     other = jax.random.key(0, impl="rbg")
     with pytest.raises(TypeError, match="key: expected a key of threefry2x32, found a key of rbg"):
@@ -369,7 +357,7 @@ def test_open_dimensions(path: Path) -> None:
     loaded = load(path)
     for rows in (4, 7, 2):
         x, y = jnp.ones((rows, 3)), jnp.arange(float(rows))
-        same(loaded({"w": w}, x, y), jax.jit(f)({"w": w}, x, y))
+        assert_same_trees(loaded({"w": w}, x, y), jax.jit(f)({"w": w}, x, y))
         assert (
             jax.grad(lambda p, x=x, y=y: loaded(p, x, y)["out"].sum())({"w": w})["w"][0, 0] == rows
         )

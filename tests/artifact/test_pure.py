@@ -19,6 +19,7 @@ import pytest
 
 from pytensor_jaxlink import ArtifactError, JAXLinkWarning, inspect, jaxify, load, save
 from tests.artifact.damage import members_of, relisted
+from tests.helpers import assert_same_trees
 
 LAYERS = ("compiled", "graph")
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,19 +31,6 @@ class Line(NamedTuple):
 
     slope: Any
     start: Any
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "f.jaxlink"
-
-
-def same(one: Any, other: Any) -> None:
-    """Two trees are equal: structure, dtypes and values."""
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert np.asarray(left).dtype == np.asarray(right).dtype
-        np.testing.assert_array_equal(left, right)
 
 
 def line(**options: Any) -> Any:
@@ -67,12 +55,12 @@ def test_trees_come_back(path: Path, prefer: Any) -> None:
     assert loaded.output_names == fn.output_names
     assert loaded.static_argnums == fn.static_argnums == ()
     assert loaded.donate_argnums == fn.donate_argnums == (3,)
-    same(loaded.initial_state(), fn.initial_state())
-    same(
+    assert_same_trees(loaded.initial_state(), fn.initial_state())
+    assert_same_trees(
         jax.jit(loaded)(*ARGUMENTS, *loaded.initial_state()),
         jax.jit(fn)(*ARGUMENTS, *fn.initial_state()),
     )
-    same(
+    assert_same_trees(
         jax.tree.map(jnp.asarray, loaded(*ARGUMENTS, *loaded.initial_state())),
         jax.tree.map(jnp.asarray, fn(*ARGUMENTS, *fn.initial_state())),
     )
@@ -163,10 +151,10 @@ def test_sizes_and_generators(path: Path) -> None:
     save(fn, path, static={"n": [4]})
     loaded = load(path)
     assert loaded.static_argnums == fn.static_argnums == (0,)
-    same(loaded.initial_state(), fn.initial_state())
+    assert_same_trees(loaded.initial_state(), fn.initial_state())
     state = fn.initial_state()
     expected = jax.jit(fn, static_argnums=0)(4, {"scale": 2.0}, *state)
-    same(jax.jit(loaded, static_argnums=0)(4, {"scale": 2.0}, *state), expected)
+    assert_same_trees(jax.jit(loaded, static_argnums=0)(4, {"scale": 2.0}, *state), expected)
     with pytest.warns(JAXLinkWarning, match="compiled from its graph"):
         found = loaded(5, {"scale": 2.0}, *state)
     assert found[0].shape == (5,)
