@@ -343,7 +343,9 @@ class _Attempt:
     def part(self, chosen: Selection, start: Any, stop: Any) -> Any:
         """The mask of a slice of a selection, with literal bounds, or None."""
         how = f"part {start}, {stop}"
-        found = self._derived.get((how, chosen.mask)) or self._spans.part(chosen.mask, start, stop)
+        found = self._derived.get((how, chosen.mask))
+        if found is None:
+            found = self._spans.part(chosen.mask, start, stop)
         return None if found is None else self.derived(how, (chosen.mask,), lambda: found)
 
     def aligned(
