@@ -17,7 +17,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.link import JAXFunction, JAXLinker, jaxify
-from pytensor_jaxlink.link.modes import mode_of
+from pytensor_jaxlink.link.linker import mode_of
 
 
 @contextmanager

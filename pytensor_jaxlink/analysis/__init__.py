@@ -12,3 +12,4 @@ from pytensor_jaxlink.analysis.facts import ObstacleKind as ObstacleKind
 from pytensor_jaxlink.analysis.facts import Questions as Questions
 from pytensor_jaxlink.analysis.facts import called as called
 from pytensor_jaxlink.analysis.facts import describe as describe
+from pytensor_jaxlink.analysis.facts import has_callbacks as has_callbacks

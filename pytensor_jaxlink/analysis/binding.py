@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 
-from pytensor.tensor.type import float_dtypes
-
-from pytensor_jaxlink.graph import GraphVariable, GraphView, dtype_of
-from pytensor_jaxlink.ops import can_be_static, shape_inputs
+from pytensor_jaxlink.graph import GraphVariable, GraphView
+from pytensor_jaxlink.ops import can_be_static, is_real_number, shape_inputs
 
 
 class BindingTime(IntEnum):
@@ -42,7 +40,7 @@ def input_binding_times(
     def time(position: int, variable: GraphVariable) -> BindingTime:
         if position in changing or not can_be_static(variable):
             return BindingTime.DEVICE
-        if computed and dtype_of(variable) in float_dtypes:
+        if computed and is_real_number(variable):
             return BindingTime.DEVICE
         return BindingTime.HOST
 

@@ -160,6 +160,14 @@ def called(facts: Sequence[NodeFacts]) -> frozenset[int]:
     return frozenset(node for node, fact in enumerate(facts) if fact.callback is not None)
 
 
+def has_callbacks(facts: Sequence[NodeFacts]) -> bool:
+    """Return True if JAX calls a node, or one in an inner graph."""
+    return any(
+        fact.callback is not None or any(has_callbacks(inner.facts) for inner in fact.inner)
+        for fact in facts
+    )
+
+
 def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFacts:
     apply, inputs = view.nodes[node], view.node_inputs[node]
     obstacle = questions.obstacle(apply)

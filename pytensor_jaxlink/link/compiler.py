@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -24,6 +24,7 @@ from pytensor_jaxlink.analysis import (
     binding_times,
     called,
     describe,
+    has_callbacks,
     input_binding_times,
 )
 from pytensor_jaxlink.compat import mutable, prepared_inner_graph
@@ -117,7 +118,6 @@ class CompiledGraph:
         self._failures: list[str] = []
         self._recording = Lock()
         self._rewrites = notes_of(fgraph)
-        self._fallback = PythonFallback(fgraph, self.stats)
         self._sizes = Sizes()
         self._padded: _Way | None = None
         self._build(frozenset())
@@ -149,8 +149,10 @@ class CompiledGraph:
             times = binding_times(view, input_binding_times(view, dynamic), called(facts))
             updates: Any = getattr(self.source, "update_mapping", None) or {}
             earliest, large = schedule(view, facts, times), self._large(updates)
-            stages = sink(view, facts, earliest, updates, large)
-            partition = select(view, facts, times, stages)
+            places = earliest
+            if not earliest.is_one_region:
+                places = sink(view, facts, earliest, updates, large)
+            partition = select(view, facts, times, places)
             return Form(dynamic, avoided, view, facts, times, partition)
 
     def _way(self, form: Form, stats: Stats) -> _Way:
@@ -169,22 +171,15 @@ class CompiledGraph:
         """Run the graph in this way from now on."""
         form = way.form
         self._installed, self.view, self.stats = way, form.view, way.stats
-        self._fallback.stats = way.stats
         self._for_user: dict[bool, _ForUser] = {}
-        self.explanation: Explanation = explain_plan(
-            way.lowered,
-            form.partition.breaks,
-            form.partition.static_inputs,
-            self._failures,
-            (*self._rewrites, *form.avoided),
-            describe_callbacks(form.view, form.facts),
-            self._described_sizes(),
-        )
+        self._avoided = (*self._rewrites, *form.avoided)
+        self._explanation: Explanation | None = None
         self.executor: Callable[[Sequence[Any]], list[Any]] = way.executor
-        for cut in self.explanation.breaks:
-            Topic.BREAKS.log(cut.__str__)
-        if self._refusal() is not None:
-            self.executor = self._refuse
+        if form.partition.breaks:
+            for cut in self.explanation.breaks:
+                Topic.BREAKS.log(cut.__str__)
+            if self._refusal() is not None:
+                self.executor = self._refuse
 
     @property
     def _form(self) -> Form:
@@ -299,7 +294,7 @@ class CompiledGraph:
             pass
         with_shapes(fgraph, alike, self._has_unknown_shape)
         compiled = CompiledGraph(fgraph, replace(self.options, jit="selective"))
-        if compiled.explanation.breaks:
+        if compiled._form.partition.breaks:
             raise compiled._not_jittable()
         return compiled.trace
 
@@ -317,6 +312,8 @@ class CompiledGraph:
 
     def _refusal(self) -> Exception | None:
         """The error where the options leave no way to run the graph."""
+        if not self._form.partition.breaks:
+            return None
         breaks = self.explanation.breaks
         untranspilable = [cut for cut in breaks if is_untranspilable(cut)]
         host_steps = [cut for cut in breaks if cut.value is None]
@@ -366,6 +363,22 @@ class CompiledGraph:
         )
 
     @property
+    def explanation(self) -> Explanation:
+        """The plan in words, which are found when somebody asks."""
+        if self._explanation is None:
+            form = self._form
+            self._explanation = explain_plan(
+                self.lowered,
+                form.partition.breaks,
+                form.partition.static_inputs,
+                self._failures,
+                self._avoided,
+                describe_callbacks(form.view, form.facts),
+                self._described_sizes(),
+            )
+        return self._explanation
+
+    @property
     def plan(self) -> Plan:
         """The plan that is run."""
         return self.lowered.plan
@@ -377,7 +390,7 @@ class CompiledGraph:
 
     def without_callbacks(self) -> CompiledGraph:
         """The same with host steps for what JAX calls here; itself where it calls nothing."""
-        if not self.explanation.callbacks:
+        if not has_callbacks(self._form.facts):
             return self
         options = replace(self.options, jit="selective", host_ops="split")
         return CompiledGraph(self.source, options)
@@ -503,9 +516,8 @@ class CompiledGraph:
 
     def _say_sizes(self, *changes: NewSizeError) -> None:
         """Tell what became of the sizes, in the explanation and in the log."""
-        sizes = self._described_sizes()
-        self.explanation = replace(self.explanation, sizes=sizes)
-        Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *sizes]))
+        self._explanation = None
+        Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *self._described_sizes()]))
 
     def _described_sizes(self) -> tuple[str, ...]:
         names = [self.view.expression_of(number) for number in self.view.inputs]
@@ -513,6 +525,10 @@ class CompiledGraph:
         return self._sizes.described(names, limit)
 
     # -- when JAX fails ------------------------------------------------------------------------
+
+    @cached_property
+    def _fallback(self) -> PythonFallback:
+        return PythonFallback(self.source)
 
     def fall_back(
         self, inputs: Sequence[Any], error: BaseException | None, *, plan: Plan
@@ -535,7 +551,7 @@ class CompiledGraph:
         """
         self.stats.fallbacks += 1
         try:
-            outputs = self._fallback(inputs, error)
+            outputs = self._fallback(inputs, error, self.stats)
         except Exception as raised:
             self._note_static_values(raised, inputs)
             raise raised from None

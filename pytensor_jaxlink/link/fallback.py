@@ -20,25 +20,21 @@ from pytensor_jaxlink.runtime import Stats, to_numpy
 
 
 class PythonFallback:
-    """A graph, run by PyTensor's own implementation of each node; made when it is needed.
-
-    Attributes
-    ----------
-    stats
-        The counters of transfers.
-    """
+    """A graph, run by PyTensor's own implementation of each node; made when it is needed."""
 
     _graph: FunctionGraph
 
-    def __init__(self, source: FunctionGraph, stats: Stats) -> None:
-        self._source, self.stats = source, stats
+    def __init__(self, source: FunctionGraph) -> None:
+        self._source = source
         self._forget()
 
     def _forget(self) -> None:
         self._process, self._lock = os.getpid(), Lock()
         self._made: Any = None
 
-    def __call__(self, inputs: Sequence[Any], cause: BaseException | None) -> Sequence[Any]:
+    def __call__(
+        self, inputs: Sequence[Any], cause: BaseException | None, stats: Stats
+    ) -> Sequence[Any]:
         """The outputs for values of the inputs.
 
         An exception names the operation that raised it, and its place in the user's code.
@@ -49,15 +45,17 @@ class PythonFallback:
             The values.
         cause
             The failure of a region that led here; None where a condition is false.
+        stats
+            The counters of transfers.
         """
         Topic.FALLBACKS.log(lambda: _text(cause))
         try:
-            return self._run(inputs)
+            return self._run(inputs, stats)
         except Exception as error:
             self._note_operation(error)
             raise
 
-    def _run(self, inputs: Sequence[Any]) -> Sequence[Any]:
+    def _run(self, inputs: Sequence[Any], stats: Stats) -> Sequence[Any]:
         if self._process != os.getpid():
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells
@@ -68,7 +66,7 @@ class PythonFallback:
             thunk, containers, _ = self._made
             for container, value in zip(containers, inputs, strict=True):
                 dense = isinstance(container.type, ArrayType)
-                container.storage[0] = to_numpy(value, self.stats) if dense else value
+                container.storage[0] = to_numpy(value, stats) if dense else value
             outputs = thunk()
         # Some `perform` methods give another dtype than they declare; a region never does.
         types = [variable.type for variable in self._graph.outputs]

@@ -19,8 +19,8 @@ from pytensor_jaxlink.errors import NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.jax_function import JAXFunction
-from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.link.modes import MODE_NAME, mode_of
+from pytensor_jaxlink.link.linker import JAXLinker, mode_of
+from pytensor_jaxlink.link.modes import MODE_NAME
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.trees import Trees, is_traced, value_for_jax
 

@@ -1,4 +1,4 @@
-"""The linker."""
+"""The linker, and the modes that it makes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from copy import copy
 from os import PathLike
 from typing import Any, Literal
 
+from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import Container, PerformLinker
@@ -16,7 +17,7 @@ from pytensor.link.utils import map_storage
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.overwritten import with_overwritten
 from pytensor_jaxlink.link.start_up_cache import Compiled, Postponed, StartUpEntry
-from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES
+from pytensor_jaxlink.rewriting import INCOMPATIBLE_REWRITES, REQUIRED_REWRITES, default_query
 
 
 class JAXLinker(PerformLinker):
@@ -104,8 +105,8 @@ class JAXLinker(PerformLinker):
 
     entry: StartUpEntry | None = None
     """The start-up cache's entry for the accepted graph."""
-    rewrite: Postponed = Postponed()
-    """Rewrites the accepted graph, where that has not been done."""
+    rewrite: Postponed | None = None
+    """Rewrites the accepted graph, where the start-up cache has postponed that."""
 
     def __init__(  # noqa: PLR0913 -- one for each option
         self,
@@ -206,9 +207,12 @@ class JAXLinker(PerformLinker):
         # Imported here: PyTensor's JAX rules change JAX's configuration when they are imported.
         from pytensor_jaxlink.link.compiler import CompiledGraph
 
-        self.rewrite()
+        if self.rewrite is not None:
+            self.rewrite()
         fgraph = self.fgraph
         assert fgraph is not None
+        if not any(node.op.destroy_map for node in fgraph.apply_nodes):
+            return CompiledGraph(fgraph, self.options), ()
         source, overwritten = with_overwritten(fgraph)
         return CompiledGraph(source, self.options), overwritten
 
@@ -227,6 +231,25 @@ class JAXLinker(PerformLinker):
             f"cache_dir={options.cache_dir!r}, cache_limit={options.cache_limit!r}, "
             f"device={options.device!r})"
         )
+
+
+def mode_of(linker: JAXLinker) -> Mode:
+    """The mode that runs ``linker`` after the rewrites that suit it."""
+    return Mode(linker=linker, optimizer=default_query())
+
+
+def with_inplace(mode: Mode) -> Mode:
+    """The mode, with the rewrites to operations in place where ``mode`` includes them by name.
+
+    They are of no use to JAX, so the linker excludes them.  Somebody who asks for them wants inputs
+    that are declared mutable to be overwritten.
+    """
+    query: Any = mode.provided_optimizer
+    if "inplace" not in getattr(query, "include", ()):
+        return mode
+    linker: Any = copy(mode.linker)
+    linker.incompatible_rewrites = [n for n in linker.incompatible_rewrites if n != "inplace"]
+    return Mode(linker=linker, optimizer=query)
 
 
 def _name_of(device: Any) -> Any:

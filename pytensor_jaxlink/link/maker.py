@@ -15,8 +15,7 @@ from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.link.jax_function import JAXFunction
-from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.link.modes import mode_of, with_inplace
+from pytensor_jaxlink.link.linker import JAXLinker, mode_of, with_inplace
 from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, open_cache
 from pytensor_jaxlink.rewriting import hand_on, keeping_lines
 
@@ -43,7 +42,8 @@ class JAXFunctionMaker(FunctionMaker):
         if original is not None and options.get("no_fgraph_prep"):
             hand_on(original, options["fgraph"])
         self._entry: StartUpEntry | None = None
-        self._rewrite, self._made = Postponed(), False
+        self._rewrite: Postponed | None = None
+        self._made = False
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
         linker: Any = self.linker
         linker.entry, linker.rewrite = self._entry, self._rewrite
@@ -62,7 +62,7 @@ class JAXFunctionMaker(FunctionMaker):
         Where the start-up cache had the function, it is rewritten when somebody looks at it, and
         making the function is not looking.
         """
-        if self._made:
+        if self._made and self._rewrite is not None:
             self._rewrite()
         return self._fgraph
 
@@ -96,7 +96,8 @@ class JAXFunctionMaker(FunctionMaker):
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        self._rewrite()
+        if self._rewrite is not None:
+            self._rewrite()
         return vars(self)
 
     @property

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any
-
 from pytensor.compile.mode import (
-    Mode,
     predefined_linkers,
     predefined_modes,
     register_linker,
@@ -18,32 +14,12 @@ from pytensor_jaxlink.compat import (
     ask_linker_for_function_maker,
     rewrite_inner_graphs_as_for_jax,
 )
-from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.link.linker import JAXLinker, mode_of
 from pytensor_jaxlink.link.results import accept_results
 from pytensor_jaxlink.link.start_up_cache import OpenCache, provide
-from pytensor_jaxlink.rewriting import default_query
 from pytensor_jaxlink.rewriting import register as register_rewrites
 
 MODE_NAME, LINKER_NAME = "JAXSELECTIVE", "jaxselective"
-
-
-def mode_of(linker: JAXLinker) -> Mode:
-    """The mode that runs ``linker`` after the rewrites that suit it."""
-    return Mode(linker=linker, optimizer=default_query())
-
-
-def with_inplace(mode: Mode) -> Mode:
-    """The mode, with the rewrites to operations in place where ``mode`` includes them by name.
-
-    They are of no use to JAX, so the linker excludes them.  Somebody who asks for them wants inputs
-    that are declared mutable to be overwritten.
-    """
-    query: Any = mode.provided_optimizer
-    if "inplace" not in getattr(query, "include", ()):
-        return mode
-    linker: Any = copy(mode.linker)
-    linker.incompatible_rewrites = [n for n in linker.incompatible_rewrites if n != "inplace"]
-    return Mode(linker=linker, optimizer=query)
 
 
 def register(open_cache: OpenCache) -> None:

@@ -35,8 +35,6 @@ def _final_contents(fgraph: FunctionGraph) -> dict[int, Variable]:
     """For each input that is overwritten as a whole, what it holds in the end."""
     place: dict[Variable, int] = {v: position for position, v in enumerate(fgraph.inputs)}
     final: dict[int, Variable] = {}
-    if not any(node.op.destroy_map for node in fgraph.apply_nodes):
-        return final
     for node in fgraph.toposort():
         for output, destroyed in node.op.destroy_map.items():
             for position in destroyed:

@@ -77,7 +77,7 @@ def open_cache(folder: str | PathLike[str], limit: int) -> StartUpCache:
 class Postponed:
     """Something that is done once, when it is needed."""
 
-    def __init__(self, action: Callable[[], None] | None = None) -> None:
+    def __init__(self, action: Callable[[], object] | None = None) -> None:
         self._action, self._lock = action, RLock()
 
     def __call__(self) -> None:

@@ -11,41 +11,10 @@ from jax import dtypes
 from pytensor.graph.basic import Apply
 from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
-from pytensor.sparse.type import SparseTensorType
-from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.size_functions import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
-
-_DTYPES_OF_JAX = frozenset(
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ]
-)
-
-
-def has_jax_values(kind: Type) -> bool:
-    """Return True if values of a PyTensor type can be arguments and results of JAX code."""
-    if isinstance(kind, ArrayType | ScalarType):
-        return kind.dtype in _DTYPES_OF_JAX
-    if isinstance(kind, SparseTensorType):
-        return kind.dtype in _DTYPES_OF_JAX and kind.format in ("csr", "csc")
-    return isinstance(kind, RandomType | NoneTypeT)
 
 
 def canonical_dtype(dtype: str) -> np.dtype[Any]:

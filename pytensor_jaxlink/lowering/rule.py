@@ -11,6 +11,7 @@ from typing import Any
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
+from pytensor.graph.type import Type
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ArcTan2, ScalarType
@@ -31,15 +32,17 @@ from pytensor.tensor.linalg.solvers.core import SolveBase
 from pytensor.tensor.linalg.summary import SLogDet
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax, Softmax
+from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.callbacks import HostCall
-from pytensor_jaxlink.lowering.coercion import as_jax, has_jax_values
+from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 from pytensor_jaxlink.lowering.probing import needs_concrete
 from pytensor_jaxlink.lowering.samplers import sampler_of
@@ -155,6 +158,35 @@ def _literal(variable: Any, value: Any) -> Constant:
     return variable.type.make_constant(value)
 
 
+_DTYPES_OF_JAX = frozenset(
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+)
+
+
+def has_jax_values(kind: Type) -> bool:
+    """Return True if values of a PyTensor type can be arguments and results of JAX code."""
+    if isinstance(kind, ArrayType | ScalarType):
+        return kind.dtype in _DTYPES_OF_JAX
+    if isinstance(kind, SparseTensorType):
+        return kind.dtype in _DTYPES_OF_JAX and kind.format in ("csr", "csc")
+    return isinstance(kind, RandomType | NoneTypeT)
+
+
 _OF_ONE_PATTERN = ("AddSparseSparseData", "AddSSData")
 
 
@@ -248,7 +280,9 @@ class Rules:
 
     def inner_graphs(self, node: Apply) -> tuple[NestedGraph, ...]:
         """The inner graphs of a node that one of our rules lowers."""
-        if not self.has_own(node.op) or (self._opaque and _kind(node) in self._opaque):
+        if not (_has_entry(inner_graphs, node.op) and self.has_own(node.op)):
+            return ()
+        if self._opaque and _kind(node) in self._opaque:
             return ()
         return inner_graphs(node.op, node)
 
@@ -369,10 +403,19 @@ class Rules:
         """The same for all nodes of one Elemwise Op, of which graphs have thousands."""
         key = node.op, len(node.inputs)
         if key not in self._scalar_reasons:
-            own = scalar_function(node.op.scalar_op, node) is not None
+            scalar_op = node.op.scalar_op
+            own = (
+                _has_entry(scalar_function, scalar_op)
+                and scalar_function(scalar_op, node) is not None
+            )
             reason = None if own else _failure(node.op, lambda: jax_funcify(node.op, node=node))
             self._scalar_reasons[key] = reason
         return self._scalar_reasons[key]
+
+
+def _has_entry(table: Any, op: Any) -> bool:
+    """Return True if a table of `singledispatch` has an entry for the class of an Op."""
+    return table.dispatch(type(op)) is not table.dispatch(object)
 
 
 def _undeclared(node: Apply) -> tuple[int, ...]:
@@ -401,7 +444,7 @@ def _remedies(node: Apply) -> tuple[str, ...]:
     if not_right(node.op, node) is not None:
         return callback(node)
     foreign = any(not has_jax_values(v.type) for v in (*node.inputs, *node.outputs))
-    if foreign and remedies.dispatch(type(node.op)) is remedies.dispatch(Op):
+    if foreign and not _has_entry(remedies, node.op):
         return ()
     return remedies(node.op, node)
 

@@ -12,7 +12,7 @@ import numpy as np
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
-from pytensor_jaxlink.ops.shape_inputs import shape_inputs
+from pytensor_jaxlink.ops.input_roles import shape_inputs
 
 
 class Fitted(Op):

@@ -17,9 +17,8 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, S
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.graph import op_name
-from pytensor_jaxlink.ops.data_inputs import data_inputs
+from pytensor_jaxlink.ops.input_roles import data_inputs, static_inputs
 from pytensor_jaxlink.ops.output_shapes import OutputShapes, UnknownShapes, output_shapes
-from pytensor_jaxlink.ops.static_inputs import static_inputs
 from pytensor_jaxlink.remedies import Remedy
 
 

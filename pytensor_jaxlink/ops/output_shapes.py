@@ -18,8 +18,7 @@ from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.ops.control_flow import Branch, WhileLoop
-from pytensor_jaxlink.ops.shape_inputs import shape_inputs
-from pytensor_jaxlink.ops.static_inputs import can_be_static
+from pytensor_jaxlink.ops.input_roles import can_be_static, shape_inputs
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from pytensor.gradient import DisconnectedType
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 
-from pytensor_jaxlink.ops.shape_inputs import shape_inputs
+from pytensor_jaxlink.ops.input_roles import shape_inputs
 
 
 class Shaped(Op):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from pytensor.tensor.type import discrete_dtypes, float_dtypes
+from pytensor.tensor.type import discrete_dtypes
 
 from pytensor_jaxlink.analysis import (
     BindingTime,
@@ -25,7 +25,7 @@ from pytensor_jaxlink.analysis import (
     ObstacleKind,
 )
 from pytensor_jaxlink.graph import GraphNode, GraphView, dtype_of, ndim_of
-from pytensor_jaxlink.ops import can_be_static, remedies
+from pytensor_jaxlink.ops import can_be_static, is_real_number, remedies
 from pytensor_jaxlink.remedies import Remedy, either
 
 NEVER = 1 << 30
@@ -93,6 +93,11 @@ class Schedule:
     stage: tuple[int, ...]
     obstacles: tuple[Obstacle | None, ...]
     knowledge: tuple[Knowledge, ...]
+
+    @property
+    def is_one_region(self) -> bool:
+        """Return True if all nodes run in the first region, or while JAX traces it."""
+        return Placement.HOST not in self.placement and not any(self.stage)
 
 
 def schedule(
@@ -331,7 +336,7 @@ def may_select(view: GraphView, times: Sequence[BindingTime], number: int) -> bo
     variable = view.variables[number]
     if not can_be_static(variable):
         return False
-    return times[number] is not BindingTime.DEVICE or dtype_of(variable) not in float_dtypes
+    return times[number] is not BindingTime.DEVICE or not is_real_number(variable)
 
 
 def is_size(view: GraphView, times: Sequence[BindingTime], number: int) -> bool:

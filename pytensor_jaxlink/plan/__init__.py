@@ -2,7 +2,6 @@
 
 from pytensor_jaxlink.plan.host_executed import HostExecuted as HostExecuted
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
-from pytensor_jaxlink.plan.plan_checker import check_plan as check_plan
 from pytensor_jaxlink.plan.schema import Fetch as Fetch
 from pytensor_jaxlink.plan.schema import HostBranch as HostBranch
 from pytensor_jaxlink.plan.schema import HostLoop as HostLoop
@@ -10,3 +9,4 @@ from pytensor_jaxlink.plan.schema import HostStep as HostStep
 from pytensor_jaxlink.plan.schema import Plan as Plan
 from pytensor_jaxlink.plan.schema import Region as Region
 from pytensor_jaxlink.plan.schema import Step as Step
+from pytensor_jaxlink.plan.schema import check_plan as check_plan

@@ -9,10 +9,10 @@ from pytensor_jaxlink.rewriting.database import register as register
 from pytensor_jaxlink.rewriting.database import rewrite_again as rewrite_again
 from pytensor_jaxlink.rewriting.inner import offsets as offsets
 from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
-from pytensor_jaxlink.rewriting.lines import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import Avoided as Avoided
 from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
 from pytensor_jaxlink.rewriting.notes import hand_on as hand_on
+from pytensor_jaxlink.rewriting.notes import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES

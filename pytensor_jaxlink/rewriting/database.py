@@ -1,4 +1,4 @@
-"""Our rewrites in PyTensor's database.
+"""Our rewrites in PyTensor's database: which there are, in which order, and for which Ops.
 
 Each can be turned off by its name: ``mode.excluding("jaxlink_masks")``.  When they are worth it is
 the same for all (`rewriting.notes.would_break`).
@@ -13,17 +13,17 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pytensor_jaxlink.rewriting import known_lengths, masks, reshapes, sizes, traces, windows
-from pytensor_jaxlink.rewriting.family import Family
-from pytensor_jaxlink.rewriting.notes import Avoided, notes_of
+from pytensor_jaxlink.rewriting.notes import Avoided, Family, notes_of
 
 TAG = "jaxlink"
 
+
 FAMILIES = (
-    Family(known_lengths.NAME, known_lengths.rewrite_lengths),
-    Family(reshapes.NAME, reshapes.rewrite_reshapes),
-    Family(sizes.NAME, sizes.rewrite_sizes),
-    Family(windows.NAME, windows.rewrite_windows),
-    Family(masks.NAME, masks.rewrite_masks),
+    Family(known_lengths.NAME, known_lengths.CONCERNED, known_lengths.rewrite_lengths),
+    Family(reshapes.NAME, reshapes.CONCERNED, reshapes.rewrite_reshapes),
+    Family(sizes.NAME, sizes.CONCERNED, sizes.rewrite_sizes),
+    Family(windows.NAME, windows.CONCERNED, windows.rewrite_windows),
+    Family(masks.NAME, masks.CONCERNED, masks.rewrite_masks),
 )
 """The rewrites that remove graph breaks, in their order."""
 
@@ -31,7 +31,7 @@ NAMES = tuple(family.tag for family in FAMILIES)
 """The names under which they are turned off."""
 
 # Applied when the linker prepares its copy of a graph: only there have loops been unwrapped.
-_TRACES = Family(traces.NAME, lambda fgraph: None)
+_TRACES = Family(traces.NAME, (), lambda fgraph, changing: None)
 
 
 def rewrite_again(

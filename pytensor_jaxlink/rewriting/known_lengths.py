@@ -41,19 +41,19 @@ from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_lengths"
 
-_MAKERS = (Alloc, ARange, Eye, Reshape)
+CONCERNED = (Alloc, ARange, Eye, Reshape)
+"""The Ops whose sizes it replaces."""
 
 
 def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
-    ops = [node.op for node in fgraph.apply_nodes]
-    if not any(isinstance(op, _MAKERS) for op in ops) or any(isinstance(op, IfElse) for op in ops):
+    if any(isinstance(node.op, IfElse) for node in fgraph.apply_nodes):
         return
     view = GraphView.of(fgraph)
     late = late_values(view, input_binding_times(view, changing))
     known = _Known(fgraph, Lengths(fgraph), late)
     for node in view.nodes:
-        if not isinstance(node.op, _MAKERS):
+        if not isinstance(node.op, CONCERNED):
             continue
         lengths = _known_lengths(node, known)
         if not lengths:

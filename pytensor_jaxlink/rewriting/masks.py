@@ -55,6 +55,9 @@ from pytensor_jaxlink.rewriting.slices import Spans
 
 NAME = "jaxlink_masks"
 
+CONCERNED = (AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Subtensor, Unique)
+"""The Ops that may select entries by data."""
+
 
 def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""

@@ -1,16 +1,60 @@
-"""The common part of our rewrites: their start, and the notes that they leave on a graph."""
+"""The common part of our rewrites: how they start, and what they record on a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.features import Feature
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
+from pytensor.graph.rewriting.basic import GraphRewriter
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import GraphView, has_user_line, user_location
+
+
+class Family(GraphRewriter):
+    """Applies a rewrite to a whole graph, once.
+
+    Parameters
+    ----------
+    name
+        The one by which it is turned off.
+    concerned
+        The classes of Ops that it is about.  A graph without any of them is left as it is.
+    rewrite
+        Rewrites a graph in place, and notes on it which breaks are gone.  It takes the positions of
+        inputs that are data whatever their type.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        concerned: tuple[type[Op], ...],
+        rewrite: Callable[[FunctionGraph, Collection[int]], None],
+    ) -> None:
+        super().__init__()
+        self.tag, self.concerned, self.rewrite_graph = name, concerned, rewrite
+
+    def add_requirements(self, fgraph: FunctionGraph) -> None:
+        """Nothing: replacements are not undone."""
+
+    def apply(self, fgraph: FunctionGraph) -> None:
+        """Rewrite in place, and record that the mode includes the rewrite."""
+        graph: Any = fgraph  # for the inner graphs, which are rewritten later
+        graph.jaxlink_enabled = enabled_of(fgraph) | {self.tag}
+        self.rewrite_in_place(fgraph)
+
+    def rewrite_in_place(self, fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
+        """Rewrite in place; the inputs at ``changing`` are data whatever their type."""
+        for node in fgraph.apply_nodes:
+            if isinstance(node.op, self.concerned):
+                self.rewrite_graph(fgraph, changing)
+                return
 
 
 @dataclass(frozen=True)
@@ -63,11 +107,6 @@ def late_values(view: GraphView, input_times: Sequence[BindingTime]) -> set[Vari
     return {variable for variable, time in times if would_break(time)}
 
 
-def enable(fgraph: Any, rewrite: str) -> None:
-    """Record that a mode includes a rewrite, for the inner graphs that are rewritten later."""
-    fgraph.jaxlink_enabled = enabled_of(fgraph) | {rewrite}
-
-
 def enabled_of(fgraph: Any) -> frozenset[str]:
     """The rewrites that the mode of a graph includes."""
     return getattr(fgraph, "jaxlink_enabled", frozenset())
@@ -76,3 +115,49 @@ def enabled_of(fgraph: Any) -> frozenset[str]:
 def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
     """Give a copy of a graph what the rewrites have recorded on it."""
     copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)
+
+
+class KeepLines(Feature):
+    """Gives a node that a rewrite inserts the user's line of the value that it replaces.
+
+    Most rewrites of PyTensor do so themselves.  The ones that lower `xtensor` do not, and without
+    this a model with named dimensions would have no line at all.  Costs a few microseconds for
+    each replacement.
+    """
+
+    def __init__(self) -> None:
+        self._inserted: list[Apply] = []
+
+    def on_import(self, fgraph: FunctionGraph, node: Apply, reason: Any) -> None:
+        """Note a node that a replacement brings; the replacement itself follows."""
+        self._inserted.append(node)
+
+    def on_change_input(
+        self,
+        fgraph: FunctionGraph,
+        node: Any,
+        i: int,
+        var: Variable,
+        new_var: Variable,
+        reason: Any = None,
+    ) -> None:
+        """Give the nodes of a replacement the lines of ``var``."""
+        if not self._inserted:
+            return
+        if has_user_line(var):
+            trace: Any = var.tag.trace
+            for output in (output for node in self._inserted for output in node.outputs):
+                if not has_user_line(output):
+                    output.tag.trace = [*trace]
+        self._inserted.clear()
+
+
+@contextmanager
+def keeping_lines(fgraph: FunctionGraph) -> Iterator[None]:
+    """Keep the user's lines while a graph is rewritten."""
+    feature = KeepLines()
+    fgraph.attach_feature(feature)
+    try:
+        yield
+    finally:
+        fgraph.remove_feature(feature)

@@ -12,12 +12,15 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.scalar.basic import Mul
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSMProperties
 from pytensor.tensor.basic import stack
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pytensor_jaxlink.compat import IfElse, mutable
 from pytensor_jaxlink.graph import ArrayType
@@ -25,7 +28,6 @@ from pytensor_jaxlink.ops import Contraction
 from pytensor_jaxlink.rewriting import traces
 from pytensor_jaxlink.rewriting.control_flow import (
     Describe,
-    core,
     inline_broken,
     open_loops,
     separate_branches,
@@ -65,7 +67,7 @@ def prepare(
     changing
         The positions of the inputs that are data whatever their type.
     """
-    if not (any(map(_concerns, fgraph.apply_nodes)) or shares_products(fgraph)):
+    if not any(_concerns(node, fgraph) for node in fgraph.apply_nodes):
         return fgraph
     graph = mutable(fgraph)
     _drop_copies(graph)
@@ -83,14 +85,23 @@ def prepare(
     return graph
 
 
-def _concerns(node: Apply) -> bool:
-    return (
-        isinstance(node.op, IfElse | Scan | CSMProperties)
-        or bool(bounded_axes(node))
-        or isinstance(core(node), OpFromGraph)
-        or _copies_no_array(node)
-        or _takes_transposed(node)
-    )
+def _concerns(node: Apply, fgraph: AbstractFunctionGraph) -> bool:
+    """Return True if `prepare` may have something to change at a node."""
+    match node.op:
+        case IfElse() | Scan() | CSMProperties() | OpFromGraph():
+            return True
+        case Blockwise():
+            return isinstance(node.op.core_op, OpFromGraph)
+        case Subtensor() | IncSubtensor():
+            return bool(bounded_axes(node))
+        case Elemwise(scalar_op=Mul()) if len(node.inputs) > 2:
+            return shares_products(fgraph)
+        case DeepCopyOp():
+            return _copies_no_array(node)
+        case Dot():
+            return _takes_transposed(node)
+        case _:
+            return False
 
 
 def _copies_no_array(node: Apply) -> bool:

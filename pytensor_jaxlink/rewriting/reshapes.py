@@ -49,11 +49,12 @@ from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_reshapes"
 
+CONCERNED = (Reshape,)
+"""The Op that it moves."""
+
 
 def rewrite_reshapes(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
-    if not any(isinstance(node.op, Reshape) for node in fgraph.apply_nodes):
-        return
     view = GraphView.of(fgraph)
     values = late_values(view, input_binding_times(view, changing))
     late = {n for n in view.nodes if isinstance(n.op, Reshape) and n.inputs[1] in values}

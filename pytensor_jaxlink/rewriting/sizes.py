@@ -42,15 +42,15 @@ from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_sizes"
 
-_CONCERNED = (Alloc, ARange, Eye, Join)
+CONCERNED = (Alloc, ARange, Eye, Join)
+"""The Ops whose sizes become arithmetic."""
+
 Late = set[Any]
 """The variables that are known only when a region has run."""
 
 
 def rewrite_sizes(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
-    if not any(isinstance(node.op, _CONCERNED) for node in fgraph.apply_nodes):
-        return
     view = GraphView.of(fgraph)
     late = late_values(view, input_binding_times(view, changing))
     for node in view.nodes:

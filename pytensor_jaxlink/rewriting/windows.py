@@ -42,6 +42,10 @@ from pytensor_jaxlink.rewriting.bounds import is_one, normalised
 from pytensor_jaxlink.rewriting.notes import note, would_break
 
 NAME = "jaxlink_windows"
+
+CONCERNED = (IncSubtensor, Subtensor)
+"""The Ops whose slices it replaces."""
+
 _WORDS = "a slice of constant length at a computed place became a dynamic slice"
 
 
@@ -99,7 +103,7 @@ def _indices(node: Apply) -> list[Any]:
 
 def bounded_axes(node: Apply) -> list[int]:
     """The dimensions that a node slices from one bound to another, not both literals."""
-    if not isinstance(node.op, Subtensor | IncSubtensor):
+    if not isinstance(node.op, CONCERNED):
         return []
     return [
         axis

@@ -1,16 +1,27 @@
-"""A plan with what every way of running it needs."""
+"""A plan with what every way of running it needs: its functions, and its constants.
+
+Constants are moved to the devices once in a process, whichever functions use them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
+
+import jax
+import numpy as np
+from jax.sharding import Sharding
 
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region, Step
-from pytensor_jaxlink.runtime.constants import Constants
+from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import configuration, device_put
+from pytensor_jaxlink.sparse_values import from_scipy
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +120,111 @@ def _taken_by_several_regions(plan: Plan) -> tuple[int, ...]:
         for number in plan.inputs
         if taken[number] > 1 and number not in on_host and number not in plan.generators
     )
+
+
+# -- constants ------------------------------------------------------------------------------------
+
+_SAMPLED = 64  # entries that tell constants apart before they are compared
+
+_known: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_lock = Lock()
+
+
+def on_device(data: np.ndarray, place: Sharding | None = None) -> jax.Array:
+    """A constant as an array on the device, the same array for equal constants.
+
+    Cost: a comparison with the one that has the same type, shape and sampled entries, if any.
+
+    Parameters
+    ----------
+    data
+        The constant.
+    place
+        The devices, each of which gets all of it.  None: JAX's default device, and JAX may use it
+        on others, to which it is then copied in each call.
+    """
+    key = data.dtype.str, data.shape, _sample(data), place or configuration.jax_default_device
+    with _lock:
+        found = _known.get(key)
+        if found is None or not _equal(np.asarray(found), data):
+            found = _known[key] = device_put(data, place)
+    return found
+
+
+def _sample(data: np.ndarray) -> bytes:
+    flat = data.ravel(order="K") if data.flags.forc else data.ravel()
+    return flat[:: max(1, flat.size // _SAMPLED)].tobytes()
+
+
+def _equal(found: np.ndarray, data: np.ndarray) -> bool:
+    """Return True if two arrays have the same bits: 0.0 is not -0.0, and NaN is NaN."""
+    if found.itemsize in (1, 2, 4, 8) and found.flags.c_contiguous and data.flags.c_contiguous:
+        kind = f"u{found.itemsize}"
+        return np.array_equal(found.view(kind), data.view(kind))
+    return found.tobytes() == data.tobytes()
+
+
+class Constants:
+    """The constants of one plan, as its regions take them.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    data
+        NumPy arrays and SciPy's matrices, by their numbers.
+    on_device
+        Whether regions take them from the device.  Not where a call may be traced: what JAX moves
+        then is a tracer.
+    """
+
+    def __init__(self, plan: Plan, data: Mapping[int, Any], *, on_device: bool) -> None:
+        self.data, self._on_device = data, on_device
+        taken = {number for region in plan.own_regions for number in region.arguments}
+        self._taken = {n for n in taken & data.keys() if _is_array(plan, n, data[n])}
+        self._here: Mapping[int, Any] | None = None if on_device else data
+        self._placed: dict[tuple[int, Sharding], Any] = {}
+
+    def here(self) -> Mapping[int, Any]:
+        """All of them; what regions take lies on JAX's default device, moved at the first call."""
+        if self._here is None:
+            moved = {number: _moved(self.data[number], None) for number in self._taken}
+            self._here = {**self.data, **moved}
+        return self._here
+
+    def at(self, number: int, place: Sharding | None) -> Any:
+        """One that a region takes, on the devices of a call; None: on JAX's default device."""
+        if place is None:
+            return self.here()[number]
+        key = number, place
+        if key not in self._placed:
+            self._placed[key] = _moved(self.data[number], place)
+        return self._placed[key]
+
+    def placing(self, numbers: Sequence[int]) -> Callable[[list[Any]], None] | None:
+        """Make the function that moves constants, among values with these numbers, to the others.
+
+        None where there is none among them.
+        """
+        positions = [k for k, number in enumerate(numbers) if number in self._taken]
+        if not (positions and self._on_device):
+            return None
+
+        def place(values: list[Any]) -> None:
+            where = place_for(values)
+            if where is not None:
+                for position in positions:
+                    values[position] = self.at(numbers[position], where)
+
+        return place
+
+
+def _is_array(plan: Plan, number: int, data: Any) -> bool:
+    return isinstance(data, np.ndarray) or number in plan.sparse
+
+
+def _moved(data: Any, place: Sharding | None) -> Any:
+    array: Any = data
+    if isinstance(data, np.ndarray):
+        return on_device(array, place)
+    return device_put(from_scipy(data), place)

@@ -9,9 +9,9 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker
-from pytensor_jaxlink.runtime.conditions import Condition
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.specialisation import Policy
+from pytensor_jaxlink.runtime.whole import Condition
 
 X, INDEX = pt.dvector("x"), pt.lvector("index")
 

@@ -1,4 +1,8 @@
-"""Which inputs must be concrete when JAX traces a node?"""
+"""The part that each input of a node plays for JAX, three questions.
+
+Which inputs must be concrete when JAX traces the node (sizes), on the contents of which data does
+the shape of its output depend, and of which inputs does it read the shape alone?
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSM
-from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye, Join, Split
+from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye, Join, Nonzero, Split
 from pytensor.tensor.extra_ops import (
     Bartlett,
     RavelMultiIndex,
     Repeat,
+    Unique,
     UnravelIndex,
 )
 from pytensor.tensor.fft import IRFFTOp, RFFTOp
@@ -23,7 +28,7 @@ from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.reshape import SplitDims
-from pytensor.tensor.shape import Reshape
+from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.signal import conv
 from pytensor.tensor.signal.conv import Convolve1d
 from pytensor.tensor.sort import ArgSortOp, SortOp
@@ -33,7 +38,7 @@ from pytensor.tensor.subtensor import (
     IncSubtensor,
     Subtensor,
 )
-from pytensor.tensor.type import discrete_dtypes
+from pytensor.tensor.type import discrete_dtypes, float_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.graph import ArrayType, GraphVariable
@@ -95,6 +100,14 @@ def can_be_static(variable: GraphVariable) -> bool:
     if kind.ndim == 0:
         return not kind.dtype.startswith("complex")
     return kind.ndim == 1 and kind.dtype in discrete_dtypes and kind.dtype != "bool"
+
+
+def is_real_number(variable: GraphVariable) -> bool:
+    """Return True for a real number, which takes any value where the function computes it.
+
+    One compilation for each of its values would be one for each call.
+    """
+    return getattr(variable.type, "dtype", None) in float_dtypes
 
 
 def _all_inputs(node: Apply) -> tuple[int, ...]:
@@ -212,3 +225,66 @@ def _static_inputs_subtensor(op: Op, node: Apply) -> tuple[int, ...]:
 @static_inputs.register(AdvancedIncSubtensor)
 def _static_inputs_inc_subtensor(op: Op, node: Apply) -> tuple[int, ...]:
     return _slice_bounds(node, first=2)
+
+
+# -- data -----------------------------------------------------------------------------------------
+
+
+@singledispatch
+def data_inputs(op: Op, node: Apply) -> Sequence[int]:
+    """Positions of the array inputs whose *contents* JAX would have to know to trace the node.
+
+    Unlike the sizes of `static_inputs` these are data: nobody wants one compilation for each mask.
+    Where their values follow from shapes (the mask of a triangle) they are computed by NumPy while
+    JAX traces; otherwise the node runs on the host.  The default is none.
+    """
+    return ()
+
+
+@data_inputs.register(Nonzero)
+@data_inputs.register(Unique)
+def _data_inputs_all(op: Op, node: Apply) -> tuple[int, ...]:
+    return tuple(range(len(node.inputs)))
+
+
+@data_inputs.register(Repeat)
+def _data_inputs_repeat(op: Repeat, node: Apply) -> tuple[int, ...]:
+    return (1,) if node.inputs[1].type.ndim > 0 else ()
+
+
+def _masks(node: Apply, first: int) -> tuple[int, ...]:
+    masks = {
+        first + entry
+        for entry in node.op.idx_list
+        if not isinstance(entry, slice)
+        and getattr(node.inputs[first + entry].type, "dtype", None) == "bool"
+    }
+    return tuple(sorted(masks))
+
+
+@data_inputs.register(AdvancedSubtensor)
+def _data_inputs_subtensor(op: AdvancedSubtensor, node: Apply) -> tuple[int, ...]:
+    return _masks(node, first=1)
+
+
+@data_inputs.register(AdvancedIncSubtensor)
+def _data_inputs_inc_subtensor(op: AdvancedIncSubtensor, node: Apply) -> tuple[int, ...]:
+    return _masks(node, first=2)
+
+
+# -- shapes ---------------------------------------------------------------------------------------
+
+
+@singledispatch
+def shape_inputs(op: Op, node: Apply) -> tuple[int, ...]:
+    """Positions of the inputs of which ``op`` reads the shape and not the values.
+
+    The default, none, is the safe side: the output then counts as known only where every input is.
+    """
+    return ()
+
+
+@shape_inputs.register(Shape)
+@shape_inputs.register(Shape_i)
+def _shape_inputs_shape(op: Op, node: Apply) -> tuple[int, ...]:
+    return (0,)
