@@ -136,7 +136,7 @@ class Remedy(Enum):
     COPY_AGAIN = "copy the file again from where it is whole"
     NEWER_VERSION = "Load it with a newer version"
     TOP_LEVEL = "Define it at the top level of a module"
-    PROPERTIES = "Say what it is made of: pytensor_jaxlink.artifact.graph.properties_of.register"
+    PROPERTIES = "Say what it is made of: pytensor_jaxlink.artifact.graphs.properties_of.register"
     GIVE_EXAMPLES = "Give arguments of a call, or several: save(fn, path, examples=(x, y))"
     STATIC_ARGNUMS = (
         "Name the arguments that are no arrays, or must be known while JAX traces: "

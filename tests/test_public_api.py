@@ -85,7 +85,7 @@ assert importlib.resources.files("pytensor").joinpath("py.typed").is_file()
         "import pytensor_jaxlink.lowering\nimport pytensor",
         "import pytensor_jaxlink.graph.view\nimport pytensor",
         "import pytensor_jaxlink.plan\nimport pytensor",
-        "from pytensor_jaxlink.artifact.graph import properties_of\nimport pytensor",
+        "from pytensor_jaxlink.artifact.graphs import properties_of\nimport pytensor",
         "import pytensor_jaxlink\nfrom pytensor.tensor import exp\nimport pytensor",
     ],
 )

@@ -186,7 +186,7 @@ class _File:
 
     def _graph_layer(self, document: Any, storages: Sequence[list[Any]]) -> Any:
         with _pytensor("the graph layer of a saved function"):
-            from pytensor_jaxlink.artifact.graph.loading import GraphLayer
+            from pytensor_jaxlink.artifact.graphs.rebuilding import GraphLayer
         return GraphLayer(
             document,
             self._cells,
@@ -217,8 +217,8 @@ class _File:
 
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
+        from pytensor_jaxlink.artifact.compiled.code_reader import MOST_KEPT, CompiledReader
         from pytensor_jaxlink.artifact.compiled.function import SavedState
-        from pytensor_jaxlink.artifact.compiled.loading import MOST_KEPT, CompiledReader
         from pytensor_jaxlink.runtime import Policy
 
         summary = self._layers["compiled"]
@@ -261,7 +261,7 @@ class _File:
     def _host_ops(self, place: Any) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
         with _pytensor("a host step of this function"):
-            from pytensor_jaxlink.artifact.graph.loading import host_ops_of
+            from pytensor_jaxlink.artifact.graphs.rebuilding import host_ops_of
         parts = self._container.document("host.json")
         return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
 

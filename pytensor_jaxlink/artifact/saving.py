@@ -20,24 +20,23 @@ from pytensor.configdefaults import config
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, write_container
-from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
 from pytensor_jaxlink.artifact.exporting.jaxified import describe_pure
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
-from pytensor_jaxlink.artifact.exporting.regions import Target
+from pytensor_jaxlink.artifact.exporting.region_export import Target
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
-from pytensor_jaxlink.artifact.graph.functions import (
+from pytensor_jaxlink.artifact.graphs.functions import (
     Cells,
     describe_cell,
     describe_signature,
     graph_of,
 )
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph, op_of_jax
-from pytensor_jaxlink.artifact.graph.verify import check_saved
-from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, op_of_jax
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, check_saved
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Signature, to_document
+from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction

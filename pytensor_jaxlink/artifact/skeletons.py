@@ -16,9 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.names import Names
-from pytensor_jaxlink.artifact.values import DataReader, Members
+from pytensor_jaxlink.artifact.values import DataReader, DataWriter, Members
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.trees import fields_of, is_named, parts_of
 

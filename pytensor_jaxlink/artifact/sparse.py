@@ -6,8 +6,7 @@ from typing import Any
 
 from scipy import sparse
 
-from pytensor_jaxlink.artifact.describing import describe_value
-from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.artifact.values import DataReader, describe_value
 from pytensor_jaxlink.errors import ArtifactError
 
 _KINDS = {

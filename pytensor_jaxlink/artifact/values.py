@@ -1,4 +1,4 @@
-"""Values from JSON: plain Python data, arrays, generators and sparse matrices.
+"""Values as JSON, and back: plain Python data, arrays, generators and sparse matrices.
 
 A value that is an object with an identity (an array, a generator) is an entry of a table, written
 once however often it is referred to, and one object again after loading.  In the JSON
@@ -6,24 +6,30 @@ once however often it is referred to, and one object again after loading.  In th
 - ``null``, booleans, strings, integers and finite floats stand for themselves,
 - an array stands for a tuple,
 - an object has one key, which says what it is.
-
-`pytensor_jaxlink.artifact.describing` writes what is read here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
 
 from pytensor_jaxlink.artifact.arrays import (
+    SMALL,
+    array_member,
     array_of_document,
     array_of_member,
+    check_dtype,
     extended_dtype,
+    is_extended,
     plain_dtype,
+    small_array,
 )
+from pytensor_jaxlink.artifact.container import Member, digest_of
+from pytensor_jaxlink.errors import ArtifactError
 
 BIT_GENERATORS = {
     kind.__name__: kind
@@ -188,3 +194,243 @@ _TAGS: dict[str, Tag] = {
     "dtype": lambda reader, text: plain_dtype(text),
     "scalar": lambda reader, described: array_of_document(described)[()],
 }
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+class Table:
+    """Objects by identity: the same object is the same entry."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self._places: dict[int, tuple[Any, int]] = {}
+
+    @property
+    def objects(self) -> Iterator[Any]:
+        """The objects that have an entry."""
+        return (value for value, _ in self._places.values())
+
+    def place(self, value: Any, describe: Callable[[], Any]) -> int:
+        """The entry of an object, made at the first time."""
+        _, place = self._places.get(id(value), (None, None))
+        if place is None:
+            entry = describe()  # adds what the object refers to, so that it comes before
+            place = len(self.entries)
+            self.entries.append(entry)
+            self._places[id(value)] = value, place  # the object lives as long as its id
+        return place
+
+
+class DataWriter:
+    """Collects the data of a file.
+
+    Attributes
+    ----------
+    table
+        Arrays, generators and sparse matrices.
+    members
+        The contents of the `.npy` members.
+    """
+
+    def __init__(self) -> None:
+        self.table = Table()
+        self.members: dict[str, Member] = {}
+        self._names: dict[str, str] = {}
+        self._divided: dict[int, np.ndarray[Any, Any]] = {}
+
+    def value(self, value: Any) -> Any:
+        """A value as JSON."""
+        return rule_for(describe_value, type(value))(value, self)
+
+    def data(self, value: Any, describe: Callable[[], Any]) -> dict[str, int]:
+        """A reference to an object of the table."""
+        return {"data": self.table.place(value, describe)}
+
+    def keep_overlaps(self, values: Iterable[Any]) -> None:
+        """Note which arrays are parts of the same memory, so that they still are after loading."""
+        parts: dict[int, list[np.ndarray[Any, Any]]] = {}
+        for value in {id(v): v for v in values if isinstance(v, np.ndarray)}.values():
+            parts.setdefault(id(_owner(value)), []).append(value)
+        for arrays in parts.values():
+            owner = _owner(arrays[0])
+            if len(arrays) > 1 and (owner.flags.c_contiguous or owner.flags.f_contiguous):
+                self._divided[id(owner)] = owner
+
+    def read(self, name: str) -> memoryview:
+        """The bytes of a member, as they will be in the file."""
+        return memoryview(b"".join(self.members[name]))
+
+    def array(self, array: np.ndarray[Any, Any]) -> Any:
+        """The entry of an array."""
+        if is_extended(array.dtype):
+            bits = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+            return {"extended": {"dtype": array.dtype.name, "bits": self.array(bits)}}
+        check_dtype(array.dtype, "an array")
+        owner = self._divided.get(id(_owner(array)))
+        if owner is not None and owner is not array and is_view(array.nbytes, owner):
+            start = owner.__array_interface__["data"][0]
+            return {
+                "view": {
+                    "of": self.value(owner)["data"],
+                    "offset": array.__array_interface__["data"][0] - start,
+                    "strides": list(array.strides),
+                    "shape": list(array.shape),
+                    "dtype": array.dtype.str,
+                }
+            }
+        if array.nbytes <= SMALL:
+            return {"array": small_array(array)}
+        member = array_member(array)
+        return self.large(member, digest_of(member))
+
+    def large(self, member: Member, checksum: str) -> Any:
+        """The entry of an array that is a member of its own."""
+        name = self._names.setdefault(checksum, f"arrays/{len(self._names)}.npy")
+        self.members[name] = member
+        return {"array": name}
+
+
+def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    base: Any = array.base
+    while base is not None:  # `as_strided` puts an object between an array and its owner
+        array = base if isinstance(base, np.ndarray) else array
+        base = getattr(base, "base", None)
+    return array
+
+
+def rule_for(table: Any, kind: type) -> Callable[..., Any]:
+    """The entry of a table for a class, or for the nearest class that it is derived from.
+
+    `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's
+    Ops and Types are such, and a question to one of them goes through all that are derived from it:
+    a tenth of a second for the classes of a model.
+    """
+    registered = table.registry
+    return next(registered[each] for each in kind.__mro__ if each in registered)
+
+
+@singledispatch
+def describe_value(value: Any, writer: Any) -> Any:
+    """A value as JSON.  Other parts of the library add their own kinds of values.
+
+    Raises
+    ------
+    ArtifactError
+        If it is of a kind that cannot be saved.
+    """
+    if hasattr(value, "__jax_array__") or type(value).__module__.startswith("jax"):
+        return writer.data(value, lambda: writer.array(np.asarray(value)))
+    kind = type(value)
+    raise ArtifactError(
+        f"a value of type {kind.__module__}.{kind.__qualname__} cannot be saved: {value!r:.200}"
+    )
+
+
+@describe_value.register(type(None))
+@describe_value.register(bool)
+@describe_value.register(str)
+@describe_value.register(int)
+def _plain(value: Any, writer: Any) -> Any:
+    if type(value) not in (type(None), bool, str, int):
+        raise ArtifactError(f"a value of type {type(value)} cannot be saved: {value!r:.200}")
+    return value
+
+
+@describe_value.register
+def _float(value: float, writer: Any) -> Any:
+    if isinstance(value, np.generic):
+        return _scalar(value, writer)  # NumPy's float64 is also a Python float
+    return float(value) if np.isfinite(value) else {"float": float.__str__(value)}
+
+
+@describe_value.register
+def _complex(value: complex, writer: Any) -> Any:
+    if isinstance(value, np.generic):
+        return _scalar(value, writer)
+    return {"complex": [writer.value(value.real), writer.value(value.imag)]}
+
+
+@describe_value.register
+def _tuple(value: tuple, writer: Any) -> Any:
+    return [writer.value(each) for each in value]
+
+
+@describe_value.register
+def _list(value: list, writer: Any) -> Any:
+    return {"list": [writer.value(each) for each in value]}
+
+
+@describe_value.register
+def _dict(value: dict, writer: Any) -> Any:
+    return {"dict": [[writer.value(key), writer.value(each)] for key, each in value.items()]}
+
+
+@describe_value.register
+def _set(value: set, writer: Any) -> Any:
+    return {"set": [writer.value(each) for each in sorted(value, key=repr)]}
+
+
+@describe_value.register
+def _frozenset(value: frozenset, writer: Any) -> Any:
+    return {"frozenset": [writer.value(each) for each in sorted(value, key=repr)]}
+
+
+@describe_value.register
+def _slice(value: slice, writer: Any) -> Any:
+    return {"slice": [writer.value(each) for each in (value.start, value.stop, value.step)]}
+
+
+@describe_value.register(type(Ellipsis))
+def _ellipsis(value: Any, writer: Any) -> Any:
+    return {"ellipsis": True}
+
+
+@describe_value.register
+def _dtype(value: np.dtype, writer: Any) -> Any:
+    check_dtype(value, "a property")
+    return {"dtype": value.str}
+
+
+@describe_value.register
+def _scalar(value: np.generic, writer: Any) -> Any:
+    check_dtype(value.dtype, "a number")
+    return {"scalar": small_array(np.asarray(value))}
+
+
+@describe_value.register
+def _array(value: np.ndarray, writer: Any) -> Any:
+    return writer.data(value, lambda: writer.array(value))
+
+
+@describe_value.register
+def _generator(value: np.random.Generator, writer: Any) -> Any:
+    return writer.data(value, lambda: _describe_generator(value, writer))
+
+
+def _describe_generator(generator: np.random.Generator, writer: Any) -> Any:
+    bits: Any = generator.bit_generator
+    if type(bits).__name__ not in BIT_GENERATORS:
+        raise ArtifactError(f"a generator over {type(bits).__name__} cannot be saved")
+    seed = bits.seed_seq
+    known = isinstance(seed, np.random.SeedSequence)
+    words = (seed.entropy, seed.spawn_key, seed.pool_size, seed.n_children_spawned) if known else ()
+    return {
+        "generator": {
+            "kind": type(bits).__name__,
+            "state": writer.value(_plain_state(bits.state)),
+            "seed": writer.value(_plain_state(words)),
+        }
+    }
+
+
+def _plain_state(state: Any) -> Any:
+    """A state without NumPy's integers; its arrays are copied, so that the table has them once."""
+    match state:
+        case dict():
+            return {key: _plain_state(each) for key, each in state.items()}
+        case list() | tuple():
+            return tuple(map(_plain_state, state))
+        case np.integer():
+            return int(state)
+    return state

@@ -11,13 +11,6 @@ PACKAGE = Path(__file__).resolve().parents[2] / "pytensor_jaxlink"
 SHARED = {
     "control_flow": "saved files hold the names of the Ops in ops.control_flow",
     "windows": "saved files hold the names of the Ops in ops.windows",
-    "dimensions": "of families of shapes: next",
-    "graph": "the view of a graph, and graphs in files: next",
-    "inner": "inner graphs in files, and rewrites in them: next",
-    "loading": "one module for each layer of a file: next",
-    "ops": "the questions about an Op, and the Ops in files: next",
-    "plans": "one module for each kind of file: next",
-    "regions": "one module for each kind of file: next",
 }
 """Names of modules that are still used twice, with the reason."""
 

@@ -23,7 +23,7 @@ from pytensor.link.jax.dispatch import jax_funcify
 
 from pytensor_jaxlink import ArtifactError, JAXLinker, load, save
 from pytensor_jaxlink.artifact import container
-from pytensor_jaxlink.artifact.graph import properties_of
+from pytensor_jaxlink.artifact.graphs import properties_of
 from pytensor_jaxlink.remedies import Remedy
 from tests.link.remedy_table import case, error_of
 

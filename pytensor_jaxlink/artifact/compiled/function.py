@@ -12,7 +12,7 @@ import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.pure import Pure
-from pytensor_jaxlink.artifact.compiled.regions import SavedRegion
+from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError, NotSavedError
 from pytensor_jaxlink.frames import warn_at_user_line

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pytensor.graph.basic import Apply
 
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.writer import GraphWriter, is_generic_none
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, is_generic_none
 
 
 def describe_op(node: Apply, writer: GraphWriter) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pytensor_jaxlink.artifact.graph.functions import Cells, describe_signature
+from pytensor_jaxlink.artifact.graphs.functions import Cells, describe_signature
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.link.jaxify import PureFunction

@@ -11,13 +11,11 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.artifact.compiled.dimensions import shown
-from pytensor_jaxlink.artifact.compiled.plans import describe_plan
-from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation
-from pytensor_jaxlink.artifact.describing import DataWriter
+from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
+from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, shown
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
 from pytensor_jaxlink.artifact.exporting.host import describe_op
-from pytensor_jaxlink.artifact.exporting.regions import (
+from pytensor_jaxlink.artifact.exporting.region_export import (
     NoBackwardError,
     NotSymbolicError,
     Target,
@@ -26,7 +24,8 @@ from pytensor_jaxlink.artifact.exporting.regions import (
 )
 from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
-from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
+from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.lowering import Lowered, Program

@@ -12,9 +12,9 @@ import numpy as np
 from pytensor_jaxlink.artifact.arrays import check_dtype, is_extended
 from pytensor_jaxlink.artifact.compiled.calling import position_names
 from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
-from pytensor_jaxlink.artifact.compiled.plans import describe_plan
-from pytensor_jaxlink.artifact.compiled.regions import Leaf as Kinds
-from pytensor_jaxlink.artifact.compiled.regions import Specialisation
+from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
+from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
+from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
 from pytensor_jaxlink.artifact.exporting.closed_over import Key, large_constants, with_arguments
 from pytensor_jaxlink.artifact.exporting.examples import (
     Call,
@@ -29,7 +29,7 @@ from pytensor_jaxlink.artifact.exporting.examples import (
     traced_arguments,
 )
 from pytensor_jaxlink.artifact.exporting.held import Held, is_tree
-from pytensor_jaxlink.artifact.exporting.regions import (
+from pytensor_jaxlink.artifact.exporting.region_export import (
     NoBackwardError,
     NotSymbolicError,
     Target,

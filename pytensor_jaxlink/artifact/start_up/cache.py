@@ -16,10 +16,10 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.folder import Folder
-from pytensor_jaxlink.artifact.start_up.graph import StartUpGraph
+from pytensor_jaxlink.artifact.start_up.kept_plans import Kept, RegionOf, describe, kept_of, read
+from pytensor_jaxlink.artifact.start_up.kept_regions import KeptRegion, Original
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
-from pytensor_jaxlink.artifact.start_up.plans import Kept, RegionOf, describe, kept_of, read
-from pytensor_jaxlink.artifact.start_up.regions import KeptRegion, Original
+from pytensor_jaxlink.artifact.start_up.start_up_graph import StartUpGraph
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.start_up_cache import Compiled

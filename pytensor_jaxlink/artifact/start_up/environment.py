@@ -15,7 +15,7 @@ import jax
 from pytensor.configdefaults import config
 from pytensor.graph.op import Op
 
-from pytensor_jaxlink.artifact.describing import rule_for
+from pytensor_jaxlink.artifact.values import rule_for
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import data_inputs, static_inputs
 

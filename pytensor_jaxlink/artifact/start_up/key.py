@@ -14,17 +14,16 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype
 from pytensor_jaxlink.artifact.container import digest_of
-from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.verify import check_saved
-from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, check_saved
 from pytensor_jaxlink.artifact.start_up.environment import (
     flags,
     foreign_code,
     machine,
     versions,
 )
+from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
 

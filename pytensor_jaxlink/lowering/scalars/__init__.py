@@ -6,15 +6,15 @@ They are functions of arrays: an `Elemwise` applies them to its broadcast inputs
 from pytensor_jaxlink.lowering.scalars import (
     arithmetic,
     comparisons,
+    composites,
     conversions,
     divisions,
     gammas,
-    graphs,
     powers,
     signs,
     special_functions,
 )
-from pytensor_jaxlink.lowering.scalars.graphs import with_own_gradient
+from pytensor_jaxlink.lowering.scalars.composites import with_own_gradient
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
 from pytensor_jaxlink.lowering.scalars.special_functions import ndtri_exp
 
@@ -22,10 +22,10 @@ __all__ = [
     "ScalarFunction",
     "arithmetic",
     "comparisons",
+    "composites",
     "conversions",
     "divisions",
     "gammas",
-    "graphs",
     "ndtri_exp",
     "powers",
     "scalar_function",

@@ -16,7 +16,7 @@ import pytest
 from jax import monitoring
 
 from pytensor_jaxlink import ArtifactError, NotSavedError, inspect, load, save
-from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
+from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size

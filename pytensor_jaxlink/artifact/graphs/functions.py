@@ -18,9 +18,9 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.reader import GraphReader
-from pytensor_jaxlink.artifact.graph.writer import GraphWriter
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
+from pytensor_jaxlink.artifact.graphs.reader import GraphReader
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.names import name_of
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
 from pytensor_jaxlink.graph import ArrayType

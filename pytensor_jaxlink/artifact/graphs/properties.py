@@ -1,17 +1,28 @@
-"""The Ops and Types of PyTensor that are not made of what their constructors name."""
+"""The properties of an Op, a Type or another part of a graph: open tables, and their entries.
+
+Most classes of PyTensor keep what their constructor was given under the same name; those that do
+not have an entry below.  An Op of your own needs one only if neither holds.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, singledispatch
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import FromFunctionOp
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.null_type import NullType
+from pytensor.graph.op import HasInnerGraph
+from pytensor.graph.traversal import io_toposort
+from pytensor.link.jax.ops import JAXOp
 from pytensor.printing import Print
 from pytensor.scalar.basic import Composite, ScalarOp
 from pytensor.scalar.loop import ScalarLoop
@@ -21,15 +32,145 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.properties import (
-    build_part,
-    constructor_arguments,
-    properties_of,
-)
 from pytensor_jaxlink.artifact.names import Override, name_of
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import Branch
+from pytensor_jaxlink.remedies import Remedy
+
+POSITIONAL = "*"
+"""The key of the arguments of a constructor that takes any number of them."""
+
+_MISSING = object()
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+@singledispatch
+def properties_of(part: Any) -> dict[str, Any]:
+    """The keyword arguments that make an Op (or a Type) again.
+
+    Values may be plain Python data, arrays, Ops, Types, classes, and an `InnerGraph`.  The default
+    looks for attributes with the names of the constructor's parameters; what is at its default is
+    left out, so that a version which adds or renames it can still load the file.
+
+    Raises
+    ------
+    ArtifactError
+        If a parameter has neither an attribute nor a default.
+
+    Examples
+    --------
+    An Op that keeps its properties under other names than its constructor has:
+
+    >>> from pytensor.graph.op import Op
+    >>> from pytensor_jaxlink.artifact.graphs import properties_of
+    >>> class Shift(Op):
+    ...     def __init__(self, by):
+    ...         self.distance = by
+    ...     def perform(self, node, inputs, outputs):
+    ...         outputs[0][0] = inputs[0] + self.distance
+    >>> @properties_of.register(Shift)
+    ... def _(op):
+    ...     return {"by": op.distance}
+    >>> properties_of(Shift(3))
+    {'by': 3}
+    """
+    return constructor_arguments(part)
+
+
+@singledispatch
+def build_part(kind: Any, properties: dict[str, Any]) -> Any:
+    """An Op (or a Type) of a class from what `properties_of` gave; the default calls the class.
+
+    Registered for a class, as `properties_of` is; called as ``build(kind, properties)``.
+    """
+    return kind(*properties.pop(POSITIONAL, ()), **properties)
+
+
+def constructor_arguments(part: Any) -> dict[str, Any]:
+    """The arguments that make an equal object, by the names of the constructor's parameters."""
+    found: dict[str, Any] = {}
+    for name, default in _parameters(type(part)):
+        value = getattr(part, name.removeprefix(POSITIONAL), _MISSING)
+        if value is _MISSING:
+            value = getattr(part, f"_{name}", default)
+        if value is inspect.Parameter.empty:
+            kind = type(part)
+            raise ArtifactError(
+                f"{part} ({kind.__module__}.{kind.__qualname__}) has no attribute {name!r}, which "
+                "its constructor needs, so it cannot be saved as it is. "
+                f"{Remedy.PROPERTIES.text()}."
+            )
+        if not _is_default(value, default):
+            found[POSITIONAL if name.startswith(POSITIONAL) else name] = value
+    return found
+
+
+@cache
+def _parameters(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The names and defaults of what a constructor takes, those it hands on included."""
+    return tuple(_find_parameters(kind))
+
+
+def _find_parameters(kind: type) -> Iterator[tuple[str, Any]]:
+    seen: set[str] = set()
+    for each in kind.__mro__:
+        if "__init__" not in vars(each) or each is object:
+            continue
+        parameters = list(inspect.signature(each.__init__).parameters.values())[1:]
+        for parameter in parameters:
+            if parameter.kind is parameter.VAR_POSITIONAL and parameter.name != "args":
+                yield POSITIONAL + parameter.name, ()
+            if parameter.kind not in _VARIABLE and parameter.name not in seen:
+                seen.add(parameter.name)
+                yield parameter.name, parameter.default
+        if not any(parameter.kind in _VARIABLE for parameter in parameters):
+            return
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    return type(value) is type(default) and isinstance(value, bool | int | str) and value == default
+
+
+# -- graphs inside Ops -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class InnerGraph:
+    """The graph between some inputs and outputs."""
+
+    inputs: list[Variable]
+    outputs: list[Variable]
+    nodes: list[Apply]
+
+    @classmethod
+    def of(cls, op: Any) -> InnerGraph:
+        """The graph inside an Op."""
+        # Before PyTensor 3.1 there are two: one that is changed when a function is linked, and one
+        # that is not, by which Ops are compared.
+        fgraph = getattr(op, "_frozen_fgraph", op.fgraph)
+        if isinstance(fgraph, FunctionGraph):
+            return cls.between(fgraph.inputs, fgraph.outputs)
+        nodes = dict.fromkeys(fgraph.toposort())  # equal nodes are one, and may be listed twice
+        return cls(list(fgraph.inputs), list(fgraph.outputs), list(nodes))
+
+    @classmethod
+    def between(cls, inputs: Sequence[Variable], outputs: Sequence[Variable]) -> InnerGraph:
+        """The graph between variables."""
+        return cls(list(inputs), list(outputs), list(io_toposort(inputs, outputs)))
+
+
+def op_of_jax(graph: InnerGraph) -> JAXOp | None:
+    """An Op of a graph, or of a graph inside, that wraps a function of JAX; None without one."""
+    for node in graph.nodes:
+        if isinstance(node.op, JAXOp):
+            return node.op
+        found = op_of_jax(InnerGraph.of(node.op)) if isinstance(node.op, HasInnerGraph) else None
+        if found is not None:
+            return found
+    return None
+
 
 # -- scalar Ops and what maps them over arrays -----------------------------------------------------
 

@@ -14,7 +14,7 @@ from jax import errors, export
 from jax.extend.core import Jaxpr
 
 from pytensor_jaxlink.artifact.compiled.operations import check_operations
-from pytensor_jaxlink.artifact.compiled.regions import Leaf, Specialisation, form_of
+from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, form_of
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
 from pytensor_jaxlink.remedies import Remedy

@@ -8,14 +8,13 @@ from typing import Any
 
 import jax
 
-from pytensor_jaxlink.artifact.compiled.loading import CompiledReader
-from pytensor_jaxlink.artifact.compiled.regions import Specialisation, form_of
+from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader
+from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation, form_of
 from pytensor_jaxlink.artifact.container import Container
-from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.folder import Folder
+from pytensor_jaxlink.artifact.start_up.kept_plans import structure_of
 from pytensor_jaxlink.artifact.start_up.key import Key
-from pytensor_jaxlink.artifact.start_up.plans import structure_of
-from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.artifact.values import DataReader, DataWriter
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Region
@@ -125,7 +124,7 @@ class KeptRegion:
     def _made(self, name: str, static: tuple[Any, ...], kinds: Any) -> Specialisation | None:
         """The code, made now and kept; None where JAX cannot export it."""
         from pytensor_jaxlink.artifact.exporting.layer import describe_code
-        from pytensor_jaxlink.artifact.exporting.regions import Target, export_for_shapes
+        from pytensor_jaxlink.artifact.exporting.region_export import Target, export_for_shapes
 
         program = self._original.program(self._index)
         try:

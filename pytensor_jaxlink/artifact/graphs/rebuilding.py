@@ -10,9 +10,9 @@ from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.c.basic import CLinker, DualLinker, OpWiseCLinker
 
-from pytensor_jaxlink.artifact.graph.functions import make_cell, make_function, saved_graph
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.reader import GraphReader
+from pytensor_jaxlink.artifact.graphs.functions import make_cell, make_function, saved_graph
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
+from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader

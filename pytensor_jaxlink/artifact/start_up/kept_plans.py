@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytensor_jaxlink.artifact.compiled.loading import CompiledReader, Part
-from pytensor_jaxlink.artifact.compiled.plans import describe_plan, plan_of
+from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, Part
+from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.container import Container, Member
-from pytensor_jaxlink.artifact.describing import DataWriter
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.start_up.key import Checksums, Key, checksum_of
-from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.artifact.values import DataReader, DataWriter
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region
 

@@ -22,14 +22,13 @@ from pytensor.scan.op import ScanInfo
 from pytensor.tensor.basic import Choose
 from pytensor.typed_list.basic import MakeList
 
-from pytensor_jaxlink.artifact.graph import ops, optimisers
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.properties import build_part
+from pytensor_jaxlink.artifact.graphs import optimisers, properties
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.values import DataReader, Tag
 from pytensor_jaxlink.errors import ArtifactError
 
-REGISTERED = (ops, optimisers)  # importing the modules registers what they know to build
+REGISTERED = (properties, optimisers)  # importing the modules registers what they know to build
 
 _KINDS: dict[str, tuple[type, ...]] = {"op": (Op,), "type": (Type,), "object": (MetaObject,)}
 _CLASSES = (Exception, Op, Type, MetaObject)

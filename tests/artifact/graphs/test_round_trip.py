@@ -24,10 +24,9 @@ from pytensor.tensor.optimize import minimize, minimize_scalar, root, root_scala
 from pytensor.tensor.random.type import random_generator_type
 
 from pytensor_jaxlink import load, save
-from pytensor_jaxlink.artifact.describing import DataWriter
-from pytensor_jaxlink.artifact.graph import GraphReader, GraphWriter, InnerGraph, check_same
+from pytensor_jaxlink.artifact.graphs import GraphReader, GraphWriter, InnerGraph, check_same
 from pytensor_jaxlink.artifact.names import EveryName
-from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.artifact.values import DataReader, DataWriter
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.differential.compare import dense
 from tests.differential.grammar import random_graph

@@ -1,4 +1,4 @@
-"""Functions from the compiled layer of a file."""
+"""Functions from the compiled layer of a file, whose documents have to fit each other."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 from pytensor_jaxlink.artifact.compiled.calling import Calling
-from pytensor_jaxlink.artifact.compiled.consistency import check_code, check_signature
 from pytensor_jaxlink.artifact.compiled.function import (
     LoadedFunction,
     SavedState,
     converters_of,
 )
-from pytensor_jaxlink.artifact.compiled.plans import plan_of
-from pytensor_jaxlink.artifact.compiled.regions import SavedRegion, Specialisation
+from pytensor_jaxlink.artifact.compiled.plan_documents import plan_of
+from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion, Specialisation
 from pytensor_jaxlink.artifact.compiled.tree_function import TreeFunction
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import Signature
@@ -129,11 +128,9 @@ class CompiledReader:
         code = [self.specialisation(each, where) for each in described["code"]]
         for each in code:
             check_code(each, step)
-        remedy = f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}"
-        if "examples" in described:
-            remedy = Remedy.MORE_EXAMPLES.text()
         names = list(map(str, described["names"]))
-        return SavedRegion(names, code, str(described["reason"]), remedy)
+        by_example = "examples" in described
+        return SavedRegion(names, code, str(described["reason"]), by_example=by_example)
 
     def specialisation(self, described: Any, where: str) -> Specialisation:
         """The code of a region for some sizes; errors say where it is."""
@@ -187,3 +184,45 @@ def _check_failed(inputs: Sequence[Any], error: BaseException | None) -> Sequenc
         f"shape, or an index out of range. {Remedy.LOAD_GRAPH.text()} runs it with PyTensor, "
         "which says which."
     )
+
+
+# -- a defect of a file shows when it is loaded ----------------------------------------------------
+
+
+def check_code(code: Specialisation, region: Region) -> None:
+    """Raise `ValueError` if the code is not for that many values, or says of them what is none."""
+    counts = [len(code.static), len(code.arguments), len(code.results), len(code.leaves)]
+    expected = [len(part) for part in (region.static, region.arguments, region.results)]
+    if counts != [*expected, arrays_of(code.arguments)]:
+        raise ValueError(f"code of region {region.index} is for other values than the plan's")
+    if not all(map(_is_leaf, code.leaves)):
+        raise ValueError(f"code of region {region.index} is for arrays that are none")
+
+
+def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]) -> None:
+    """Raise `ValueError` if a plan does not take and give what the signature says."""
+    inputs = [spec.type for spec in signature.inputs]
+    outputs = [spec.type for spec in signature.outputs]
+    outputs += [spec.type for spec in signature.inputs if spec.updated]
+    outputs += [inputs[place] for place in overwritten]
+    for verb, types, numbers in (("takes", inputs, plan.inputs), ("gives", outputs, plan.outputs)):
+        if len(types) != len(numbers):
+            raise ValueError(
+                f"the plan {verb} {len(numbers)} values, and the function {len(types)}"
+            )
+        for kind, number in zip(types, numbers, strict=True):
+            if kind.kind in ("array", "number") and number in plan.generators | plan.sparse:
+                raise ValueError(f"the plan {verb} no {kind.text} where the function does")
+
+
+def arrays_of(forms: Sequence[Any]) -> int:
+    """How many arrays values of these forms are."""
+    return sum(1 if form is None else 3 for form in forms)
+
+
+def _is_leaf(leaf: Any) -> bool:
+    match leaf:
+        case (tuple(shape), str()):
+            return all(isinstance(length, int | str) for length in shape)
+        case _:
+            return False

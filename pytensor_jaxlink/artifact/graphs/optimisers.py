@@ -8,8 +8,7 @@ from typing import Any
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.optimize import ScipyWrapperOp
 
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph
-from pytensor_jaxlink.artifact.graph.properties import build_part, properties_of
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part, properties_of
 from pytensor_jaxlink.errors import ArtifactError
 
 _GRAPH = {"x", "variables", "args", "objective", "equation", "equations"}

@@ -1,7 +1,8 @@
-"""Regions that were compiled to StableHLO when they were saved."""
+"""Regions that were compiled to StableHLO when they were saved, and the shapes they are for."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,6 @@ import jax
 import numpy as np
 from jax import export
 
-from pytensor_jaxlink.artifact.compiled.dimensions import mismatch, shown, why_not
 from pytensor_jaxlink.artifact.compiled.operations import (
     ForeignCodeError,
     check_all,
@@ -21,6 +21,12 @@ from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _SHOWN = 12  # arguments in an error
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BOUND = re.compile(r"([A-Za-z_][A-Za-z0-9_]*) >= ([0-9]+)")
+
+Dimensions = Sequence[int | str]
+"""A family of shapes: numbers, and names or expressions of open dimensions."""
 
 Leaf = tuple[tuple[int | str, ...], str]
 """A shape, in which strings are open dimensions, and a dtype."""
@@ -192,17 +198,30 @@ def _kinds(leaves: Sequence[Leaf]) -> str:
 
 
 class SavedRegion:
-    """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
+    """A region as a function: ``(static, *arguments) -> (results, conditions)``.
+
+    Parameters
+    ----------
+    names
+        The names of its static values and arguments.
+    specialisations
+        Its code.
+    reason
+        Why there is none, if there is none.
+    by_example
+        Whether it was saved for the shapes of examples.
+    """
 
     def __init__(
         self,
         names: Sequence[str],
         specialisations: Sequence[Specialisation],
         reason: str,
-        remedy: str,
+        *,
+        by_example: bool,
     ) -> None:
         self._names, self._specialisations, self._reason = names, specialisations, reason
-        self._remedy = remedy
+        self._by_example = by_example
 
     def check(self) -> None:
         """Raise what is wrong with the code, if that is why a call has failed."""
@@ -232,8 +251,11 @@ class SavedRegion:
         wrong = self._mismatch(static, arguments)
         start = f"{wrong}: " if wrong else ""
         there = "; ".join(dict.fromkeys(reasons)) or f"nothing ({self._reason})"
+        remedy = f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}"
+        if self._by_example:
+            remedy = Remedy.MORE_EXAMPLES.text()
         raise NotSavedError(
-            f"{start}no code was saved for {found}. There is code for {there}. {self._remedy}."
+            f"{start}no code was saved for {found}. There is code for {there}. {remedy}."
         )
 
     def _mismatch(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:
@@ -259,3 +281,67 @@ def _result(form: Any, rest: Any) -> Any:
 
 def _listed(values: Sequence[Any]) -> str:
     return ", ".join(map(str, values))
+
+
+# -- families of shapes ----------------------------------------------------------------------------
+
+
+def why_not(
+    families: Sequence[Dimensions], constraints: Sequence[str], arrays: Sequence[Any]
+) -> str | None:
+    """Why the shapes of some arrays do not belong to the families, or None if they may.
+
+    What is more than a name or a number (``2*n + 1``) is left to JAX, which solves for it.
+    """
+    text = f"shapes {', '.join(map(shown, families)) or 'of nothing'}"
+    if constraints:
+        text += f" with {', '.join(constraints)}"
+    found: dict[str, int] = {}
+    for family, array in zip(families, arrays, strict=True):
+        shape = np.shape(array)
+        if len(shape) != len(family):
+            return text
+        for expected, length in zip(family, shape, strict=True):
+            if isinstance(expected, str):
+                matches = not _NAME.fullmatch(expected) or _binds(found, expected, length)
+            else:
+                matches = expected == length
+            if not matches:
+                return text
+    for constraint in constraints:
+        bound = _BOUND.fullmatch(constraint)
+        if bound and bound[1] in found and found[bound[1]] < int(bound[2]):
+            return text
+    return None
+
+
+def mismatch(
+    families: Sequence[Dimensions], arrays: Sequence[Any], names: Sequence[str]
+) -> str | None:
+    """The defect of the shapes of some arrays beside each other, or None."""
+    found: dict[str, tuple[int, str]] = {}
+    for family, array, name in zip(families, arrays, names, strict=True):
+        shape = np.shape(array)
+        if len(shape) != len(family):
+            return f"{name} has {len(shape)} dimensions and not {len(family)}"
+        for axis, (expected, length) in enumerate(zip(family, shape, strict=True)):
+            where = f"axis {axis} of {name}"
+            if isinstance(expected, int) and expected != length:
+                return f"{where} has length {length} and not {expected}"
+            if not isinstance(expected, str) or not _NAME.fullmatch(expected):
+                continue
+            other, place = found.setdefault(expected, (length, where))
+            if other != length:
+                return f"{where} has length {length}, {place} has {other}, and they must be equal"
+    return None
+
+
+def _binds(found: dict[str, int], name: str, length: Any) -> bool:
+    if isinstance(length, int) and length < 1:
+        return False  # JAX takes it that open dimensions are not empty
+    return found.setdefault(name, length) == length
+
+
+def shown(family: Dimensions) -> str:
+    """A family of shapes as text."""
+    return f"({', '.join(map(str, family))}{',' if len(family) == 1 else ''})"

@@ -1,9 +1,0 @@
-"""PyTensor graphs as JSON, and back."""
-
-from pytensor_jaxlink.artifact.graph.inner import InnerGraph as InnerGraph
-from pytensor_jaxlink.artifact.graph.properties import build_part as build_part
-from pytensor_jaxlink.artifact.graph.properties import properties_of as properties_of
-from pytensor_jaxlink.artifact.graph.reader import GraphReader as GraphReader
-from pytensor_jaxlink.artifact.graph.verify import check_same as check_same
-from pytensor_jaxlink.artifact.graph.writer import GraphWriter as GraphWriter
-from pytensor_jaxlink.artifact.names import Names as Names
