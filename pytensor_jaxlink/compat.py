@@ -58,7 +58,7 @@ def inlined(node: Apply) -> list[Variable]:
 
     From PyTensor 3.1 a frozen graph is bound to inputs; before, a graph was cloned.
     """
-    inner: Any = node.op
+    inner = node.op
     replacements = dict(zip(inner.fgraph.inputs, node.inputs, strict=True))
     if isinstance(inner.fgraph, FunctionGraph):
         return clone_replace(inner.fgraph.outputs, replacements)
@@ -75,13 +75,13 @@ def mutable(fgraph: AbstractFunctionGraph) -> FunctionGraph:
     """A copy of a graph that can be rewritten.  Before PyTensor 3.1 no graph was frozen."""
     if isinstance(fgraph, FunctionGraph):
         return fgraph.clone()
-    unfrozen: Any = fgraph
+    unfrozen = fgraph
     return unfrozen.unfreeze()
 
 
 def core_node(node: Apply) -> Apply:
     """The node that a `Blockwise` applies to each batch element.  PyTensor has no public name."""
-    op: Any = node.op
+    op = node.op
     return op._create_dummy_core_node(node.inputs)
 
 
@@ -134,7 +134,7 @@ def start_processes_as_for_jax(linker: type[Linker]) -> None:
     imported.  JAX has threads, and a forked process that uses it can wait for ever.  A hook in
     PyMC would end this.
     """
-    parallel: Any = sys.modules["pymc.sampling.parallel"]
+    parallel = sys.modules["pymc.sampling.parallel"]
     if hasattr(parallel, "JAXLinker"):
         parallel.JAXLinker |= linker
 
@@ -150,10 +150,10 @@ def accept_in_configuration(mode: str, linker: str) -> None:
     if mode in getattr(own, "added", ()):
         return
 
-    def checked(value: Any) -> Any:
+    def checked(value: object) -> Any:
         return value if isinstance(value, str) and value == mode else own.apply(value)
 
-    extended: Any = ConfigParam(config.mode, apply=checked)
+    extended = ConfigParam(config.mode, apply=checked)
     extended.added = (mode,)
     config.add("mode", own.doc, extended, in_c_key=own.in_c_key)
 
@@ -167,7 +167,7 @@ def retry_with(convert: Callable[[list[Any]], list[Any]], owner: type, name: str
     original = getattr(owner, name)
 
     @wraps(original)
-    def method(*args: Any, **options: Any) -> Any:
+    def method(*args: object, **options: object) -> Any:
         try:
             return original(*args, **options)
         except (TypeError, ValueError):

@@ -29,7 +29,7 @@ class KeyGenerator(np.random.Generator):
 
     _key: Any
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, key: object) -> None:
         self._key = key
 
     def __getattribute__(self, name: str) -> Any:
@@ -99,7 +99,7 @@ def generator_of_key(key: Any) -> np.random.Generator:
 _MARK = int.from_bytes(hashlib.blake2b(b"pytensor_jaxlink", digest_size=15).digest(), "little") | 1
 
 
-def _flat(state: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def _flat(state: Mapping[str, object], prefix: str = "") -> list[tuple[str, Any]]:
     """The entries of a nested generator state, arrays as lists of numbers."""
     entries: list[tuple[str, Any]] = []
     for name, value in state.items():

@@ -108,7 +108,7 @@ def _replaced() -> list[tuple[Any, str, Callable[[Any], Any]]]:
 # -- numpyro and blackjax ------------------------------------------------------------------------
 
 
-def jax_function(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Any]]:
+def jax_function(inputs: Sequence[object], outputs: Sequence[Any]) -> Callable[..., list[Any]]:
     """A function of JAX from the values of the inputs to the list of outputs.
 
     Shared variables (``pm.Data``) become constants, with the values that they now have.
@@ -150,7 +150,7 @@ def _with_types(sample: Callable[..., Any]) -> Callable[..., Any]:
     Samplers take JAX's default type for their own numbers, and branches of one ``cond`` must agree.
     """
 
-    def with_types(**options: Any) -> Any:
+    def with_types(**options: object) -> Any:
         with jax.enable_x64(config.floatX == "float64"):
             return sample(**options)
 
@@ -180,7 +180,7 @@ def _with_blackjax(sample: Callable[..., Any]) -> Callable[..., Any]:
 
 def _sample_by_blackjax(
     seed: Any,
-    init_position: Any,
+    init_position: object,
     logp_fn: Callable[[Any], Any],
     draws: int,
     tune: int,
@@ -208,7 +208,7 @@ def _sample_by_blackjax(
     (state, parameters), _ = warmup.run(warmup_key, init_position, num_steps=tune)
     transition = algorithm(logp_fn, **parameters).step
 
-    def step(state: Any, key: Any) -> tuple[Any, Any]:
+    def step(state: object, key: object) -> tuple[Any, Any]:
         state, info = transition(key, state)
         note()
         statistics = {
@@ -237,7 +237,7 @@ _STATISTICS = {
 def _with_our_mode(make_functions: Callable[..., Any]) -> Callable[..., Any]:
     """The same maker of functions, which makes ours where it would make those of mode "JAX"."""
 
-    def make(*args: Any, mode: Any, **options: Any) -> tuple[Any, ...]:
+    def make(*args: object, mode: object, **options: object) -> tuple[Any, ...]:
         if mode != "JAX":
             return make_functions(*args, mode=mode, **options)
         # Nutpie calls what has PyTensor's gradient from the host, where host steps cost less than
@@ -270,6 +270,6 @@ class _PureCall:
         # What runs on the host between regions need not expect several threads.
         self._lock = Lock() if function.explain().breaks else nullcontext()
 
-    def __call__(self, *values: Any) -> list[Any]:
+    def __call__(self, *values: object) -> list[Any]:
         with self._lock:
             return self._compiled.executor(values)

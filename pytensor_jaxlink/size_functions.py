@@ -32,7 +32,7 @@ def as_integer(value: Any) -> Any:
     return value if is_symbolic_dim(value) else int(value)
 
 
-def array_of_sizes(sizes: Any) -> np.ndarray[Any, Any]:
+def array_of_sizes(sizes: object) -> np.ndarray[Any, Any]:
     """One size, or a sequence of them, as an array."""
     array = np.array(sizes, dtype=object)
     return array if is_open(array) else array.astype("int64")
@@ -96,7 +96,7 @@ def at_least(one: Any, other: Any) -> bool:
         raise UndecidedComparisonError(one, other) from error
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     """Return True if two sizes are equal; raise where that is open: JAX's ``==`` says False."""
     return at_least(one, other) and at_least(other, one)
 
@@ -145,7 +145,7 @@ def _dtype(text: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _declared(result: Any, dtype: Any = None) -> tuple[Any]:
+def _declared(result: object, dtype: Any = None) -> tuple[Any]:
     """A result with its dtype; of open sizes this is int64."""
     array = np.asarray(result)
     if array.dtype != object and dtype is None:
@@ -157,7 +157,7 @@ def _declared(result: Any, dtype: Any = None) -> tuple[Any]:
     return (array,)
 
 
-def _elementwise(name: str, dtype: str, same: Any = (), python: Any = False) -> SizeFunction:
+def _elementwise(name: str, dtype: str, same: Any = (), python: object = False) -> SizeFunction:
     """Arithmetic on entries.
 
     Parameters
@@ -169,7 +169,7 @@ def _elementwise(name: str, dtype: str, same: Any = (), python: Any = False) -> 
     """
     ufunc, kind = UFUNCS[name], _dtype(dtype)
 
-    def function(*values: Any) -> tuple[Any, ...]:
+    def function(*values: object) -> tuple[Any, ...]:
         arrays = list(map(np.asarray, values))
         if same and len({arrays[position].shape for position in same}) > 1:
             raise ValueError("vectors of sizes that are combined are not equally long")
@@ -207,8 +207,8 @@ def _same(dtype: str) -> SizeFunction:
 def _take(entries: Any) -> SizeFunction:
     """Indices are numbers, positions of inputs (``{"input": 1}``), and slices of those."""
 
-    def function(array: Any, *indices: Any) -> tuple[Any, ...]:
-        def bound(entry: Any) -> Any:
+    def function(array: Any, *indices: object) -> tuple[Any, ...]:
+        def bound(entry: object) -> Any:
             match entry:
                 case {"input": position}:
                     return np.asarray(indices[position]).item()
@@ -232,7 +232,7 @@ def _reduced(name: str, dtype: str) -> SizeFunction:
 
 
 def _dim_shuffle(order: Any) -> SizeFunction:
-    def function(value: Any) -> tuple[Any, ...]:
+    def function(value: object) -> tuple[Any, ...]:
         array = np.asarray(value)
         kept = [axis for axis in order if axis != "x"]
         dropped = tuple(axis for axis in range(array.ndim) if axis not in kept)

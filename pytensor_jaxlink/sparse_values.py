@@ -48,7 +48,7 @@ class SparseValue:
         """The bytes of all three arrays."""
         return sum(int(part.nbytes) for part in (self.data, self.indices, self.indptr))
 
-    def with_data(self, data: Any) -> SparseValue:
+    def with_data(self, data: object) -> SparseValue:
         """The same pattern with other entries."""
         return SparseValue(data, self.indices, self.indptr, self.shape, self.format)
 
@@ -72,7 +72,7 @@ class SparseValue:
 jax.tree_util.register_dataclass(SparseValue, ["data", "indices", "indptr"], ["shape", "format"])
 
 
-def accepts_sparse(value: Any, dtype: Any, format: str, shape: Sequence[int | None]) -> bool:
+def accepts_sparse(value: object, dtype: object, format: str, shape: Sequence[int | None]) -> bool:
     """Return True if a sparse matrix that JAX traces has a type."""
     return (
         isinstance(value, SparseValue)
@@ -82,7 +82,7 @@ def accepts_sparse(value: Any, dtype: Any, format: str, shape: Sequence[int | No
     )
 
 
-def from_scipy(matrix: Any) -> Any:
+def from_scipy(matrix: object) -> Any:
     """A matrix of SciPy as a `SparseValue`; all else is returned as it is."""
     # Who has a sparse matrix has imported SciPy's package for them; it costs a tenth of JAX.
     sparse = sys.modules.get("scipy.sparse")
@@ -92,7 +92,7 @@ def from_scipy(matrix: Any) -> Any:
     return SparseValue(matrix.data, matrix.indices, matrix.indptr, shape, matrix.format)
 
 
-def to_scipy(value: Any) -> Any:
+def to_scipy(value: object) -> Any:
     """A `SparseValue` as a matrix of SciPy; all else is returned as it is."""
     if not isinstance(value, SparseValue):
         return value

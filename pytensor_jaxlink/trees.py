@@ -52,7 +52,7 @@ class Trees:
             found.setdefault(place, leaf)
         return tuple(found[place] for place in range(len(found)))
 
-    def flat(self, values: Sequence[Any], state: Sequence[Any]) -> list[Any]:
+    def flat(self, values: Sequence[object], state: Sequence[object]) -> list[Any]:
         """The flat inputs of a call.
 
         Raises
@@ -76,7 +76,7 @@ class Trees:
             leaves = self._leaves(values)
         return [*self._distinct(leaves), *state]
 
-    def _leaves(self, values: Sequence[Any]) -> list[Any]:
+    def _leaves(self, values: Sequence[object]) -> list[Any]:
         """The leaves of trees that JAX does not know again, or the error that says where."""
         found: list[Any] = []
         for argument, (tree, value) in enumerate(zip(self.arguments, values, strict=True)):
@@ -86,7 +86,7 @@ class Trees:
             found += leaves if len(leaves) == tree.num_leaves else tree.flatten_up_to(value)
         return found
 
-    def _distinct(self, leaves: Sequence[Any]) -> list[Any]:
+    def _distinct(self, leaves: Sequence[object]) -> list[Any]:
         """The value of each variable."""
         firsts = self.first
         for leaf, value in enumerate(leaves):
@@ -100,8 +100,8 @@ class Trees:
 
     def answer(
         self,
-        results: Sequence[Any],
-        inputs: Sequence[Any],
+        results: Sequence[object],
+        inputs: Sequence[object],
         updates: Mapping[int, int],
         sizes: Collection[int],
     ) -> tuple[Any, tuple[Any, ...]]:
@@ -182,7 +182,7 @@ class Trees:
         return True
 
 
-def value_for_jax(value: Any, *, is_size: bool) -> Any:
+def value_for_jax(value: object, *, is_size: bool) -> Any:
     """A generator as its key, a size as a number or a tuple; anything else as it is."""
     if isinstance(value, np.random.Generator):
         return key_of_generator(value)
@@ -192,7 +192,7 @@ def value_for_jax(value: Any, *, is_size: bool) -> Any:
     return value
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Return True if JAX traces a value, or a part of a tuple or list."""
     import jax  # at first use: importing this package does not import JAX
 
@@ -200,19 +200,19 @@ def is_traced(value: Any) -> bool:
     return any(isinstance(each, jax.core.Tracer) for each in values)
 
 
-def _state_for_jax(value: Any, *, is_size: bool) -> Any:
+def _state_for_jax(value: object, *, is_size: bool) -> Any:
     """A new state as it can be passed again: sizes as Python's, where JAX does not trace them."""
     return value_for_jax(value, is_size=True) if is_size and not is_traced(value) else value
 
 
-def _may_be_equal(one: Any, other: Any) -> bool:
+def _may_be_equal(one: object, other: object) -> bool:
     """Return True if two values are equal, or JAX traces them and nobody can tell."""
     if is_traced(one) or is_traced(other):
         return True
     return bool(np.array_equal(np.asarray(one), np.asarray(other)))
 
 
-def leaves_of(skeleton: Any, value: Any, where: str) -> Iterator[Any]:
+def leaves_of(skeleton: object, value: object, where: str) -> Iterator[Any]:
     """The leaves of a value that has the tree of a skeleton, in the order of JAX.
 
     Named tuples are known by their name and fields, not by their class: that may be another one in
@@ -233,7 +233,7 @@ def leaves_of(skeleton: Any, value: Any, where: str) -> Iterator[Any]:
         yield from leaves_of(part, parts[step], f"{where}{step}")
 
 
-def _is_node(tree: Any) -> bool:
+def _is_node(tree: object) -> bool:
     return tree is None or type(tree) in (dict, OrderedDict, list, tuple) or is_named(type(tree))
 
 
@@ -259,7 +259,7 @@ def parts_of(tree: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def _in_order(tree: Any) -> list[tuple[str, Any]]:
+def _in_order(tree: object) -> list[tuple[str, Any]]:
     """The parts as JAX orders them: those of a dictionary by their keys."""
     if type(tree) is dict:
         return [(f"[{key!r}]", tree[key]) for key in sorted(tree)]
@@ -271,7 +271,7 @@ def is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
 
 
-def fields_of(kind: Any) -> tuple[str, ...]:
+def fields_of(kind: object) -> tuple[str, ...]:
     """The names of the parts of a class of named tuples."""
     return kind._fields
 

@@ -96,7 +96,7 @@ class Extents(Polynomials):
                 found[below] = min(number, 0)
         return found
 
-    def places(self, taken: slice, array: Any) -> range | None:
+    def places(self, taken: slice, array: object) -> range | None:
         """The places that a slice takes of an array, where all that is needed are numbers."""
         length, given = constant_value(self.length(array)), (taken.start, taken.stop, taken.step)
         bounds = [literal(bound, 0) for bound in given]
@@ -210,7 +210,7 @@ def slice_of(node: GraphNode) -> slice[Any, Any, Any] | None:
     return slice(*(v if v is None else tensor_behind(v) for v in parts))
 
 
-def literal(bound: Any, default: int) -> int | None:
+def literal(bound: object, default: int) -> int | None:
     """The value of a bound of a slice, or None if it is no literal."""
     if bound is None:
         return default
@@ -230,7 +230,7 @@ def _left_out(taken: slice) -> int | None:
     return None
 
 
-def tensor_behind(bound: Any) -> Any:
+def tensor_behind(bound: object) -> Any:
     """The tensor that a bound of a slice was made of."""
     owner = getattr(bound, "owner", None)
     if owner is not None and isinstance(owner.op, ScalarFromTensor):

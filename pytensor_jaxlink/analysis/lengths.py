@@ -83,16 +83,16 @@ class Lengths:
             return False
         return self.root(array, axis) == self.root(other, place)
 
-    def known(self, array: Any, axis: int) -> int | None:
+    def known(self, array: object, axis: int) -> int | None:
         """The length, where it is a number."""
         root = self.root(array, axis)
         return root if isinstance(root, int) else None
 
-    def equal(self, array: Any, axis: int) -> list[Dimension]:
+    def equal(self, array: object, axis: int) -> list[Dimension]:
         """All dimensions that are as long, the inputs' first."""
         return self._classes[self.root(array, axis)]
 
-    def root(self, array: Any, axis: int) -> Any:
+    def root(self, array: object, axis: int) -> Any:
         """The representative of a class: a number, a dimension or an expression."""
         return self._find(self._keys[array, axis])
 
@@ -112,7 +112,7 @@ class Lengths:
             if (source := extents.dimension(atom)) in self._keys:
                 found[self.root(*source)] = number
         for key in keys:
-            expressed: Any = key
+            expressed = key
             if isinstance(key, tuple) and expressed[0] is extents:
                 polynomial = Polynomial(dict(expressed[1]))
                 number = constant_value(extents.substituted(polynomial, known))
@@ -141,7 +141,7 @@ class Lengths:
         return classes
 
     def _express(
-        self, graph: FunctionGraph, nodes: Sequence[GraphNode], keys: dict[Dimension, Any]
+        self, graph: FunctionGraph, nodes: Sequence[GraphNode], keys: dict[Dimension, object]
     ) -> None:
         extents = None
         if self._thorough:
@@ -155,7 +155,7 @@ class Lengths:
                         self._ranks.setdefault(each, len(self._ranks))
                     self._unite((variable, axis), key)
 
-    def _relate(self, graph: FunctionGraph, keys: dict[Dimension, Any]) -> None:
+    def _relate(self, graph: FunctionGraph, keys: dict[Dimension, object]) -> None:
         nodes = nodes_of(graph)
         self._express(graph, nodes, keys)
         if not self._thorough and any(isinstance(node.op, IfElse) for node in nodes):
@@ -168,14 +168,16 @@ class Lengths:
             if self._thorough and isinstance(node.op, Scan | OpFromGraph):
                 self._relate_inside(node, keys)
 
-    def _relate_inside(self, node: GraphNode, keys: dict[Dimension, Any]) -> None:
+    def _relate_inside(self, node: GraphNode, keys: dict[Dimension, object]) -> None:
         op: Any = node.op
         inner = measured(mutable(op.fgraph))
         self._relate(inner, keys)
         for (variable, less), array in _inside(node, inner):
             self._identify(keys, variable, array, less)
 
-    def _identify(self, keys: dict[Dimension, Any], one: Any, other: Any, less: int = 0) -> None:
+    def _identify(
+        self, keys: dict[Dimension, object], one: object, other: object, less: int = 0
+    ) -> None:
         """Note that an array has the shape of another one, or of its entries."""
         for axis in range(_rank(one)):
             if (other, axis + less) in keys:
@@ -186,7 +188,7 @@ class Lengths:
             key = self._parents[key]
         return key
 
-    def _unite(self, one: Any, other: Any) -> None:
+    def _unite(self, one: object, other: object) -> None:
         one, other = self._find(one), self._find(other)
         if one == other or (isinstance(one, int) and isinstance(other, int)):
             return

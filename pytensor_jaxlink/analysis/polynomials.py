@@ -151,7 +151,7 @@ _COMBINED: dict[type[Any], Callable[[list[Polynomial]], Polynomial]] = {
 }
 
 
-def _scalar_class(op: Any) -> type[Any]:
+def _scalar_class(op: object) -> type[Any]:
     """The class of the scalar Op that an Op applies to each entry, if there is one."""
     scalar_op: object = getattr(op, "scalar_op", None)
     return type(scalar_op)
@@ -163,7 +163,7 @@ def _relative(variable: Constant[GraphType]) -> Integers:
     return data - data.min()
 
 
-def _repeats(op: Any) -> bool:
+def _repeats(op: object) -> bool:
     """Return True if an Op only adds or drops dimensions of length 1."""
     return isinstance(op, DimShuffle) and all(axis == "x" for axis in op.new_order)
 

@@ -71,7 +71,7 @@ def is_extended(dtype: np.dtype[Any]) -> bool:
     return dtype.name in EXTENDED
 
 
-def extended_dtype(name: Any) -> np.dtype[Any]:
+def extended_dtype(name: object) -> np.dtype[Any]:
     """A dtype that JAX adds, by its name."""
     if name not in EXTENDED:
         raise ValueError(f"{name!r} is not the name of a dtype")
@@ -86,7 +86,7 @@ def check_dtype(dtype: np.dtype[Any], what: str) -> None:
         raise ArtifactError(f"{what} has dtype {dtype}, which cannot be saved")
 
 
-def plain_dtype(text: Any) -> np.dtype[Any]:
+def plain_dtype(text: object) -> np.dtype[Any]:
     """The dtype of a text such as ``"<f8"``."""
     if not isinstance(text, str) or len(text) > 16:
         raise ValueError(f"{text!r} is not a dtype")
@@ -96,7 +96,7 @@ def plain_dtype(text: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _array(dtype: Any, shape: Any, content: memoryview, order: Any) -> np.ndarray[Any, Any]:
+def _array(dtype: object, shape: Any, content: memoryview, order: Any) -> np.ndarray[Any, Any]:
     kind = plain_dtype(dtype)
     if not _is_shape(shape) or math.prod(shape) * kind.itemsize != len(content):
         raise ValueError(f"an array of shape {shape!r} does not have {len(content)} bytes")
@@ -105,7 +105,7 @@ def _array(dtype: Any, shape: Any, content: memoryview, order: Any) -> np.ndarra
     return np.frombuffer(content, kind).reshape(shape, order=order)
 
 
-def _is_shape(shape: Any) -> bool:
+def _is_shape(shape: object) -> bool:
     return (
         isinstance(shape, Sequence)
         and len(shape) <= 64

@@ -208,7 +208,7 @@ class Container:
             )
         return int(found[1]), found[2].decode()
 
-    def _check_version(self, version: Any) -> None:
+    def _check_version(self, version: object) -> None:
         if type(version) is not int or version != VERSION:
             raise self.error(
                 f"it has format version {version!r}, and this version of pytensor_jaxlink reads "

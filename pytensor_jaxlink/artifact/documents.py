@@ -12,7 +12,7 @@ _DEEPEST = 200  # a loop executed by the host that is inside of another one adds
 _MOST_PARTS = 1_000_000  # arrays and objects; each costs up to 25 times the bytes that spell it
 
 
-def dump_document(document: Any) -> bytes:
+def dump_document(document: object) -> bytes:
     """A document as bytes, the same for the same document."""
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.encode()
@@ -44,7 +44,7 @@ def parse_document(content: bytes, where: str) -> Any:
     return found
 
 
-def _is_deep(document: Any) -> bool:
+def _is_deep(document: object) -> bool:
     level = [document] if isinstance(document, dict | list) else []
     for _ in range(_DEEPEST):
         level = [part for whole in level for part in _parts(whole)]
@@ -62,7 +62,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")

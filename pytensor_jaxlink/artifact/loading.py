@@ -26,10 +26,10 @@ def load(
     *,
     prefer: Literal["compiled", "graph"] = "compiled",
     allow: Sequence[str] = (),
-    mode: Any = None,
+    mode: object = None,
     compilation_cache: str | os.PathLike[str] | None = None,
-    compiler_options: Mapping[str, Any] | None = None,
-    device: Any = None,
+    compiler_options: Mapping[str, object] | None = None,
+    device: object = None,
 ) -> Any:
     """The function, or the dictionary of functions, that `save` wrote to a file.
 
@@ -97,7 +97,9 @@ def load(
         return functions[""] if container.manifest["single"] else functions
 
 
-def _check_options(compiler_options: Any, mode: Any, compilation_cache: Any, device: Any) -> None:
+def _check_options(
+    compiler_options: object, mode: object, compilation_cache: object, device: object
+) -> None:
     if compilation_cache is not None and not isinstance(compilation_cache, str | os.PathLike):
         raise ValueError(
             f"load: compilation_cache={compilation_cache!r} is not the name of a folder"
@@ -127,9 +129,9 @@ class _File:
         self,
         container: Container,
         allow: Sequence[str],
-        mode: Any,
-        compiler_options: Mapping[str, Any] | None,
-        device: Any,
+        mode: object,
+        compiler_options: Mapping[str, object] | None,
+        device: object,
     ) -> None:
         manifest = container.manifest
         self._container, self._allow, self._mode = container, allow, mode
@@ -162,7 +164,7 @@ class _File:
         pairs = zip(self._cells, self._placements, strict=True)
         return [[self._value(cell, placement)] for cell, placement in pairs]
 
-    def _value(self, cell: Cell, placement: Any) -> Any:
+    def _value(self, cell: Cell, placement: object) -> Any:
         value = self._data.value(cell.value)
         if cell.type.kind != "array" or (placement is None and self._device is None):
             return value
@@ -184,7 +186,7 @@ class _File:
         asked = self._asked()
         return None if isinstance(asked, Mesh) else asked
 
-    def _graph_layer(self, document: Any, storages: Sequence[list[Any]]) -> Any:
+    def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> Any:
         with _pytensor("the graph layer of a saved function"):
             from pytensor_jaxlink.artifact.graphs.rebuilding import GraphLayer
         return GraphLayer(
@@ -208,7 +210,7 @@ class _File:
             functions[name] = self._from_layer(layer, name, defaults)
         return functions
 
-    def _from_layer(self, layer: Any, name: str, storages: Sequence[Any]) -> Any:
+    def _from_layer(self, layer: object, name: str, storages: Sequence[object]) -> Any:
         signature = self._signatures[name]
         options = {"compiler_options": self._compiler_options, "device": self._asked_device()}
         function = layer.function(name, signature, storages, self._mode, options)
@@ -258,7 +260,7 @@ class _File:
 
         return Calling(signature, self._container, Names(self._allow))
 
-    def _host_ops(self, place: Any) -> Callable[..., Any]:
+    def _host_ops(self, place: object) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
         with _pytensor("a host step of this function"):
             from pytensor_jaxlink.artifact.graphs.rebuilding import host_ops_of
@@ -266,7 +268,7 @@ class _File:
         return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
 
     def _maker(
-        self, name: str, function: Any, document: Any, storages: Sequence[list[Any]]
+        self, name: str, function: object, document: object, storages: Sequence[list[object]]
     ) -> Callable[[], Any]:
         """The compiler of a function from its graph, which runs once."""
 

@@ -24,7 +24,7 @@ class Override:
     name: str | None
 
 
-def name_of(kind: Any, what: str) -> str:
+def name_of(kind: object, what: str) -> str:
     """``"module:qualified.name"`` of a class or function.
 
     Raises
@@ -34,7 +34,7 @@ def name_of(kind: Any, what: str) -> str:
     """
     module, name = getattr(kind, "__module__", None), getattr(kind, "__qualname__", None)
     try:
-        found: Any = import_module(str(module))
+        found = import_module(str(module))
         for part in str(name).split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError):
@@ -47,7 +47,7 @@ def name_of(kind: Any, what: str) -> str:
     return f"{module}:{name}"
 
 
-def _wraps(found: Any, function: Any) -> bool:
+def _wraps(found: object, function: object) -> bool:
     """Return True if an Op has the name of the function that it was made from (`as_op`)."""
     return any(value is function for value in getattr(found, "__dict__", {}).values())
 
@@ -107,12 +107,12 @@ class Names:
             raise ArtifactError(f"{name!r} does not name a function")
         return found
 
-    def allows(self, name: Any) -> bool:
+    def allows(self, name: object) -> bool:
         """Return True if a name leads to a module that the user allows."""
         return self._allowed(self._split(name)[0])
 
     @staticmethod
-    def _split(name: Any) -> tuple[str, str]:
+    def _split(name: object) -> tuple[str, str]:
         if not isinstance(name, str) or name.count(":") != 1:
             raise ArtifactError(f"{name!r} is not the name of something in a module")
         module, path = name.split(":")
@@ -135,7 +135,7 @@ class Names:
 
     def _find(self, module: str, path: str) -> Any:
         try:
-            found: Any = import_module(module)
+            found = import_module(module)
             for part in path.split("."):
                 found = found.__dict__[part]
             if isinstance(found, staticmethod):
@@ -162,5 +162,5 @@ class EveryName(Names):
         return True
 
 
-def _is_named(value: Any, path: str) -> bool:
+def _is_named(value: object, path: str) -> bool:
     return isinstance(value, FunctionType) and value.__qualname__ == path

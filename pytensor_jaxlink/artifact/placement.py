@@ -20,7 +20,7 @@ from jax.sharding import (
 )
 
 
-def placement_of(value: Any) -> Any:
+def placement_of(value: object) -> Any:
     """The devices that an array lies on, as JSON; None where that is JAX's default."""
     where = value.sharding if isinstance(value, jax.Array) else None
     if isinstance(where, SingleDeviceSharding):
@@ -39,11 +39,11 @@ def placement_of(value: Any) -> Any:
     }
 
 
-def _name(device: Any) -> list[Any]:
+def _name(device: object) -> list[Any]:
     return [device.platform, device.id]
 
 
-def _axes(part: Any) -> list[str]:
+def _axes(part: object) -> list[str]:
     match part:
         case str():
             return [part]
@@ -52,7 +52,7 @@ def _axes(part: Any) -> list[str]:
     return []
 
 
-def placed(value: Any, described: Any, asked: Any) -> Any:
+def placed(value: Any, described: object, asked: object) -> Any:
     """A value where it was, or where it is asked for.
 
     Parameters

@@ -51,13 +51,13 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     functions: Callable[..., Any] | Mapping[str, Callable[..., Any]],
     path: Place,
     *,
-    examples: Any = None,
-    static_argnums: Any = (),
+    examples: object = None,
+    static_argnums: object = (),
     graph: bool = True,
     compiled: bool = True,
-    dims: Mapping[str, Any] | None = MappingProxyType({}),
+    dims: Mapping[str, object] | None = MappingProxyType({}),
     platforms: Sequence[str] | None = None,
-    static: Mapping[str, Any] = MappingProxyType({}),
+    static: Mapping[str, object] = MappingProxyType({}),
     vjp_order: int = 0,
 ) -> None:
     """Write functions to a file, with their shared variables as they are now.
@@ -186,7 +186,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
 
 
 def _traced(
-    given: Mapping[str, Any], of_jax: Collection[str], examples: Any, static_argnums: Any
+    given: Mapping[str, object], of_jax: Collection[str], examples: object, static_argnums: object
 ) -> dict[str, TracedFunction]:
     """The functions of JAX, traced for their examples."""
     if not of_jax:
@@ -209,7 +209,7 @@ def _traced(
 
 
 def _of_traced(
-    function: TracedFunction, cells: Cells, dims: Mapping[str, Any], static: Mapping[str, Any]
+    function: TracedFunction, cells: Cells, dims: Mapping[str, object], static: Mapping[str, object]
 ) -> Signature:
     places = [
         cells.hold(name, array_kind(array.shape, array.dtype), array)
@@ -240,7 +240,7 @@ def _delete_abandoned(path: Path) -> None:
         delete_abandoned(entries, re.compile(re.escape(path.name)))
 
 
-def _check(named: Mapping[str, Any]) -> None:
+def _check(named: Mapping[str, object]) -> None:
     problems = [
         f"{name or 'the function'} is a {type(function).__name__}"
         for name, function in named.items()
@@ -290,7 +290,7 @@ def _graph_layer(graphs: Mapping[str, InnerGraph], cells: Cells, data: DataWrite
     return document
 
 
-def _check_names(signatures: Iterable[Signature], **given: Mapping[str, Any]) -> None:
+def _check_names(signatures: Iterable[Signature], **given: Mapping[str, object]) -> None:
     names = {spec.name for signature in signatures for spec in signature.inputs} - {None}
     for option, values in given.items():
         unknown = sorted(set(values) - names)
@@ -302,7 +302,7 @@ def _check_names(signatures: Iterable[Signature], **given: Mapping[str, Any]) ->
 
 
 def _compiled_layer(
-    named: Mapping[str, Any], data: DataWriter, wanted: Wanted, members: dict[str, Member]
+    named: Mapping[str, object], data: DataWriter, wanted: Wanted, members: dict[str, Member]
 ) -> Any:
     """Add the members of the compiled layer; returns what the manifest says of it."""
     host = GraphWriter(data)

@@ -135,7 +135,7 @@ def signature_of(document: Any) -> Signature:
     )
 
 
-def cell_of(document: Any) -> Cell:
+def cell_of(document: object) -> Cell:
     """A cell in a manifest."""
     return _record(Cell, document)
 
@@ -151,7 +151,7 @@ def _record(record: type, document: Any) -> Any:
     return record(**{**document, "type": Kind(**kind)})
 
 
-def _one_of(value: Any, values: Sequence[str]) -> Any:
+def _one_of(value: object, values: Sequence[str]) -> Any:
     if value not in values:
         raise ValueError(f"{value!r} is not one of {', '.join(values)}")
     return value

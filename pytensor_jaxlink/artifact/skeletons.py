@@ -48,7 +48,7 @@ class Constant:
     value: Any
 
 
-def is_mark(value: Any) -> bool:
+def is_mark(value: object) -> bool:
     """Return True for a leaf of a skeleton."""
     return isinstance(value, Leaf | Constant)
 
@@ -91,7 +91,7 @@ def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Any:
     )
 
 
-def plain_value(value: Any, where: str) -> Any:
+def plain_value(value: object, where: str) -> Any:
     """Plain data as JSON: no arrays, no objects with an identity.
 
     Raises
@@ -128,7 +128,7 @@ def _not_plain(value: Any) -> type | None:
     return _first(*value) if kind in _SEVERAL else kind
 
 
-def _first(*values: Any) -> type | None:
+def _first(*values: object) -> type | None:
     return next((found for found in map(_not_plain, values) if found is not None), None)
 
 
@@ -175,7 +175,7 @@ class SkeletonReader(DataReader):
         return kind
 
 
-def _leaf(place: Any, key: Any) -> Leaf:
+def _leaf(place: object, key: object) -> Leaf:
     if type(place) is not int or place < 0 or not isinstance(key, str | None):
         raise ValueError(f"{place!r} is not the number of a leaf")
     return Leaf(place, key)
@@ -187,6 +187,6 @@ def _stand_in(name: str, fields: tuple[str, ...]) -> Any:
     return namedtuple(name, fields)
 
 
-def marks_of(skeletons: Sequence[Any]) -> list[Any]:
+def marks_of(skeletons: Sequence[object]) -> list[Any]:
     """The leaves of some skeletons, in the order of JAX."""
     return jax.tree_util.tree_leaves(list(skeletons), is_leaf=is_mark)

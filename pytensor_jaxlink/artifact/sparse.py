@@ -19,11 +19,11 @@ _KINDS = {
 
 @describe_value.register(sparse.spmatrix)
 @describe_value.register(sparse.sparray)
-def _sparse(value: Any, writer: Any) -> Any:
+def _sparse(value: object, writer: object) -> Any:
     return writer.data(value, lambda: _describe(value, writer))
 
 
-def _describe(matrix: Any, writer: Any) -> Any:
+def _describe(matrix: object, writer: object) -> Any:
     if matrix.format not in ("csr", "csc"):
         raise ArtifactError(f"a sparse matrix in the format {matrix.format!r} cannot be saved")
     return {

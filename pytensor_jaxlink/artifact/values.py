@@ -73,14 +73,14 @@ class DataReader:
 
     tags: dict[str, Tag]
 
-    def __init__(self, container: Members, entries: Iterable[Any]) -> None:
+    def __init__(self, container: Members, entries: Iterable[object]) -> None:
         self.container = container
         self.tags = dict(_TAGS)
         self.objects: list[Any] = []
         for entry in entries:
             self.objects.append(self._entry(entry))
 
-    def value(self, described: Any) -> Any:
+    def value(self, described: object) -> Any:
         """The value that some JSON stands for."""
         if isinstance(described, list):
             return tuple(map(self.value, described))
@@ -89,17 +89,17 @@ class DataReader:
         [[tag, content]] = described.items()
         return self.tags[tag](self, content)
 
-    def data(self, place: Any) -> Any:
+    def data(self, place: object) -> Any:
         """An object of the table."""
         if type(place) is not int or not 0 <= place < len(self.objects):
             raise ValueError(f"a reference to {place!r}, which is no entry")
         return self.objects[place]
 
-    def _entry(self, entry: Any) -> Any:
+    def _entry(self, entry: object) -> Any:
         [[kind, content]] = entry.items()
         return _ENTRIES[kind](self, content)
 
-    def array(self, described: Any) -> np.ndarray[Any, Any]:
+    def array(self, described: object) -> np.ndarray[Any, Any]:
         """An array, from its member or from the document."""
         if isinstance(described, str):
             return array_of_member(self.container.read(described))
@@ -140,7 +140,7 @@ def _read_generator(reader: DataReader, described: Any) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _keys(keys: list[Any]) -> list[Any]:
+def _keys(keys: list[object]) -> list[Any]:
     """Keys of a set or a dictionary.
 
     Python compares each two that have the same hash.  Strings and small integers have their own;
@@ -152,11 +152,11 @@ def _keys(keys: list[Any]) -> list[Any]:
     return keys
 
 
-def _is_small(key: Any) -> bool:
+def _is_small(key: object) -> bool:
     return type(key) is int and abs(key) < 1 << 32
 
 
-def _read_sparse(reader: DataReader, described: Any) -> Any:
+def _read_sparse(reader: DataReader, described: object) -> Any:
     # Imported where there is one: SciPy's package costs a tenth of what importing JAX does.
     from pytensor_jaxlink.artifact.sparse import read_sparse
 
@@ -243,11 +243,11 @@ class DataWriter:
         """A value as JSON."""
         return rule_for(describe_value, type(value))(value, self)
 
-    def data(self, value: Any, describe: Callable[[], Any]) -> dict[str, int]:
+    def data(self, value: object, describe: Callable[[], Any]) -> dict[str, int]:
         """A reference to an object of the table."""
         return {"data": self.table.place(value, describe)}
 
-    def keep_overlaps(self, values: Iterable[Any]) -> None:
+    def keep_overlaps(self, values: Iterable[object]) -> None:
         """Note which arrays are parts of the same memory, so that they still are after loading."""
         parts: dict[int, list[np.ndarray[Any, Any]]] = {}
         for value in {id(v): v for v in values if isinstance(v, np.ndarray)}.values():
@@ -292,14 +292,14 @@ class DataWriter:
 
 
 def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    base: Any = array.base
+    base = array.base
     while base is not None:  # `as_strided` puts an object between an array and its owner
         array = base if isinstance(base, np.ndarray) else array
         base = getattr(base, "base", None)
     return array
 
 
-def rule_for(table: Any, kind: type) -> Callable[..., Any]:
+def rule_for(table: object, kind: type) -> Callable[..., Any]:
     """The entry of a table for a class, or for the nearest class that it is derived from.
 
     `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's
@@ -311,7 +311,7 @@ def rule_for(table: Any, kind: type) -> Callable[..., Any]:
 
 
 @singledispatch
-def describe_value(value: Any, writer: Any) -> Any:
+def describe_value(value: object, writer: object) -> Any:
     """A value as JSON.  Other parts of the library add their own kinds of values.
 
     Raises
@@ -331,85 +331,85 @@ def describe_value(value: Any, writer: Any) -> Any:
 @describe_value.register(bool)
 @describe_value.register(str)
 @describe_value.register(int)
-def _plain(value: Any, writer: Any) -> Any:
+def _plain(value: object, writer: object) -> Any:
     if type(value) not in (type(None), bool, str, int):
         raise ArtifactError(f"a value of type {type(value)} cannot be saved: {value!r:.200}")
     return value
 
 
 @describe_value.register
-def _float(value: float, writer: Any) -> Any:
+def _float(value: float, writer: object) -> Any:
     if isinstance(value, np.generic):
         return _scalar(value, writer)  # NumPy's float64 is also a Python float
     return float(value) if np.isfinite(value) else {"float": float.__str__(value)}
 
 
 @describe_value.register
-def _complex(value: complex, writer: Any) -> Any:
+def _complex(value: complex, writer: object) -> Any:
     if isinstance(value, np.generic):
         return _scalar(value, writer)
     return {"complex": [writer.value(value.real), writer.value(value.imag)]}
 
 
 @describe_value.register
-def _tuple(value: tuple, writer: Any) -> Any:
+def _tuple(value: tuple, writer: object) -> Any:
     return [writer.value(each) for each in value]
 
 
 @describe_value.register
-def _list(value: list, writer: Any) -> Any:
+def _list(value: list, writer: object) -> Any:
     return {"list": [writer.value(each) for each in value]}
 
 
 @describe_value.register
-def _dict(value: dict, writer: Any) -> Any:
+def _dict(value: dict, writer: object) -> Any:
     return {"dict": [[writer.value(key), writer.value(each)] for key, each in value.items()]}
 
 
 @describe_value.register
-def _set(value: set, writer: Any) -> Any:
+def _set(value: set, writer: object) -> Any:
     return {"set": [writer.value(each) for each in sorted(value, key=repr)]}
 
 
 @describe_value.register
-def _frozenset(value: frozenset, writer: Any) -> Any:
+def _frozenset(value: frozenset, writer: object) -> Any:
     return {"frozenset": [writer.value(each) for each in sorted(value, key=repr)]}
 
 
 @describe_value.register
-def _slice(value: slice, writer: Any) -> Any:
+def _slice(value: slice, writer: object) -> Any:
     return {"slice": [writer.value(each) for each in (value.start, value.stop, value.step)]}
 
 
 @describe_value.register(type(Ellipsis))
-def _ellipsis(value: Any, writer: Any) -> Any:
+def _ellipsis(value: object, writer: object) -> Any:
     return {"ellipsis": True}
 
 
 @describe_value.register
-def _dtype(value: np.dtype, writer: Any) -> Any:
+def _dtype(value: np.dtype, writer: object) -> Any:
     check_dtype(value, "a property")
     return {"dtype": value.str}
 
 
 @describe_value.register
-def _scalar(value: np.generic, writer: Any) -> Any:
+def _scalar(value: np.generic, writer: object) -> Any:
     check_dtype(value.dtype, "a number")
     return {"scalar": small_array(np.asarray(value))}
 
 
 @describe_value.register
-def _array(value: np.ndarray, writer: Any) -> Any:
+def _array(value: np.ndarray, writer: object) -> Any:
     return writer.data(value, lambda: writer.array(value))
 
 
 @describe_value.register
-def _generator(value: np.random.Generator, writer: Any) -> Any:
+def _generator(value: np.random.Generator, writer: object) -> Any:
     return writer.data(value, lambda: _describe_generator(value, writer))
 
 
-def _describe_generator(generator: np.random.Generator, writer: Any) -> Any:
-    bits: Any = generator.bit_generator
+def _describe_generator(generator: np.random.Generator, writer: object) -> Any:
+    bits = generator.bit_generator
     if type(bits).__name__ not in BIT_GENERATORS:
         raise ArtifactError(f"a generator over {type(bits).__name__} cannot be saved")
     seed = bits.seed_seq
@@ -424,7 +424,7 @@ def _describe_generator(generator: np.random.Generator, writer: Any) -> Any:
     }
 
 
-def _plain_state(state: Any) -> Any:
+def _plain_state(state: object) -> Any:
     """A state without NumPy's integers; its arrays are copied, so that the table has them once."""
     match state:
         case dict():

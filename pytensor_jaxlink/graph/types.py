@@ -55,7 +55,7 @@ def variables_of(fgraph: FunctionGraph) -> set[GraphVariable]:
 
 def data_of(constant: GraphVariable) -> Any:
     """The value of a constant."""
-    value: Any = constant
+    value = constant
     return value.data
 
 
@@ -79,13 +79,13 @@ def indices_of(values: Sequence[GraphVariable], entries: tuple[Any, ...]) -> lis
 
 def dtype_of(variable: GraphVariable) -> str:
     """The dtype of a variable whose type has one (an array, or a scalar outside tensors)."""
-    kind: Any = variable.type
+    kind = variable.type
     return kind.dtype
 
 
 def ndim_of(variable: GraphVariable) -> int:
     """The number of dimensions of a variable whose type has them."""
-    kind: Any = variable.type
+    kind = variable.type
     return kind.ndim
 
 

@@ -216,7 +216,7 @@ class Explanation:
         """The plan as a Graphviz digraph, an arrow for each value."""
         return as_dot(self.sketch)
 
-    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+    def __rich_console__(self, console: object, options: object) -> Iterator[Any]:
         """For `rich.print`."""
         yield from as_rich(self)
 

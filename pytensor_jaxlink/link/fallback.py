@@ -33,7 +33,7 @@ class PythonFallback:
         self._made: Any = None
 
     def __call__(
-        self, inputs: Sequence[Any], cause: BaseException | None, stats: Stats
+        self, inputs: Sequence[object], cause: BaseException | None, stats: Stats
     ) -> Sequence[Any]:
         """The outputs for values of the inputs.
 
@@ -55,7 +55,7 @@ class PythonFallback:
             self._note_operation(error)
             raise
 
-    def _run(self, inputs: Sequence[Any], stats: Stats) -> Sequence[Any]:
+    def _run(self, inputs: Sequence[object], stats: Stats) -> Sequence[Any]:
         if self._process != os.getpid():
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells

@@ -75,7 +75,7 @@ class FastFunction(FastCall, Function):
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
 
-    def _call_in_child(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_in_child(self, *args: object, **kwargs: object) -> Any:
         """A call in a process that was forked from one in which JAX has run."""
         for container in self.input_storage:
             [container.storage[0]] = all_from_parent(container.storage)
@@ -87,12 +87,12 @@ class FastFunction(FastCall, Function):
         return self._profile
 
     @profile.setter
-    def profile(self, profile: Any) -> None:
+    def profile(self, profile: object) -> None:
         self._profile = profile
         if profile:
             self._fast = None
 
-    def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """A call before the function is known to have a fast path, or with keywords."""
         names = self._names[len(args) :]
         if kwargs and len(names) == len(kwargs) and kwargs.keys() >= set(names):
@@ -103,7 +103,7 @@ class FastFunction(FastCall, Function):
             self._commit_states(args)
         return self._slow(args) if self._find_fast() is None else self(*args)
 
-    def _commit_states(self, args: tuple[Any, ...]) -> None:
+    def _commit_states(self, args: tuple[object, ...]) -> None:
         """Put states where exported code leaves them, so that JAX compiles once."""
         cells = [c.storage for _, c in self._updates if isinstance(c.type, ArrayType)]
         values = [*[cell[0] for cell in cells], *args]
@@ -111,7 +111,7 @@ class FastFunction(FastCall, Function):
         for cell, value in zip(cells, values, strict=False):
             cell[0] = value
 
-    def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
+    def _again(self, args: tuple[object, ...], error: Exception) -> Any:
         if isinstance(error, NewSizeError):
             inputs = [*args, *(cell[0] for cell in self._cells)]
             if self._compiled.make_dynamic(inputs, error):
@@ -119,7 +119,7 @@ class FastFunction(FastCall, Function):
                 return self(*args)
         return super()._again(args, error)
 
-    def _slow(self, args: tuple[Any, ...]) -> Any:
+    def _slow(self, args: tuple[object, ...]) -> Any:
         try:
             return self._checked(*args)
         except RuntimeError:
@@ -163,7 +163,7 @@ class FastFunction(FastCall, Function):
     def _forms(self) -> dict[int, Any]:
         return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)
 
-    def _packed(self, outputs: list[Any]) -> Any:
+    def _packed(self, outputs: list[object]) -> Any:
         if self.unpack_single:
             return outputs[0]
         return None if self.return_none else outputs[: self._returned]
@@ -187,7 +187,7 @@ class FastFunction(FastCall, Function):
             return None
         return Donatable(list(self.input_names), updated, given, donate == "warn")
 
-    def _checked(self, *args: Any, **kwargs: Any) -> Any:
+    def _checked(self, *args: object, **kwargs: object) -> Any:
         """The call with arguments that are checked, or converted by PyTensor."""
         if (
             kwargs
@@ -205,14 +205,14 @@ class FastFunction(FastCall, Function):
         values += [cell[0] for cell in self._cells]
         return self._stored(self.vm.run(values))
 
-    def _answer(self, result: Result, args: Sequence[Any]) -> Any:
+    def _answer(self, result: Result, args: Sequence[object]) -> Any:
         outputs, ending = result.outputs, self.vm.ending
         if ending.overwritten:
             values = [*args, *(cell[0] for cell in self._cells)]
             outputs = ending.overwrite(values, outputs, self._stats)
         return self._packed(outputs) if result.stored else self._stored(outputs)
 
-    def _stored(self, outputs: list[Any]) -> Any:
+    def _stored(self, outputs: list[object]) -> Any:
         """The answer, when the updates are stored."""
         if self._updates:
             self.vm.store(
@@ -248,7 +248,7 @@ def converter(container: Container) -> Callable[[Any], Any]:
         lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     takes_float = ndim == 0 and dtype == np.float64 and not container.strict
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if type(value) is int and lowest <= value <= highest:
             return np.array(value, dtype)
         if takes_float and type(value) is float:
@@ -264,7 +264,7 @@ def converter(container: Container) -> Callable[[Any], Any]:
     return convert
 
 
-def accepts(value: Any, kind: Any) -> bool:
+def accepts(value: object, kind: object) -> bool:
     """Return True if a value that JAX traces has a type, in the types that JAX now has."""
     if isinstance(kind, SparseTensorType):
         return accepts_sparse(value, kind.dtype, kind.format, kind.shape)

@@ -41,11 +41,11 @@ class JAXFunction(FastFunction):
 
     def copy(self, *args: Any, **options: Any) -> Any:
         """A function of the same graph; see `pytensor.compile.executor.Function.copy`."""
-        maker: Any = self.maker
+        maker = self.maker
         with maker.copied():
             return super().copy(*args, **options)
 
-    def compile(self, *examples: Any) -> JAXFunction:
+    def compile(self, *examples: object) -> JAXFunction:
         """Compile for arguments like these, ahead of the first call; nothing is stored.
 
         A function that is one region is not run.  One with several regions is, up to its last
@@ -87,7 +87,7 @@ class JAXFunction(FastFunction):
         return self
 
     def warmup(
-        self, calls: Iterable[Sequence[Any]], *, progress: Callable[[int], None] | None = None
+        self, calls: Iterable[Sequence[object]], *, progress: Callable[[int], None] | None = None
     ) -> JAXFunction:
         """`compile` for several calls.
 
@@ -192,7 +192,7 @@ def _shown(total: int) -> Callable[[int], None]:
     return show
 
 
-def _rebuild(maker: FunctionMaker, containers: list[Any], trust_input: bool) -> Any:
+def _rebuild(maker: FunctionMaker, containers: list[object], trust_input: bool) -> Any:
     function = maker.create(containers)
     function.trust_input = trust_input
     return function

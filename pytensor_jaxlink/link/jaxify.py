@@ -61,13 +61,13 @@ class PureFunction:
     def __name__(self) -> str:
         return self.name
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: object) -> Any:
         """Give the outputs, or ``(outputs, new_state)`` where shared variables are updated."""
         count = len(self.trees.arguments)
         outputs, state = self.with_state(values[count:], *values[:count])
         return (outputs, state) if self._updates else outputs
 
-    def with_state(self, state: Sequence[Any], *inputs: Any) -> tuple[Any, tuple[Any, ...]]:
+    def with_state(self, state: Sequence[object], *inputs: object) -> tuple[Any, tuple[Any, ...]]:
         """``(outputs, new_state)``, whether or not there is a state and something updates it.
 
         Parameters
@@ -106,7 +106,7 @@ class PureFunction:
             return self.function.static_argnums
         return ()
 
-    def store(self, state: Sequence[Any]) -> None:
+    def store(self, state: Sequence[object]) -> None:
         """Put a state into the shared variables: a key as a generator, the rest as NumPy arrays.
 
         Arrays on several devices stay there.
@@ -152,7 +152,7 @@ class PureFunction:
         updates: Any = self.function.maker.fgraph.update_mapping
         return updates
 
-    def _explained(self, values: Sequence[Any], error: NotJittableError) -> NotJittableError:
+    def _explained(self, values: Sequence[object], error: NotJittableError) -> NotJittableError:
         """The error for values of which JAX traces some that must be known."""
         try:
             sizes = self.function.static_argnums
@@ -169,10 +169,10 @@ class PureFunction:
 
 def jaxify(
     inputs: Any,
-    outputs: Any,
+    outputs: object,
     *,
     updates: Any = None,
-    givens: Any = None,
+    givens: object = None,
     mode: Any = MODE_NAME,
     name: str = "jaxified",
     **options: Any,
@@ -284,7 +284,7 @@ def jaxify(
     )
 
 
-def _flatten(tree: Any, what: str) -> tuple[list[Variable], list[str]]:
+def _flatten(tree: object, what: str) -> tuple[list[Variable], list[str]]:
     """The variables of a pytree, and a name for each."""
     import jax  # at first use: importing this package does not import JAX
 
@@ -305,9 +305,9 @@ def _pairs(replacements: Any) -> list[tuple[Any, Any]]:
 
 
 def _missing(
-    roots: Sequence[Any],
+    roots: Sequence[object],
     inputs: Sequence[Variable],
-    replaced: Sequence[tuple[Any, Any]],
+    replaced: Sequence[tuple[object, object]],
     names: Sequence[str],
 ) -> MissingInputError | None:
     """The error that names all variables which have no value."""

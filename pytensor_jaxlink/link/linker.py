@@ -119,11 +119,11 @@ class JAXLinker(PerformLinker):
         dynamic: Literal["auto"] | bool = "auto",
         recompile_limit: int = 8,
         on_recompile_limit: Literal["host", "compile", "error"] = "host",
-        compiler_options: Mapping[str, Any] | None = None,
+        compiler_options: Mapping[str, object] | None = None,
         compilation_cache: str | PathLike[str] | None = None,
         cache_dir: str | PathLike[str] | None = None,
         cache_limit: int = 1 << 30,
-        device: Any = None,
+        device: object = None,
         allow_gc: bool | None = None,
     ) -> None:
         super().__init__(allow_gc=allow_gc)
@@ -154,7 +154,7 @@ class JAXLinker(PerformLinker):
         return JAXFunctionMaker
 
     def accept(
-        self, fgraph: FunctionGraph, no_recycling: Any = None, profile: Any = None
+        self, fgraph: FunctionGraph, no_recycling: object = None, profile: object = None
     ) -> JAXLinker:
         """A copy of this linker tied to ``fgraph``; options are kept."""
         linker = copy(self)
@@ -244,15 +244,15 @@ def with_inplace(mode: Mode) -> Mode:
     They are of no use to JAX, so the linker excludes them.  Somebody who asks for them wants inputs
     that are declared mutable to be overwritten.
     """
-    query: Any = mode.provided_optimizer
+    query = mode.provided_optimizer
     if "inplace" not in getattr(query, "include", ()):
         return mode
-    linker: Any = copy(mode.linker)
+    linker = copy(mode.linker)
     linker.incompatible_rewrites = [n for n in linker.incompatible_rewrites if n != "inplace"]
     return Mode(linker=linker, optimizer=query)
 
 
-def _name_of(device: Any) -> Any:
+def _name_of(device: object) -> Any:
     """A device as text, which can be copied and pickled; all else as it is."""
     jax = sys.modules.get("jax")  # who has a device has imported it
     if jax is None or not isinstance(device, jax.Device):

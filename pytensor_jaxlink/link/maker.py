@@ -45,11 +45,11 @@ class JAXFunctionMaker(FunctionMaker):
         self._rewrite: Postponed | None = None
         self._made = False
         super().__init__(inputs, outputs, mode, accept_inplace, function_class, **options)
-        linker: Any = self.linker
+        linker = self.linker
         linker.entry, linker.rewrite = self._entry, self._rewrite
         self._entry = None  # the linker's, which neither copies nor pickles it
 
-    def create(self, *args: Any, **options: Any) -> Any:
+    def create(self, *args: object, **options: object) -> Any:
         """Create a function; see `pytensor.compile.maker.FunctionMaker.create`."""
         function = super().create(*args, **options)
         self._made = True
@@ -72,7 +72,12 @@ class JAXFunctionMaker(FunctionMaker):
 
     # PyTensor has it as a static method, and calls it as a method.
     def prepare_fgraph(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, inputs: Any, outputs: Any, additional_outputs: Any, fgraph: FunctionGraph, *rest: Any
+        self,
+        inputs: Any,
+        outputs: Any,
+        additional_outputs: object,
+        fgraph: FunctionGraph,
+        *rest: Any,
     ) -> Any:
         """Rewrite the graph; a copy of it as the user gave it is kept, for `save`."""
         self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)

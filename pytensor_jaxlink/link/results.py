@@ -44,20 +44,22 @@ def _for_arrays(convert: Callable[..., Any]) -> Callable[[Any], Callable[..., An
     return lambda value: convert if _is_array(value) else None
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     jax = sys.modules.get("jax")  # who has an array has imported it
     return isinstance(value, getattr(jax, "Array", ()))
 
 
-def _constant(value: Any, name: str | None = None, ndim: int | None = None, **options: Any) -> Any:
+def _constant(
+    value: object, name: str | None = None, ndim: int | None = None, **options: object
+) -> Any:
     return as_tensor_variable(_to_numpy(value), name=name, ndim=ndim, **options)
 
 
-def _shared(value: Any, *args: Any, **options: Any) -> Any:
+def _shared(value: object, *args: object, **options: object) -> Any:
     return shared_constructor(_to_numpy(value).copy(), *args, **options)
 
 
-def _to_numpy(value: Any) -> np.ndarray[Any, Any]:
+def _to_numpy(value: object) -> np.ndarray[Any, Any]:
     if isinstance(value, sys.modules["jax"].core.Tracer):
         raise JAXLinkError(
             f"{value} is a value that JAX traces, and a PyTensor graph can only hold values that "
@@ -67,7 +69,7 @@ def _to_numpy(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def _in_numpy(values: list[Any]) -> list[Any]:
+def _in_numpy(values: list[object]) -> list[Any]:
     """The values, with NumPy arrays in the place of those of JAX; also in tuples and lists."""
     return [_to_numpy(value) if _is_array(value) else _parts_in_numpy(value) for value in values]
 
@@ -84,7 +86,7 @@ def _parts_in_numpy(value: Any) -> Any:
 def _spread(first: int) -> Callable[[list[Any]], list[Any]]:
     """A shape that was taken for one length, from position ``first`` on, as lengths."""
 
-    def spread(values: list[Any]) -> list[Any]:
+    def spread(values: list[object]) -> list[Any]:
         lengths = values[first:]
         if len(lengths) == 1 and _is_array(lengths[0]) and lengths[0].ndim == 1:
             return [*values[:first], *_to_numpy(lengths[0])]

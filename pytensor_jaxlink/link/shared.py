@@ -30,7 +30,7 @@ class _HoldsArrays(TensorType):
     PyTensor's own type makes a NumPy array of it, which gathers what lies on several devices.
     """
 
-    def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
+    def filter(self, data: object, strict: bool = False, allow_downcast: bool | None = None) -> Any:
         accepted = (
             type(data) is ARRAY
             and data.dtype == self.dtype
@@ -81,7 +81,7 @@ def _call_with_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
     """`Function.__call__`, which lends NumPy arrays to functions that cannot read those of JAX."""
 
     @wraps(call)
-    def call_with_numpy(function: Function, /, *args: Any, **options: Any) -> Any:
+    def call_with_numpy(function: Function, /, *args: object, **options: object) -> Any:
         for container in function.input_storage:
             if type(container.storage[0]) is ARRAY:
                 if _reads_arrays(function):

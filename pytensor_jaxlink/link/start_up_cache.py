@@ -39,8 +39,8 @@ class StartUpCache(Protocol):
         given: FunctionGraph,
         updated: Mapping[int, int],
         mode: Mode,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
+        inputs: Sequence[object],
+        outputs: Sequence[object],
     ) -> StartUpEntry:
         """The entry for a graph as the user gave it.
 

@@ -42,9 +42,9 @@ class VirtualMachine:
     def __init__(
         self,
         compiled: CompiledGraph,
-        input_cells: list[list[Any]],
-        output_cells: list[list[Any]],
-        storage_map: dict[Variable, list[Any]],
+        input_cells: list[list[object]],
+        output_cells: list[list[object]],
+        storage_map: dict[Variable, list[object]],
         overwritten: tuple[int, ...],
         *,
         allow_gc: bool | None,
@@ -85,13 +85,13 @@ class VirtualMachine:
         self._path = executor.fast(boundary, pack, donatable, repeatable=repeatable)
         return self._path
 
-    def commit(self, values: list[Any], positions: Sequence[int]) -> None:
+    def commit(self, values: list[object], positions: Sequence[int]) -> None:
         """Put states among the values of a call where exported code leaves them."""
         with self.compiled.policy.here():
             commit(values, positions)
 
     @staticmethod
-    def store(cells: Sequence[list[Any]], values: Sequence[Any]) -> None:
+    def store(cells: Sequence[list[object]], values: Sequence[object]) -> None:
         """Put the new values of shared variables into their cells, when they are there.
 
         An error of the device shows when they are waited for, and then nothing has been stored.
@@ -99,7 +99,7 @@ class VirtualMachine:
         pairs = zip(cells, values, strict=True)
         store(cells, [ready_as(cell[0], value) for cell, value in pairs])
 
-    def compile_for(self, examples: list[Any], others: list[Any]) -> None:
+    def compile_for(self, examples: list[object], others: list[object]) -> None:
         """Compile for arguments like the examples; the other inputs have the values given.
 
         `jax.jit` finds what is compiled here when it is called.
@@ -133,7 +133,7 @@ class VirtualMachine:
             if plan is self.compiled.plan:
                 raise
 
-    def _compile_in_child(self, examples: list[Any], others: list[Any]) -> None:
+    def _compile_in_child(self, examples: list[object], others: list[object]) -> None:
         raise refused("nothing can be compiled")
 
     def _compile(self, values: list[Any]) -> None:
@@ -149,14 +149,14 @@ class VirtualMachine:
             cell[0] = value
         return outputs
 
-    def run(self, values: list[Any]) -> list[Any]:
+    def run(self, values: list[object]) -> list[Any]:
         """Run the function on the values of its inputs, without touching any cell."""
         if self.compiled.policy.device is None:
             return self._run(values)
         with self.compiled.policy.here():
             return self._run(values)
 
-    def _run(self, values: list[Any]) -> list[Any]:
+    def _run(self, values: list[object]) -> list[Any]:
         compiled = self.compiled
         outputs = compiled.executor(values)
         outputs = self.ending.overwrite(values, outputs, compiled.stats)

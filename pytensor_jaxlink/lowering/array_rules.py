@@ -42,10 +42,10 @@ def _choose(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 
 @jax_rule.register(JoinDims)
-def _join_dims(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _join_dims(op: object, node: Apply, context: Context) -> JaxFunction:
     first, last = op.start_axis, op.start_axis + op.n_axes
 
-    def join_dims(array: Any) -> Any:
+    def join_dims(array: object) -> Any:
         joined = 1
         for length in array.shape[first:last]:
             joined *= length
@@ -55,8 +55,8 @@ def _join_dims(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 
 @jax_rule.register(SplitDims)
-def _split_dims(op: Any, node: Apply, context: Context) -> JaxFunction:
-    def split_dims(array: Any, shape: Any) -> Any:
+def _split_dims(op: object, node: Apply, context: Context) -> JaxFunction:
+    def split_dims(array: object, shape: Any) -> Any:
         lengths = tuple(int(length) for length in shape)
         return array.reshape(*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :])
 
@@ -94,7 +94,7 @@ def _irfft(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("Convolve2d")
-def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _convolve(op: object, node: Apply, context: Context) -> JaxFunction:
     method = "fft" if op.method == "fft" else "direct"
     return lambda one, other, full: convolve(
         one, other, mode="full" if full else "valid", method=method
@@ -113,7 +113,7 @@ def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("TensorSolve")
-def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _tensor_solve(op: object, node: Apply, context: Context) -> JaxFunction:
     return lambda a, b: jnp.linalg.tensorsolve(a, b, op.axes)
 
 

@@ -204,6 +204,6 @@ def _large_constants(view: GraphView, facts: Sequence[NodeFacts], draft: RegionD
     }
 
 
-def _bytes(data: Any) -> int:
+def _bytes(data: object) -> int:
     """The size of a constant that can be an argument of a region."""
     return data.data.nbytes if issparse(data) else getattr(data, "nbytes", 0)

@@ -72,7 +72,7 @@ class HostCall:
         self._lock = _lock_of(node.op)
         self._together = cache(self._vectorised)
 
-    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+    def __call__(self, *inputs: object) -> tuple[Any, ...]:
         """The outputs of the node, traced."""
         if not are_read():
             return self._derivatives.apply(self._raising, inputs)
@@ -82,16 +82,16 @@ class HostCall:
         require(fine)
         return tuple(outputs)
 
-    def _raising(self, *inputs: Any) -> tuple[Any, ...]:
+    def _raising(self, *inputs: object) -> tuple[Any, ...]:
         promised = self._promise(inputs)
         return tuple(self._call(_Raising(self, promised), inputs, promised))
 
-    def _call(self, target: Callable[..., Any], inputs: Sequence[Any], promised: Promise) -> Any:
+    def _call(self, target: Callable[..., Any], inputs: Sequence[object], promised: Promise) -> Any:
         results = tuple(jax.ShapeDtypeStruct(*each) for each in promised)
         passed = [inputs[position] for position in self._passed]
         return jax.pure_callback(target, results, *passed, vmap_method="expand_dims")
 
-    def _promise(self, inputs: Sequence[Any]) -> Promise:
+    def _promise(self, inputs: Sequence[object]) -> Promise:
         """The shapes and dtypes of the outputs, from the shapes and sizes of the inputs."""
         lengths = [int(each) for each in self._lengths(*(inputs[k] for k in self._varying))]
         promised = []
@@ -103,7 +103,7 @@ class HostCall:
 
     # -- on the host ---------------------------------------------------------------------------
 
-    def run(self, promised: Promise, passed: Sequence[Any]) -> tuple[Any, ...]:
+    def run(self, promised: Promise, passed: Sequence[object]) -> tuple[Any, ...]:
         """The outputs for arrays, each with the same number of further leading dimensions."""
         values = self._with_constants([np.asarray(value) for value in passed])
         batch = self._batch(values)
@@ -119,17 +119,17 @@ class HostCall:
                 return self._checked(together(*(values[k] for k in self._passed)), wanted)
             return self._one_by_one(values, batch, promised)
 
-    def batch_of(self, passed: Sequence[Any]) -> tuple[int, ...]:
+    def batch_of(self, passed: Sequence[object]) -> tuple[int, ...]:
         """The further leading dimensions of what is passed."""
         return self._batch(self._with_constants(passed))
 
-    def _with_constants(self, passed: Sequence[Any]) -> list[Any]:
+    def _with_constants(self, passed: Sequence[object]) -> list[Any]:
         values: list[Any] = [getattr(variable, "data", None) for variable in self.node.inputs]
         for position, value in zip(self._passed, passed, strict=True):
             values[position] = value
         return values
 
-    def _batch(self, values: Sequence[Any]) -> tuple[int, ...]:
+    def _batch(self, values: Sequence[object]) -> tuple[int, ...]:
         """The leading dimensions that the values have beyond those of the node."""
         ndims = self._ndims
         if all(values[k].ndim == ndims[k] for k in self._passed):
@@ -151,7 +151,7 @@ class HostCall:
             return None
         alone = standing_alone(self.node)
         batched = {alone.inputs[k]: _with_batch(alone.inputs[k], count) for k in self._passed}
-        outputs: Any = vectorize_graph(alone.outputs, batched)
+        outputs = vectorize_graph(alone.outputs, batched)
         together = FunctionGraph(list(batched.values()), list(outputs), clone=True)
         looping = any(isinstance(node.op, Blockwise) for node in together.apply_nodes)
         return None if looping else GraphOnHost(together)
@@ -167,7 +167,7 @@ class HostCall:
                 result[place] = output
         return results
 
-    def _checked(self, outputs: Sequence[Any], promised: Promise) -> tuple[Any, ...]:
+    def _checked(self, outputs: Sequence[object], promised: Promise) -> tuple[Any, ...]:
         """The outputs as arrays of the types that JAX was promised."""
         checked = []
         for position, (value, (shape, dtype)) in enumerate(zip(outputs, promised, strict=True)):
@@ -195,7 +195,7 @@ class _Raising:
     call: HostCall
     promised: Promise
 
-    def __call__(self, *passed: Any) -> tuple[Any, ...]:
+    def __call__(self, *passed: object) -> tuple[Any, ...]:
         return self.call.run(self.promised, passed)
 
 
@@ -206,7 +206,7 @@ class _Reporting:
     call: HostCall
     promised: Promise
 
-    def __call__(self, *passed: Any) -> tuple[Any, ...]:
+    def __call__(self, *passed: object) -> tuple[Any, ...]:
         batch = self.call.batch_of(passed)
         try:
             outputs, fine = self.call.run(self.promised, passed), True
@@ -219,7 +219,7 @@ class _Reporting:
 
 
 def _with_batch(variable: Variable, count: int) -> Variable:
-    kind: Any = variable.type
+    kind = variable.type
     return kind.clone(shape=(*(None,) * count, *kind.shape))()
 
 

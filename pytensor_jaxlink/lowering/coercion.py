@@ -52,7 +52,7 @@ def integer_of(value: Any, dtype: np.dtype[Any]) -> Any:
     return jnp.where(beyond, whole ^ smallest, whole).astype(dtype)
 
 
-def as_size(value: Any) -> Any:
+def as_size(value: object) -> Any:
     """A size, refused where it is negative (JAX would clip some of them to zero)."""
     size = as_integer(value)
     if isinstance(size, int) and size < 0:
@@ -79,7 +79,7 @@ def check_broadcast(node: Apply, shapes: Sequence[tuple[int, ...]]) -> None:
             )
 
 
-def as_static(value: Any, kind: Type) -> Any:
+def as_static(value: object, kind: Type) -> Any:
     """A concrete value as the NumPy value that PyTensor's type declares.
 
     Raises
@@ -102,12 +102,12 @@ def as_static(value: Any, kind: Type) -> Any:
     return array if isinstance(kind, ArrayType) else array[()]
 
 
-def as_jax(value: Any) -> Any:
+def as_jax(value: object) -> Any:
     """A NumPy value as a JAX array: rules that are not ours call the methods of one."""
     return jnp.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
-def of_code(value: Any, kind: Any) -> Any:
+def of_code(value: object, kind: object) -> Any:
     """A known value as a value of the code: open sizes are numbers that it computes."""
     if not is_open(value):
         return value
@@ -116,7 +116,7 @@ def of_code(value: Any, kind: Any) -> Any:
     return jnp.stack(parts).reshape(sizes.shape)
 
 
-def as_declared(value: Any, kind: Type) -> Any:
+def as_declared(value: object, kind: Type) -> Any:
     """A traced (or constant) value with exactly the dtype that the graph declares.
 
     JAX's weak types and Python scalars make results drift from the declared dtype; here they stop.

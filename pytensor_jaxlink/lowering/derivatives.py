@@ -57,19 +57,19 @@ class Derivatives:
         self._real_outputs = [k for k, output in enumerate(node.outputs) if _is_real(output)]
         self._pullbacks: dict[tuple[int, ...], Callable[..., Sequence[Any]]] = {}
 
-    def apply(self, function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> Any:
+    def apply(self, function: Callable[..., Sequence[Any]], inputs: Sequence[object]) -> Any:
         """The outputs of the function, which JAX can differentiate."""
         known = list(inputs)
         for position in self._traced:
             known[position] = None
 
-        def all_inputs(traced: Sequence[Any]) -> list[Any]:
+        def all_inputs(traced: Sequence[object]) -> list[Any]:
             values = list(known)
             for position, value in zip(self._traced, traced, strict=True):
                 values[position] = value
             return values
 
-        def outputs_of(*traced: Any) -> tuple[Any, ...]:
+        def outputs_of(*traced: object) -> tuple[Any, ...]:
             return tuple(function(*all_inputs(traced)))
 
         def rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
@@ -102,7 +102,7 @@ class Derivatives:
         dtypes = [primals[k].dtype for k in moving]
         lowered = self._pullback(tuple(self._traced[k] for k in moving))
 
-        def pullback(residuals: list[Any], cotangents: list[Any]) -> list[Any]:
+        def pullback(residuals: list[object], cotangents: list[object]) -> list[Any]:
             inputs = all_inputs(residuals[:count])
             given = [v for v, i in zip(inputs, self._node.inputs, strict=True) if _varies(i)]
             gradients = lowered(*given, *residuals[count:], *cotangents)
@@ -165,12 +165,12 @@ class Derivatives:
 def _pushforward(pullback: Any, shapes: Sequence[jax.ShapeDtypeStruct]) -> Any:
     """The pushforward: row by row of the Jacobian, which is the pullback of a unit vector."""
 
-    def pushforward(residuals: list[Any], tangents: list[Any]) -> list[Any]:
+    def pushforward(residuals: list[Any], tangents: list[object]) -> list[Any]:
         results = []
         for position, shape in enumerate(shapes):
             units = jnp.eye(shape.size, dtype=shape.dtype).reshape(shape.size, *shape.shape)
 
-            def row(unit: Any, position: int = position) -> list[Any]:
+            def row(unit: object, position: int = position) -> list[Any]:
                 cotangents: list[Any] = [jnp.zeros(each.shape, each.dtype) for each in shapes]
                 cotangents[position] = unit
                 return pullback(residuals, cotangents)
@@ -189,5 +189,5 @@ def _varies(variable: Variable) -> bool:
     return not isinstance(variable, Constant)
 
 
-def _is_real(variable: Any) -> bool:
+def _is_real(variable: object) -> bool:
     return np.dtype(variable.type.dtype).kind == "f"

@@ -33,7 +33,7 @@ class DomainCondition:
     holds: Callable[..., Any]
     positions: tuple[int, ...]
 
-    def require(self, parameters: tuple[Any, ...]) -> None:
+    def require(self, parameters: tuple[object, ...]) -> None:
         """State that it holds; constants are checked while JAX traces and cost nothing."""
         values = [parameters[position] for position in self.positions]
         if all(isinstance(value, np.ndarray | np.generic) for value in values):
@@ -52,7 +52,7 @@ def by_name(table: dict[str, Any], op: RandomVariable) -> Any:
     return None
 
 
-def require_domain(op: RandomVariable, parameters: tuple[Any, ...]) -> None:
+def require_domain(op: RandomVariable, parameters: tuple[object, ...]) -> None:
     """State that the parameters are in the domain of a distribution."""
     for condition in by_name(_DOMAINS, op) or ():
         condition.require(parameters)
@@ -84,12 +84,12 @@ _LARGEST_RATE = float(np.iinfo("int64").max - 10 * np.sqrt(np.iinfo("int64").max
 _LARGEST_POPULATION = 1_000_000_000
 
 
-def _width(xp: Any, low: Any, high: Any) -> Any:
+def _width(xp: object, low: Any, high: Any) -> Any:
     width = high - low
     return xp.isfinite(width) & ~xp.signbit(width)
 
 
-def _standard_bounds(xp: Any, mu: Any, sigma: Any, lower: Any, upper: Any) -> Any:
+def _standard_bounds(xp: object, mu: Any, sigma: Any, lower: Any, upper: Any) -> Any:
     """SciPy compares them in standard deviations: it refuses what rounding makes equal."""
     return (lower - mu) / sigma < (upper - mu) / sigma
 
@@ -105,7 +105,7 @@ def possible_draw(xp: Any, good: Any, bad: Any, drawn: Any) -> Any:
     return counts & (xp.maximum(good, bad) < _LARGEST_POPULATION) & (drawn <= good + bad)
 
 
-def _chances_of_all_but_last(xp: Any, p: Any) -> Any:
+def _chances_of_all_but_last(xp: object, p: Any) -> Any:
     in_range = ((p >= 0) & (p <= 1)).all(axis=-1)
     return in_range & (p[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
 

@@ -17,7 +17,7 @@ from pytensor_jaxlink.ops import Realign, Window, WindowUpdate
 
 @jax_rule.register(Window)
 def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
-    def take(array: Any, start: Any, stop: Any, length: Any) -> Any:
+    def take(array: Any, start: Any, stop: object, length: Any) -> Any:
         begin = _begin(op, np.shape(array)[op.axis], start, int(length))
         return jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
 
@@ -26,7 +26,7 @@ def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(WindowUpdate)
 def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFunction:
-    def update(array: Any, value: Any, start: Any, stop: Any, length: Any) -> Any:
+    def update(array: Any, value: object, start: Any, stop: object, length: Any) -> Any:
         begin = _begin(op, np.shape(array)[op.axis], start, int(length))
         shape = list(np.shape(array))
         shape[op.axis] = int(length)
@@ -59,7 +59,7 @@ def _one_more(ndim: int, axis: int) -> list[tuple[int, int]]:
     return [(0, int(place == axis)) for place in range(ndim)]
 
 
-def _begin(op: Window, whole: int, start: Any, length: int) -> Any:
+def _begin(op: Window, whole: int, start: object, length: int) -> Any:
     """Where a window begins.  That it lies in the array is no check that could be dropped."""
     start = jnp.asarray(start)
     if not op.exact:

@@ -44,7 +44,7 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
     if set(dtypes) == {common.name} or own_dtypes:
         return function
 
-    def promoted(*values: Any) -> Any:
+    def promoted(*values: object) -> Any:
         operands = (as_dtype(value, common.name) for value in values[first:])
         output = function(*values[:first], *operands)
         if result == np.float16:
@@ -113,11 +113,11 @@ def _first_place(op: Argmax) -> JaxFunction:
     return first_place
 
 
-def _softmax_of_integers(op: Any, node: Apply) -> JaxFunction:
+def _softmax_of_integers(op: object, node: Apply) -> JaxFunction:
     """JAX takes the smallest integer for the maximum of nothing; differences wrap, as in NumPy."""
     result = node.outputs[0].type.dtype
 
-    def softmax(array: Any) -> Any:
+    def softmax(array: object) -> Any:
         array = as_jax(array)
         powers = as_dtype(array - array.max(op.axis, keepdims=True), result)
         if isinstance(op, LogSoftmax):

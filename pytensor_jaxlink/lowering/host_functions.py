@@ -46,7 +46,7 @@ def host_function(node: Apply, where: str | None = None) -> HostFunction:
     if where is None or getattr(function, "reads_shape_only", False):
         return function
 
-    def located(*values: Any) -> Sequence[Any]:
+    def located(*values: object) -> Sequence[Any]:
         try:
             return function(*values)
         except Exception as error:
@@ -105,13 +105,13 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
 
     Between two regions this code is cold, so each line of it, and each call, counts for several.
     """
-    op: Any = node.op
-    perform: Any = None
+    op = node.op
+    perform = None
     kinds = [(p, _dtype_of(variable.type), variable.type) for p, variable in enumerate(node.inputs)]
     single, outputs = len(node.outputs) == 1, range(len(node.outputs))
     destroyed = sorted({p for places in op.destroy_map.values() for p in places})
 
-    def performed(*values: Any) -> Sequence[Any]:
+    def performed(*values: object) -> Sequence[Any]:
         nonlocal perform
         try:
             inputs = list(values)
@@ -148,7 +148,7 @@ class _Thunk:
         variables = dict.fromkeys([*node.inputs, *node.outputs])
         self._cells: dict[Any, list[Any]] = {variable: [None] for variable in variables}
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
+    def __call__(self, *values: object) -> tuple[Any, ...]:
         node, cells = self._node, self._cells
         with self._lock:  # the thunk has one set of cells, and functions may run in many threads
             for variable, value, kind in zip(node.inputs, values, self._kinds, strict=True):
@@ -167,11 +167,11 @@ class _Measured:
     """Runs the scan that a `WhileLoop` stands for; its traces have the lengths that they have."""
 
     def __init__(self, node: Apply) -> None:
-        op: Any = node.op
+        op = node.op
         self._measured = op.measured
         self._scan = host_function(op.scan.make_node(*node.inputs))
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
+    def __call__(self, *values: object) -> tuple[Any, ...]:
         outputs = self._scan(*values)
         lengths = [np.asarray(len(outputs[p]), dtype="int64") for p in self._measured]
         return (*outputs, *lengths)
@@ -181,10 +181,10 @@ class _Chosen:
     """Runs one of the graphs of a `Branch`, node by node."""
 
     def __init__(self, node: Apply) -> None:
-        op: Any = node.op
+        op = node.op
         self._sides = [GraphOnHost(fgraph) for fgraph in op.graphs]
 
-    def __call__(self, condition: Any, *values: Any) -> tuple[Any, ...]:
+    def __call__(self, condition: object, *values: object) -> tuple[Any, ...]:
         return self._sides[0 if condition else 1](*values)
 
 
@@ -195,7 +195,7 @@ class GraphOnHost:
         self._fgraph = fgraph
         self._functions = [(node, host_function(node)) for node in fgraph.toposort()]
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
+    def __call__(self, *values: object) -> tuple[Any, ...]:
         """The outputs, for values of the inputs."""
         known = dict(zip(self._fgraph.inputs, values, strict=True))
 

@@ -31,7 +31,7 @@ from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstr
 from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
 
 
-def _is_mask(index: Any) -> bool:
+def _is_mask(index: object) -> bool:
     return getattr(index, "dtype", None) == np.dtype("bool")
 
 
@@ -70,12 +70,12 @@ def _indexed_axes(shape: tuple[int, ...], entries: Any, values: Any) -> Iterator
         axis += 1
 
 
-def _as_indices(values: Sequence[Any]) -> list[Any]:
+def _as_indices(values: Sequence[object]) -> list[Any]:
     """The index values as JAX takes them: known scalars as Python integers, by which it slices."""
     return [_as_index(value) for value in values]
 
 
-def _as_index(value: Any) -> Any:
+def _as_index(value: object) -> Any:
     """An index in a type that holds the lengths of all axes.
 
     JAX computes ``index + length`` in the type of the index: in int8, entry -1 of 200 is entry -57.
@@ -91,7 +91,7 @@ def _as_index(value: Any) -> Any:
     return value if dtype == np.dtype("int32") else value.astype(canonical_dtype("int64"))
 
 
-def _checked_indices(node: Apply, first: int, indices: Sequence[Any]) -> list[Any]:
+def _checked_indices(node: Apply, first: int, indices: Sequence[object]) -> list[Any]:
     """The indices for looking at their range: literals and counts that JAX computes are known."""
     pairs = zip(node.inputs[first:], indices, strict=True)
     return [_for_its_range(variable, index) for variable, index in pairs]
@@ -133,7 +133,7 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
     positions = range(first_index, len(node.inputs))
     function = _last_write_wins(node) if once else upstream_rule(node, positions)
 
-    def index(array: Any, *rest: Any) -> Any:
+    def index(array: Any, *rest: object) -> Any:
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
         array = as_jax(array)
         if context.checks:
@@ -148,7 +148,7 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
     return index
 
 
-def _converted(node: Apply, values: Sequence[Any], array: Any) -> list[Any]:
+def _converted(node: Apply, values: Sequence[object], array: object) -> list[Any]:
     """The values that are set, in the dtype of the array: JAX would convert some otherwise."""
     sets = getattr(node.op, "set_instead_of_inc", False)
     return [as_dtype(value, array.dtype) if sets else value for value in values]
@@ -183,7 +183,7 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
     if node.inputs[0].type.ndim != 2 or list(op.idx_list) != [0, 1]:
         return general
 
-    def update(matrix: Any, values: Any, *indices: Any) -> Any:
+    def update(matrix: Any, values: object, *indices: Any) -> Any:
         length = np.size(indices[0])
         if export.is_symbolic_dim(length) or length > min(np.shape(matrix)):
             return general(matrix, values, *indices)
@@ -192,7 +192,7 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
     return update
 
 
-def _on_diagonal(matrix: Any, values: Any, length: int, *, add: bool) -> Any:
+def _on_diagonal(matrix: Any, values: object, length: int, *, add: bool) -> Any:
     """A matrix with the first entries of its diagonal replaced, or added to.
 
     By selection: PyTensor's gradient of a diagonal is such an update, and XLA takes longer to
@@ -216,7 +216,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     """
     fallback = _indexing_rule(node, context, first_index=2)
 
-    def increment(array: Any, values: Any, *indices: Any) -> Any:
+    def increment(array: Any, values: object, *indices: Any) -> Any:
         if any(map(is_open, indices)):
             return fallback(array, values, *indices)
         index = indices_from_subtensor(_as_indices(indices), op.idx_list)
@@ -241,7 +241,7 @@ class _Block:
     selected_shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], index: Sequence[Any]) -> _Block | None:
+    def of(cls, shape: tuple[int, ...], index: Sequence[object]) -> _Block | None:
         """The block, or None where a step leaves gaps, or an axis of open length is cut."""
         starts: list[Any] = [0] * len(shape)
         lengths, backward, selected = list(shape), [], []
@@ -266,7 +266,7 @@ class _Block:
         selected += shape[len(index) :]
         return cls(tuple(starts), tuple(lengths), tuple(backward), tuple(selected))
 
-    def update(self, array: Any, values: Any, *, add: bool) -> Any:
+    def update(self, array: Any, values: object, *, add: bool) -> Any:
         """The array with ``values`` set into the block, or added to it."""
         block = jnp.broadcast_to(as_dtype(values, array.dtype), self.selected_shape)
         if 0 in self.lengths:

@@ -31,7 +31,7 @@ def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunctio
         return function
     derivatives = Derivatives(node, context.where(), context.static, context.lower_graph)
 
-    def op_from_graph(*inputs: Any) -> Any:
+    def op_from_graph(*inputs: object) -> Any:
         # JAX differentiates what the user traces; the gradient of the Op is for that.
         return function(*inputs) if are_read() else derivatives.apply(function, inputs)
 
@@ -50,7 +50,7 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
     """`jax.lax.cond`: only one side runs, and only its conditions count."""
     first, second = map(context.lower_inner, context.inner)
 
-    def branch(condition: Any, *inputs: Any) -> Any:
+    def branch(condition: object, *inputs: object) -> Any:
         checked: list[bool] = []
 
         def side(function: JaxFunction) -> Any:
@@ -90,7 +90,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
 
         checked: list[bool] = []
 
-        def of_one(*values: Any) -> Any:
+        def of_one(*values: object) -> Any:
             arguments = list(inputs)
             for position, value in zip(traced, values, strict=True):
                 arguments[position] = value
@@ -115,6 +115,6 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     return blockwise
 
 
-def _all(conditions: list[Any]) -> Any:
+def _all(conditions: list[object]) -> Any:
     """One boolean, whether or not there are conditions: both sides have to return the same."""
     return jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()

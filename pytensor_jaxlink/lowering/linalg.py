@@ -96,7 +96,7 @@ def _schur(op: Schur, node: Apply, context: Context) -> JaxFunction:
 def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.static)
 
-    def lu_factor(matrix: Any) -> Any:
+    def lu_factor(matrix: object) -> Any:
         factors, pivots = function(matrix)
         return jnp.where(_has_zero(factors)[..., None, None], jnp.nan, factors), pivots
 
@@ -110,7 +110,7 @@ def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
     if node.outputs[0].type.dtype.startswith("complex"):
         return function
 
-    def slogdet(matrix: Any) -> Any:
+    def slogdet(matrix: object) -> Any:
         sign, logarithm = function(matrix)
         return jnp.where(jnp.isnan(sign), jnp.ones((), sign.dtype), sign), logarithm
 
@@ -157,7 +157,7 @@ def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
     dimensions = (((op.left,), (op.right,)), ((), ()))
     dtype = node.outputs[0].type.dtype
 
-    def contract(*matrices: Any) -> Any:
+    def contract(*matrices: object) -> Any:
         left, right = (as_dtype(matrix, dtype) for matrix in matrices)
         return jax.lax.dot_general(left, right, dimensions)
 
@@ -182,7 +182,7 @@ def _finite_or_nan(function: JaxFunction, matrix: Any) -> list[Any]:
     return [jnp.where(finite, output, jnp.nan) for output in outputs]
 
 
-def _half(matrix: Any, op: Solve) -> Any:
+def _half(matrix: object, op: Solve) -> Any:
     """The matrix of a system of which SciPy reads one triangle."""
     return _mirrored(as_jax(matrix), lower=op.lower, conjugate=op.assume_a == "her")
 

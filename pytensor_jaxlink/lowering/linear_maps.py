@@ -37,7 +37,7 @@ class LinearMap:
     pullback: Map
     results: tuple[jax.ShapeDtypeStruct, ...]
 
-    def __call__(self, residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    def __call__(self, residuals: Sequence[object], tangents: Sequence[object]) -> list[Any]:
         """The results; JAX may evaluate, batch, transpose and differentiate them."""
         return _linear.bind(*residuals, *tangents, linear_map=self, count=len(residuals))
 
@@ -47,17 +47,17 @@ _linear.multiple_results = True
 
 
 @_linear.def_impl
-def _evaluate(*values: Any, linear_map: LinearMap, count: int) -> list[Any]:
+def _evaluate(*values: object, linear_map: LinearMap, count: int) -> list[Any]:
     return linear_map.pushforward(list(values[:count]), list(values[count:]))
 
 
 @_linear.def_abstract_eval
-def _abstract(*values: Any, linear_map: LinearMap, count: int) -> list[Any]:
+def _abstract(*values: object, linear_map: LinearMap, count: int) -> list[Any]:
     return [jax.core.ShapedArray(each.shape, each.dtype) for each in linear_map.results]
 
 
 def _jvp(
-    values: Sequence[Any], moves: Sequence[Any], *, linear_map: LinearMap, count: int
+    values: Sequence[object], moves: Sequence[object], *, linear_map: LinearMap, count: int
 ) -> tuple[list[Any], list[Any]]:
     """Linear in the tangents; of the residuals JAX differentiates the pushforward."""
     residuals, tangents = list(values[:count]), list(values[count:])
@@ -66,7 +66,7 @@ def _jvp(
     moving = [k for k, move in enumerate(moves[:count]) if type(move) is not ad.Zero]
     if moving:
 
-        def of_moving(*moved: Any) -> list[Any]:
+        def of_moving(*moved: object) -> list[Any]:
             here = list(residuals)
             for position, value in zip(moving, moved, strict=True):
                 here[position] = value
@@ -78,7 +78,7 @@ def _jvp(
 
 
 def _transpose(
-    cotangents: Sequence[Any], *values: Any, linear_map: LinearMap, count: int
+    cotangents: Sequence[object], *values: object, linear_map: LinearMap, count: int
 ) -> list[Any]:
     given = [ad.instantiate_zeros(cotangent) for cotangent in cotangents]
     return [None] * count + linear_map.pullback(list(values[:count]), given)

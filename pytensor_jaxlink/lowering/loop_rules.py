@@ -64,7 +64,7 @@ def _while_loop(op: WhileLoop, node: Apply, context: Context) -> JaxFunction:
     return lambda *inputs: _single(_Loop(layout, step, inputs).loop(op.measured))
 
 
-def _single(outputs: list[Any]) -> Any:
+def _single(outputs: list[object]) -> Any:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -72,7 +72,7 @@ class _Loop:
     """One loop, with its outer inputs sorted by their part."""
 
     def __init__(
-        self, layout: LoopLayout, step: Step, inputs: Sequence[Any], backward: bool = False
+        self, layout: LoopLayout, step: Step, inputs: Sequence[object], backward: bool = False
     ) -> None:
         self.layout, self.step, self.backward = layout, step, backward
         parts = layout.sort_inputs(inputs)
@@ -160,7 +160,7 @@ class _Loop:
         free = [_last(output, kept) for output, kept in zip(emitted, self.kept, strict=True)]
         return [*scattered, *states, *free, *carried]
 
-    def _in_order(self, arrays: Any) -> Any:
+    def _in_order(self, arrays: object) -> Any:
         """Arrays as `jax.lax.scan` takes and gives them: what it does from the end is turned."""
         return jax.tree.map(lambda a: jnp.flip(a, 0), arrays) if self.backward else arrays
 
@@ -243,7 +243,7 @@ class _Loop:
             position += 1
         return [*scattered, *states, *(_unrolled(t, made) for t in free), *carried, *lengths]
 
-    def _entries(self, step: Any) -> list[Any]:
+    def _entries(self, step: object) -> list[Any]:
         """The entries of the sequences at a step; of an empty one no step ever reads any."""
         return [
             jnp.zeros(sequence.shape[1:], sequence.dtype)
@@ -254,7 +254,7 @@ class _Loop:
 
     # -- one step ---------------------------------------------------------------------------------
 
-    def _step(self, state: Any, entries: Any) -> tuple[Any, list[Any], list[Any], Any, Any]:
+    def _step(self, state: Any, entries: object) -> tuple[Any, list[Any], list[Any], Any, Any]:
         """The state after one step, its entries of the outputs, whether it is the last, checks.
 
         Buffers are written where they are: the number of steps is not known.
@@ -313,11 +313,11 @@ class _Strip:
         registers = tuple(buffer[place] for place in range(first, last))
         return cls(buffer, first, registers, buffer[last : last + steps])
 
-    def at(self, values: Sequence[Any], place: int) -> Any:
+    def at(self, values: Sequence[object], place: int) -> Any:
         """The entry that a step reads at a place."""
         return values[place - self.first]
 
-    def put(self, values: list[Any], place: int, value: Any) -> None:
+    def put(self, values: list[object], place: int, value: object) -> None:
         """Write the entry of a step at a place."""
         values[place - self.first] = jnp.asarray(value, self.buffer.dtype)
 
@@ -343,7 +343,7 @@ def _moved(history: Any, entry: Any) -> Any:
     return jnp.concatenate([history[1:], entry[None]])
 
 
-def _joined(history: Any) -> Any:
+def _joined(history: object) -> Any:
     return jnp.stack(history) if isinstance(history, tuple) else history
 
 
@@ -355,19 +355,19 @@ def _last(array: Any, length: Any) -> Any:
     return array[array.shape[0] - length :]
 
 
-def _write(buffer: Any, counter: Any, places: Sequence[int], values: Sequence[Any]) -> Any:
+def _write(buffer: Any, counter: Any, places: Sequence[int], values: Sequence[object]) -> Any:
     for place, value in zip(places, values, strict=True):
         buffer = buffer.at[counter + place].set(value)
     return buffer
 
 
-def _ring(initial: Any, length: int) -> Any:
+def _ring(initial: object, length: int) -> Any:
     """A buffer that is written round and round, with the initial entries in it."""
     ring = jnp.zeros((length, *initial.shape[1:]), initial.dtype)
     return ring.at[: initial.shape[0]].set(initial)
 
 
-def _unrolled(ring: Any, filled: Any) -> Any:
+def _unrolled(ring: Any, filled: object) -> Any:
     """The entries of a ring, oldest first."""
     length = ring.shape[0]
     if length <= 1:

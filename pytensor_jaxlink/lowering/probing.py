@@ -39,10 +39,10 @@ def needs_concrete(node: Apply, positions: Sequence[int]) -> bool:
         )
 
 
-def _failure(function: Any, kinds: Sequence[Any], concrete: Sequence[int]) -> Exception | None:
+def _failure(function: Any, kinds: Sequence[object], concrete: Sequence[int]) -> Exception | None:
     """The error of a rule, traced with some inputs concrete."""
 
-    def traced(*values: Any) -> Any:
+    def traced(*values: object) -> Any:
         given = [
             np.ones(kind.shape, kind.dtype) if position in concrete else value
             for position, (kind, value) in enumerate(zip(kinds, values, strict=True))
@@ -56,6 +56,6 @@ def _failure(function: Any, kinds: Sequence[Any], concrete: Sequence[int]) -> Ex
     return None
 
 
-def _kind_of(kind: Any) -> jax.ShapeDtypeStruct:
+def _kind_of(kind: object) -> jax.ShapeDtypeStruct:
     shape = tuple(_LENGTH if length is None else length for length in kind.shape)
     return jax.ShapeDtypeStruct(shape, kind.dtype)

@@ -110,7 +110,7 @@ class Program:
         return barriers_of(self.view, (i.node for i in self.instructions if not i.folded))
 
     def __call__(
-        self, static: Sequence[Any], *arguments: Any, barriers: bool = False
+        self, static: Sequence[object], *arguments: object, barriers: bool = False
     ) -> tuple[tuple[Any, ...], Any]:
         """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,).
 
@@ -132,7 +132,7 @@ class Program:
             self.entries = sum(getattr(value, "size", 1) for value in computed)
             return results, conjunction(conditions)
 
-    def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Any]:
+    def on_host(self, static: Sequence[object], *arguments: object) -> tuple[tuple[Any, ...], Any]:
         """The same results without JAX, by PyTensor's own implementation of each node."""
         values = dict(zip(self.static, static, strict=True))
         for number, value in zip(self.arguments, arguments, strict=True):
@@ -159,7 +159,7 @@ class Program:
             values = found | values
         return tuple(map(value_of, self.results)), ()
 
-    def _of_host(self, number: int, value: Any) -> Any:
+    def _of_host(self, number: int, value: object) -> Any:
         """An argument of a region as PyTensor's own implementations take it."""
         if isinstance(self.view.variables[number].type, RandomType):
             return generator_of_key(value)
@@ -171,7 +171,7 @@ class Program:
             self._on_host[node] = host_function(self.view.nodes[node])
         return self._on_host[node]
 
-    def is_small_and_static(self, node: int, inputs: Sequence[Any]) -> bool:
+    def is_small_and_static(self, node: int, inputs: Sequence[object]) -> bool:
         """Return True if NumPy should compute a node: nothing of it depends on a tracer.
 
         Arithmetic on lengths is so, and the conditions on them, which are then checked here and not
@@ -186,8 +186,8 @@ class Program:
 
     def evaluate(
         self,
-        static: dict[int, Any],
-        traced: dict[int, Any],
+        static: dict[int, object],
+        traced: dict[int, object],
         barriers: Collection[int] = frozenset(),
         largest: float = np.inf,
     ) -> None:
@@ -206,7 +206,7 @@ class Program:
                     traced[number] = jax.lax.optimization_barrier(traced[number])
 
     def _run(
-        self, instruction: Instruction, static: dict[int, Any], traced: dict[int, Any]
+        self, instruction: Instruction, static: dict[int, object], traced: dict[int, object]
     ) -> None:
         variables = self.view.variables
         if instruction.folded:
@@ -235,7 +235,7 @@ class Program:
             traced[number] = as_declared(of_code(output, kind), kind)
 
     def _folded(
-        self, instruction: Instruction, static: dict[int, Any], traced: dict[int, Any]
+        self, instruction: Instruction, static: dict[int, object], traced: dict[int, object]
     ) -> Sequence[Any] | None:
         """The outputs of a folded node, or None where the code has to compute them."""
         inputs = []
@@ -255,7 +255,9 @@ class Program:
         except TypeError:
             return None  # no size any more
 
-    def _static_input(self, number: int, instruction: Instruction, static: dict[int, Any]) -> Any:
+    def _static_input(
+        self, number: int, instruction: Instruction, static: dict[int, object]
+    ) -> Any:
         """A value that a rule needs while JAX traces."""
         if number not in static and number not in self.view.constants:
             raise TypeError("a size that the code computes when it runs")
@@ -265,12 +267,12 @@ class Program:
             raise TypeError(f"{op} takes a size that is open")
         return value
 
-    def _static_value(self, number: int, static: dict[int, Any]) -> Any:
+    def _static_value(self, number: int, static: dict[int, object]) -> Any:
         if number in static:
             return static[number]
         return as_static(self.view.constants[number], self.view.variables[number].type)
 
-    def _traced(self, number: int, static: dict[int, Any], traced: dict[int, Any]) -> Any:
+    def _traced(self, number: int, static: dict[int, object], traced: dict[int, object]) -> Any:
         if number in traced:
             value = traced[number]
         else:
@@ -282,7 +284,7 @@ class Program:
             value = traced[number] = from_scipy(value)
         return value
 
-    def _result(self, number: int, static: dict[int, Any], traced: dict[int, Any]) -> Any:
+    def _result(self, number: int, static: dict[int, object], traced: dict[int, object]) -> Any:
         return traced[number] if number in traced else self._traced(number, static, traced)
 
     def _locate(self, error: Exception, node: int) -> None:
@@ -405,7 +407,7 @@ class ProgramBuilder:
 def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
     view = program.view
 
-    def function(*inputs: Any) -> list[Any]:
+    def function(*inputs: object) -> list[Any]:
         static = {
             number: as_static(inputs[position], view.variables[number].type)
             for position, number in enumerate(view.inputs)

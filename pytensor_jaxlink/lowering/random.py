@@ -32,7 +32,7 @@ def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFu
     sampler = sampler_of(op) or jax_sample_fn(op, node=node)
     dtype = node.outputs[1].type.dtype
 
-    def draw(key: Any, size: Any, *parameters: Any) -> Any:
+    def draw(key: object, size: Any, *parameters: Any) -> Any:
         if context.checks:
             require_domain(op, parameters)
         shape = _batch_shape(op, parameters) if size is None else tuple(map(as_size, size))
@@ -46,7 +46,7 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
     """PyTensor's JAX sampler makes a covariance symmetric first; NumPy reads one triangle."""
     dtype = canonical_dtype(node.outputs[1].type.dtype)
 
-    def draw(key: Any, size: Any, mean: Any, covariance: Any) -> Any:
+    def draw(key: object, size: Any, mean: object, covariance: object) -> Any:
         mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype)
         factor = _root(covariance, op.method)
         if context.checks:
@@ -117,7 +117,7 @@ def _population(a: Any, chances: Sequence[Any], core_ndim: int) -> int:
     return length
 
 
-def _require_chances(p: Any, count: int) -> None:
+def _require_chances(p: object, count: int) -> None:
     """State that NumPy takes them as the chances of entries of which so many are wanted."""
     p = jnp.asarray(p)
     precision = max(jnp.finfo(p.dtype).eps, np.finfo("float64").eps) ** 0.5

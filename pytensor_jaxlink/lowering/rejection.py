@@ -65,7 +65,7 @@ def log_gamma(key: Any, shape: Shape, alpha: Any, dtype: Any) -> Any:
     d = (alpha if above_1 else jnp.where(small, alpha + 1, alpha)) - 1 / 3
     c = 1 / jnp.sqrt(9 * d)
 
-    def propose(key: Any) -> tuple[Any, Any]:
+    def propose(key: object) -> tuple[Any, Any]:
         first, second = uniforms(key, 2, shape, dtype)
         x = normal_of(first)
         root = 1 + c * x
@@ -81,7 +81,7 @@ def log_gamma(key: Any, shape: Shape, alpha: Any, dtype: Any) -> Any:
     return drawn + jnp.where(small, jnp.log(uniform(key, shape, dtype)) / alpha, 0)
 
 
-def gamma(key: Any, shape: Shape, alpha: Any, dtype: Any) -> Any:
+def gamma(key: object, shape: Shape, alpha: object, dtype: object) -> Any:
     """Gamma variables with scale 1."""
     return jnp.exp(log_gamma(key, shape, alpha, dtype))
 
@@ -110,7 +110,7 @@ class _Hat:
     scale: Any
 
 
-def poisson(key: Any, shape: Shape, rate: Any) -> Any:
+def poisson(key: object, shape: Shape, rate: object) -> Any:
     """Poisson variables, as real numbers.
 
     Large rates by Hörmann, "The transformed rejection method for generating Poisson random
@@ -137,7 +137,7 @@ def poisson(key: Any, shape: Shape, rate: Any) -> Any:
     return jnp.where(large, many, few)
 
 
-def binomial(key: Any, shape: Shape, count: Any, chance: Any) -> Any:
+def binomial(key: object, shape: Shape, count: object, chance: object) -> Any:
     """Binomial variables, as real numbers.
 
     Large means by Hörmann, "The generation of binomial random variates" (1993), algorithm BTRS.
@@ -175,7 +175,7 @@ _LARGE = 10.0  # the mean from which on the hats hold
 _MOST = 150  # no count with a smaller mean comes near this
 
 
-def _by_inversion(key: Any, shape: Shape, chance: Any, first: Any, step: Any) -> Any:
+def _by_inversion(key: object, shape: Shape, chance: Any, first: object, step: object) -> Any:
     """Counts with small means, by adding up chances from 0 on.
 
     The chance of k + 1 is that of k times ``(first - step * k) / (k + 1)``; where the chance of 0
@@ -199,9 +199,14 @@ def _by_inversion(key: Any, shape: Shape, chance: Any, first: Any, step: Any) ->
 
 
 def _by_transformed_rejection(
-    key: Any, shape: Shape, done: Any, hat: _Hat, largest: Any, log_chance: Callable[[Any], Any]
+    key: object,
+    shape: Shape,
+    done: object,
+    hat: _Hat,
+    largest: Any,
+    log_chance: Callable[[Any], Any],
 ) -> Any:
-    def propose(key: Any) -> tuple[Any, Any]:
+    def propose(key: object) -> tuple[Any, Any]:
         first, second = uniforms(key, 2, shape, wide())
         first = first - 0.5
         left = 0.5 - jnp.abs(first)

@@ -38,7 +38,7 @@ def _fitted(op: Fitted, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Indexable)
 def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
-    def pad(array: Any, mask: Any) -> Any:
+    def pad(array: Any, mask: object) -> Any:
         added = op.added(np.shape(array))
         if not any(map(any, added)):
             return array

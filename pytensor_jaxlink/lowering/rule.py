@@ -122,7 +122,7 @@ def upstream_rule(node: Apply, static: Collection[int] = ()) -> JaxFunction:
     """PyTensor's rule for a node; all its inputs but the ``static`` ones come as JAX arrays."""
     function = jax_funcify(node.op, node=node)
 
-    def with_arrays(*values: Any) -> Any:
+    def with_arrays(*values: object) -> Any:
         return function(
             *(
                 value if position in static else as_jax(value)
@@ -140,7 +140,7 @@ def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
     When a value is static, the node is rebuilt as if the user had written it as a literal.
     """
 
-    def function(*values: Any) -> Any:
+    def function(*values: object) -> Any:
         inputs = list(node.inputs)
         for position in positions:
             inputs[position] = _literal(inputs[position], values[position])
@@ -150,7 +150,7 @@ def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
     return function
 
 
-def _literal(variable: Any, value: Any) -> Constant:
+def _literal(variable: object, value: object) -> Constant:
     if isinstance(variable, Constant):
         return variable
     if isinstance(variable.type, ScalarType):
@@ -413,7 +413,7 @@ class Rules:
         return self._scalar_reasons[key]
 
 
-def _has_entry(table: Any, op: Any) -> bool:
+def _has_entry(table: object, op: object) -> bool:
     """Return True if a table of `singledispatch` has an entry for the class of an Op."""
     return table.dispatch(type(op)) is not table.dispatch(object)
 

@@ -50,7 +50,7 @@ def sampler_of(op: RandomVariable) -> Sampler | None:
 def _scaled(draw: Callable[..., Any]) -> Sampler:
     """The sampler of a family with location and scale, from its standard draws."""
 
-    def scaled(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
+    def scaled(key: object, shape: object, dtype: str, loc: object, scale: object) -> Any:
         return loc + scale * draw(key, shape, real_of(dtype))
 
     return scaled
@@ -101,7 +101,7 @@ def _gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: Any) -> Any:
     return scale * gamma(key, shape, alpha, real_of(dtype))
 
 
-def _beta(key: Any, shape: Any, dtype: str, alpha: Any, beta: Any) -> Any:
+def _beta(key: Any, shape: Any, dtype: str, alpha: object, beta: object) -> Any:
     """The share of one gamma variable in the sum of two; of an infinite one it is NaN."""
     kind = real_of(dtype)
     both = jnp.stack([jnp.broadcast_to(jnp.asarray(each, kind), shape) for each in (alpha, beta)])
@@ -119,7 +119,7 @@ def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
     return jnp.where(none, jnp.zeros((), kind), draws)
 
 
-def _student_t(key: Any, shape: Any, dtype: str, df: Any, loc: Any, scale: Any) -> Any:
+def _student_t(key: Any, shape: Any, dtype: str, df: object, loc: Any, scale: Any) -> Any:
     """A normal variable over the root of a gamma variable of which the mean is 1."""
     kind = real_of(dtype)
     half = jnp.asarray(df, kind) / 2
@@ -140,7 +140,7 @@ def _log_normal(key: Any, shape: Any, dtype: str, mean: Any, sigma: Any) -> Any:
     return jnp.exp(mean + sigma * normal(key, shape, real_of(dtype)))
 
 
-def _inverse_gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: Any) -> Any:
+def _inverse_gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: object) -> Any:
     rate = 1 / jnp.asarray(scale, real_of(dtype))
     return 1 / (gamma(key, shape, alpha, real_of(dtype)) * rate)
 
@@ -150,7 +150,7 @@ def _generalised_gamma(key: Any, shape: Any, dtype: str, alpha: Any, power: Any,
     return gamma(key, shape, alpha / power, real_of(dtype)) ** (1 / power) * scale
 
 
-def _wald(key: Any, shape: Any, dtype: str, mean: Any, scale: Any) -> Any:
+def _wald(key: Any, shape: Any, dtype: str, mean: object, scale: object) -> Any:
     """Michael, Schucany & Haas, "Generating random variates" (1976), in NumPy's form."""
     mean, scale = jnp.asarray(mean, wide()), jnp.asarray(scale, wide())
     first, second = uniforms(key, 2, shape, wide())
@@ -176,7 +176,9 @@ def _truncated_exponential(
     return loc - scale * jnp.log1p(drawn * jnp.expm1(-bound))
 
 
-def _shifted_wald(key: Any, shape: Any, dtype: str, mu: Any, lam: Any, alpha: Any) -> Any:
+def _shifted_wald(
+    key: object, shape: object, dtype: str, mu: object, lam: object, alpha: object
+) -> Any:
     return _wald(key, shape, dtype, mu, lam) + alpha
 
 
@@ -204,7 +206,7 @@ def _integers(key: Any, shape: Any, dtype: str, low: Any, high: Any) -> Any:
     return integers(key, shape, low, high)
 
 
-def _discrete_uniform(key: Any, shape: Any, dtype: str, lower: Any, upper: Any) -> Any:
+def _discrete_uniform(key: object, shape: object, dtype: str, lower: object, upper: object) -> Any:
     return _integers(key, shape, dtype, lower, jnp.asarray(upper) + 1)
 
 
@@ -219,7 +221,7 @@ def _rice(key: Any, shape: Any, dtype: str, b: Any, sigma: Any) -> Any:
     return sigma * jnp.hypot(first + b, second)
 
 
-def _skew_normal(key: Any, shape: Any, dtype: str, mu: Any, sigma: Any, alpha: Any) -> Any:
+def _skew_normal(key: Any, shape: Any, dtype: str, mu: object, sigma: object, alpha: Any) -> Any:
     """Azzalini, "A class of distributions which includes the normal ones" (1985), section 2."""
     first, second = normal(key, (2, *shape), real_of(dtype))
     delta = alpha / jnp.sqrt(1 + jnp.asarray(alpha, real_of(dtype)) ** 2)
@@ -231,7 +233,7 @@ def _matrix_normal(key: Any, shape: Any, dtype: str, mu: Any, rows: Any, columns
     return mu + rows @ drawn @ jnp.swapaxes(columns, -1, -2)
 
 
-def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: Any, drawn: Any) -> Any:
+def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: object, drawn: object) -> Any:
     """Draw without replacement, one by one; the cost grows with the largest number drawn."""
     kind = canonical_dtype(dtype)
     good, bad, drawn = (
@@ -255,7 +257,7 @@ def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: Any, drawn
     return jnp.where(left == drawn, found, good - found)
 
 
-def _categorical(key: Any, shape: Any, dtype: str, p: Any) -> Any:
+def _categorical(key: Any, shape: Any, dtype: str, p: object) -> Any:
     """By inversion, as PyTensor draws: what is left of 1 is a category after the last one."""
     drawn = uniform(key, shape, wide())[..., None]
     return (jnp.cumsum(jnp.asarray(p, wide()), axis=-1) < drawn).sum(axis=-1)
@@ -288,7 +290,7 @@ def _beta_binomial(key: Any, shape: Any, dtype: str, count: Any, alpha: Any, bet
     return binomial(fork(key), shape, count, _beta(key, shape, "float64", alpha, beta))
 
 
-def _multinomial(key: Any, shape: Any, dtype: str, count: Any, p: Any) -> Any:
+def _multinomial(key: Any, shape: Any, dtype: str, count: object, p: Any) -> Any:
     """One category after the other, binomial among the rest; the last takes what is left."""
     p = jnp.broadcast_to(jnp.asarray(p, wide()), (*shape, jnp.shape(p)[-1]))
     first = jnp.moveaxis(p[..., :-1], -1, 0)

@@ -66,7 +66,7 @@ def _same_value(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(MakeVector)
 def _make_vector(op: MakeVector, node: Apply, context: Context) -> JaxFunction:
-    def make_vector(*values: Any) -> Any:
+    def make_vector(*values: object) -> Any:
         if not values:
             return np.zeros((0,), op.dtype)
         dtype = canonical_dtype(op.dtype)
@@ -105,7 +105,7 @@ def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(ARange)
 def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
-    def arange(start: Any, stop: Any, step: Any) -> Any:
+    def arange(start: object, stop: object, step: object) -> Any:
         bounds = [np.asarray(value).item() for value in (start, stop, step)]
         if any(map(is_open, bounds)):
             return jnp.arange(*map(as_integer, bounds), dtype=canonical_dtype(op.dtype))
@@ -176,7 +176,7 @@ def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(UnravelIndex)
 def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFunction:
-    def unravel_index(indices: Any, dims: Any) -> Any:
+    def unravel_index(indices: Any, dims: object) -> Any:
         indices = as_jax(indices)
         lengths = _integers(dims)
         if context.checks:
@@ -190,7 +190,7 @@ def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(FillDiagonal)
 def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFunction:
-    def fill_diagonal(array: Any, value: Any) -> Any:
+    def fill_diagonal(array: object, value: object) -> Any:
         if array.ndim > 2 and len(set(array.shape)) != 1:
             raise ValueError("All dimensions of input must be of equal length")
         along = jnp.arange(min(array.shape))
@@ -218,7 +218,7 @@ def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(CheckAndRaise)
 def _check_and_raise(op: CheckAndRaise, node: Apply, context: Context) -> JaxFunction:
-    def check(value: Any, *conditions: Any) -> Any:
+    def check(value: object, *conditions: object) -> Any:
         if context.checks:
             for condition in conditions:
                 require(condition)

@@ -47,7 +47,7 @@ TAKES_OPEN_SIZES = (
 
 def describe_size(node: Apply) -> Any:  # noqa: C901, PLR0911 -- one case for each Op
     """The description of a node for `pytensor_jaxlink.size_functions.size_function`, or None."""
-    op: Any = node.op
+    op = node.op
     match op:
         case Shape():
             return ["shape", None]
@@ -77,7 +77,7 @@ def passes_open_sizes(node: Apply) -> bool:
     return isinstance(node.op, CheckAndRaise) or describe_size(node) is not None
 
 
-def _is_number(kind: Any) -> bool:
+def _is_number(kind: object) -> bool:
     """Return True if values of a type are sizes: integers, or real numbers that give one."""
     if getattr(kind, "ndim", 2) > 1:
         return False
@@ -102,7 +102,7 @@ def _elementwise(node: Apply) -> Any:
 @cache
 def _in_python() -> bool:
     """Return True if PyTensor adds Python's numbers; later versions leave it to NumPy."""
-    node: Any = Elemwise(convert_to_int8)(lscalar()).owner
+    node = Elemwise(convert_to_int8)(lscalar()).owner
     node.op.prepare_node(node, None, None, "py")
     try:
         node.op.perform(node, [np.asarray(300)], [[None]])
@@ -115,7 +115,7 @@ def _dtype(node: Apply) -> str:
     return np.dtype(node.outputs[0].type.dtype).str
 
 
-def _entry(part: Any) -> Any:
+def _entry(part: object) -> Any:
     if isinstance(part, slice):
         return {"slice": [_entry(each) for each in (part.start, part.stop, part.step)]}
     return None if part is None else {"input": part}

@@ -89,7 +89,7 @@ def _eliminated(lower: Any, stays: Any, b: Any) -> Any:
     return jnp.concatenate([kept, last[None]])
 
 
-def _forward(diagonal: Any, side: Any, second: Any, b: Any) -> Any:
+def _forward(diagonal: object, side: Any, second: Any, b: Any) -> Any:
     """The solution of a triangular system with two side diagonals, from its first row on."""
     count = diagonal.shape[0]
     zero = jnp.zeros((), diagonal.dtype)
@@ -118,7 +118,7 @@ def _backward(lower: Any, stays: Any, b: Any) -> Any:
     return jnp.concatenate([first[None], found])
 
 
-def _check_lengths(count: int, lower: Any, upper: Any) -> None:
+def _check_lengths(count: int, lower: object, upper: object) -> None:
     if count < 3 or lower.shape[0] != count - 1 or upper.shape[0] != count - 1:
         raise ValueError("the diagonals do not make a matrix that LAPACK takes")
 

@@ -47,8 +47,8 @@ def _properties(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @jax_rule_for("CSM", where=_MODULES)
-def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
-    def matrix(data: Any, indices: Any, indptr: Any, shape: Any) -> SparseValue:
+def _matrix(op: object, node: Apply, context: Context) -> JaxFunction:
+    def matrix(data: object, indices: object, indptr: object, shape: Any) -> SparseValue:
         rows, columns = (int(length) for length in shape)
         if data.shape != indices.shape:
             raise ValueError("data and indices of a sparse matrix have different lengths")
@@ -58,7 +58,7 @@ def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("Cast")
-def _cast(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _cast(op: object, node: Apply, context: Context) -> JaxFunction:
     return lambda x: x.with_data(as_dtype(x.data, op.out_type))
 
 
@@ -74,7 +74,7 @@ def _transpose(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("Dot", "StructuredDot")
 def _dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def dot(x: Any, y: Any) -> Any:
+    def dot(x: object, y: object) -> Any:
         if x.shape[-1] != y.shape[0]:
             raise ValueError(f"shapes {x.shape} and {y.shape} do not fit a product")
         if isinstance(x, SparseValue):
@@ -102,7 +102,7 @@ def _dot_grad_csr(op: Op, node: Apply, context: Context) -> JaxFunction:
     return lambda indices, indptr, b, g: _entries_of_product("csr", indices, indptr, g, b)
 
 
-def _entries_of_product(form: str, indices: Any, indptr: Any, left: Any, right: Any) -> Any:
+def _entries_of_product(form: str, indices: object, indptr: object, left: Any, right: Any) -> Any:
     """The entries of ``left @ right.T`` at the places of a pattern."""
     pattern = SparseValue(indices, indices, indptr, (left.shape[0], right.shape[0]), form)
     rows, columns = pattern.coordinates
@@ -119,7 +119,7 @@ def _sampling_dot(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("SpSum")
-def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _sum(op: object, node: Apply, context: Context) -> JaxFunction:
     def total(x: SparseValue) -> Any:
         if op.axis is None:
             return x.data.sum()
@@ -158,7 +158,7 @@ def _add_to_columns(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("AddSparseDense", "AddSD")
 def _add_dense(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def add(x: SparseValue, y: Any) -> Any:
+    def add(x: SparseValue, y: object) -> Any:
         if y.shape != x.shape:
             raise ValueError(f"matrices of shapes {x.shape} and {y.shape} are added")
         dtype = jnp.promote_types(x.dtype, y.dtype)

@@ -30,17 +30,17 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
 
-def next_key(key: Any) -> Any:
+def next_key(key: object) -> Any:
     """The key that a draw leaves for the next one."""
     return _advance(key, _NEXT)
 
 
-def next_round(key: Any) -> Any:
+def next_round(key: object) -> Any:
     """The key of the next round of a loop; a draw may make any number of rounds."""
     return _advance(key, _ROUND)
 
 
-def fork(key: Any) -> Any:
+def fork(key: object) -> Any:
     """The key of a second part of the same draw."""
     return _advance(key, _FORK)
 
@@ -53,7 +53,7 @@ def _advance(key: Any, by: int) -> Any:
     return jnp.stack([high + np.uint32(by >> 32) + carry, advanced])
 
 
-def uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def uniform(key: object, shape: tuple[int, ...], dtype: Any) -> Any:
     """Numbers between 0 and 1, which are neither.
 
     They are the odd multiples of 2**-53 (float64) or 2**-24 (float32), so that 1 minus one of them
@@ -66,7 +66,7 @@ def uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return ((high >> np.uint32(9)).astype(dtype) + 0.5) * 2.0**-23
 
 
-def uniforms(key: Any, number: int, shape: tuple[int, ...], dtype: Any) -> list[Any]:
+def uniforms(key: object, number: int, shape: tuple[int, ...], dtype: object) -> list[Any]:
     """Several of them for each entry.
 
     XLA would compute and compile all again in each operation that reads one: hence the barrier.
@@ -74,7 +74,7 @@ def uniforms(key: Any, number: int, shape: tuple[int, ...], dtype: Any) -> list[
     return list(jax.lax.optimization_barrier(uniform(key, (number, *shape), dtype)))
 
 
-def normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def normal(key: object, shape: tuple[int, ...], dtype: object) -> Any:
     """Standard normal numbers."""
     return normal_of(uniform(key, shape, dtype))
 
@@ -84,7 +84,7 @@ def normal_of(uniform: Any) -> Any:
     return math.sqrt(2) * jax.lax.erf_inv(2 * uniform - 1)
 
 
-def exponential(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def exponential(key: object, shape: tuple[int, ...], dtype: object) -> Any:
     """Numbers of the exponential distribution with mean 1."""
     return -jnp.log(uniform(key, shape, dtype))
 
@@ -99,7 +99,7 @@ def wide() -> Any:
     return canonical_dtype("float64")
 
 
-def integers(key: Any, shape: tuple[int, ...], low: Any, high: Any) -> Any:
+def integers(key: object, shape: tuple[int, ...], low: object, high: object) -> Any:
     """Integers from ``low`` to ``high``, without it, in the widest type of JAX's configuration.
 
     A number of twice as many bits, modulo the width: the bias is below 2**-32.
@@ -118,7 +118,7 @@ def _bits(key: Any, shape: tuple[int, ...], kind: np.dtype[Any]) -> Any:
     return high if kind.itemsize == 4 else (high.astype(kind) << kind.type(32)) | low.astype(kind)
 
 
-def _words(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def _words(key: object, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Two words of 32 bits for each entry."""
     # One word counts along the first axis, the other one along the rest: both stay below 2**32.
     first, rest = (shape[0], math.prod(shape[1:])) if shape else (1, 1)

@@ -46,7 +46,7 @@ class WhileLoop(Op):
         lengths = [TensorType("int64", shape=())() for _ in self.measured]
         return Apply(self, list(inputs), [*outputs, *lengths])
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(self, node: Apply, inputs: object, output_storage: object) -> None:
         """Not here: `lowering.host_functions` runs the scan that this stands for."""
         raise NotImplementedError(f"{self} runs through the scan that it stands for")
 
@@ -84,7 +84,7 @@ class Branch(Op):
         sides = zip(*(graph.outputs for graph in self.graphs), strict=True)
         return Apply(self, list(inputs), [_common_type(*pair)() for pair in sides])
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(self, node: Apply, inputs: object, output_storage: object) -> None:
         """Not here: `lowering.host_functions` runs the graphs."""
         raise NotImplementedError(f"{self} runs by its inner graphs")
 
@@ -105,7 +105,7 @@ def _common_type(left: Variable, right: Variable) -> Any:
 
 def measured_outputs(node: Apply) -> tuple[int, ...]:
     """The outputs of a scan that keep more than the state, whose length depends on the steps."""
-    op: Any = node.op
+    op = node.op
     info = op.info
     buffers = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
     slices = (*info.mit_sot_in_slices, *info.sit_sot_in_slices)

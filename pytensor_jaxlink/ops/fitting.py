@@ -38,7 +38,7 @@ class Fitted(Op):
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type, with the lengths of the mask."""
         array, mask = (variable.type for variable in inputs)
-        kind: Any = array
+        kind = array
         shape = self.shape(kind.shape, mask.shape)
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 
@@ -46,7 +46,7 @@ class Fitted(Op):
         """The lengths of the mask where it selects.  PyTensor 3.0 passes the graph as well."""
         return [self.shape(*arguments[-1])]
 
-    def shape(self, array: tuple[Any, ...], mask: tuple[Any, ...]) -> tuple[Any, ...]:
+    def shape(self, array: tuple[Any, ...], mask: tuple[object, ...]) -> tuple[Any, ...]:
         """The shape of the result, of the shapes of the inputs."""
         return (*array[: self.axis], *mask, *array[self.axis + len(mask) :])
 
@@ -88,7 +88,7 @@ class Indexable(Op):
 
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type, with open lengths."""
-        kind: Any = inputs[0].type
+        kind = inputs[0].type
         shape = [None if axis in self.axes else n for axis, n in enumerate(kind.shape)]
         return Apply(self, list(inputs), [kind.clone(shape=tuple(shape))()])
 
@@ -140,7 +140,7 @@ class Stretched(Op):
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type as the value, with the shape of the array."""
         value, array = (variable.type for variable in inputs)
-        kind: Any = value
+        kind = value
         shape = array.shape
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 

@@ -98,11 +98,11 @@ def _unknown_of_draws(op: RandomVariable, node: Apply) -> UnknownShapes:
     return UnknownShapes("it draws from the generator of NumPy")
 
 
-def _is_dense(variable: Any) -> bool:
+def _is_dense(variable: object) -> bool:
     return isinstance(variable.type, ArrayType | ScalarType)
 
 
-def _variables(copies: Sequence[Any]) -> list[Any]:
+def _variables(copies: Sequence[object]) -> list[Any]:
     return [copy for copy in copies if not isinstance(copy, Constant)]
 
 
@@ -116,7 +116,7 @@ def _lengths(alone: Apply) -> list[Any]:
     ]
 
 
-def _read_by_value(lengths: Sequence[Any]) -> set[Any]:
+def _read_by_value(lengths: Sequence[object]) -> set[Any]:
     """The variables of which the lengths need more than the shapes."""
     read: set[Any] = set()
     stack = list(lengths)

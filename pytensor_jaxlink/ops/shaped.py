@@ -40,7 +40,7 @@ class Shaped(Op):
         """The shapes of the further inputs.  PyTensor 3.0 passes the graph as well."""
         return arguments[-1][self.count :]
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(self, node: Apply, inputs: object, output_storage: object) -> None:
         """Not here: `lowering.host_functions` runs the node of the Op alone."""
         raise NotImplementedError(f"{self} runs through the Op that it stands for")
 

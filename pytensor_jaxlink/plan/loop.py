@@ -76,7 +76,7 @@ class LoopLayout:
         pairs = zip(self.scattered_reads, self.scattered_writes, strict=True)
         return tuple(reads + writes for reads, writes in pairs)
 
-    def sort_inputs(self, values: Sequence[Any]) -> LoopInputs:
+    def sort_inputs(self, values: Sequence[object]) -> LoopInputs:
         """The inputs of the loop by their part."""
         steps, *rest = values
         take = iter(rest)
@@ -90,7 +90,7 @@ class LoopLayout:
             list(take),
         )
 
-    def sort_outputs(self, values: Sequence[Any]) -> StepOutputs:
+    def sort_outputs(self, values: Sequence[object]) -> StepOutputs:
         """Sort the outputs of a step by part."""
         take = iter(values)
         return StepOutputs(

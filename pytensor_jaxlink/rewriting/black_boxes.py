@@ -42,11 +42,11 @@ def with_shapes(
     for node in unknown:
         like = [_input_like(graph, lengths, output) for output in node.outputs]
         if None not in like:
-            shaped: Any = Shaped(node.op, len(node.inputs)).make_node(*node.inputs, *like)
+            shaped = Shaped(node.op, len(node.inputs)).make_node(*node.inputs, *like)
             graph.replace_all(zip(node.outputs, shaped.outputs, strict=True))
 
 
-def _input_like(graph: FunctionGraph, lengths: Lengths, output: Any) -> Any:
+def _input_like(graph: FunctionGraph, lengths: Lengths, output: object) -> Any:
     """The first input that has the shape of an array, or None."""
     axes = range(output.type.ndim)
     for variable in graph.inputs:

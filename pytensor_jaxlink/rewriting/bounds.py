@@ -31,7 +31,7 @@ def one_slice(node: Apply, first: int) -> tuple[int, Any, Any] | None:
     return found
 
 
-def normalised(bound: Any, length: Any) -> Any:
+def normalised(bound: Any, length: object) -> Any:
     """A bound as Python's slices take it: from the end where negative, and clipped."""
     value = _as_int64(pt.as_tensor(bound))
     return pt.clip(pt.switch(value < 0, value + length, value), 0, length)
@@ -44,7 +44,7 @@ def _as_int64(bound: Any) -> Any:
     return bound.astype("int64")
 
 
-def is_one(step: Any) -> bool:
+def is_one(step: object) -> bool:
     """Return True if the step of a slice is 1."""
     return step is None or getattr(step, "data", step) == 1
 
@@ -62,7 +62,7 @@ def is_countable(node: Apply) -> bool:
 def range_of(node: Apply) -> tuple[Any, Any, Any]:
     """Start, step and number of entries of an `ARange` of integers."""
     start, stop, step = integers_of(node)
-    count: Any = pt.maximum(-((start - stop) // step), 0)  # rounded up
+    count = pt.maximum(-((start - stop) // step), 0)  # rounded up
     return start, step, count
 
 
@@ -71,7 +71,7 @@ def integers_of(node: Apply) -> list[Any]:
     return [pt.as_tensor(v).astype("int64") for v in node.inputs]
 
 
-def entries_of(shape: Any) -> list[Any]:
+def entries_of(shape: object) -> list[Any]:
     """The entries of a vector of integers, where it was put together from them, or none."""
     if isinstance(shape, Constant):
         return [pt.constant(entry, dtype="int64") for entry in shape.data]

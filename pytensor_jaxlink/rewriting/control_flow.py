@@ -182,7 +182,7 @@ def _open_loop(graph: FunctionGraph, node: Apply, measured: Sequence[int]) -> No
     replace(graph, node, results)
 
 
-def _indices_after_last(reader: Any) -> list[Any] | None:
+def _indices_after_last(reader: object) -> list[Any] | None:
     """The further indices of a node that takes the last entry of its input, or None."""
     if not isinstance(reader, Apply) or not isinstance(reader.op, Subtensor):
         return None

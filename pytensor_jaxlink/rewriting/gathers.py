@@ -31,7 +31,7 @@ from pytensor_jaxlink.rewriting.selections import (
 
 
 @follow.register(AdvancedSubtensor)
-def _follow_gather(op: Any, node: Apply, known: Known) -> Results:
+def _follow_gather(op: object, node: Apply, known: Known) -> Results:
     """``theta[group[mask]]`` is ``theta[group]`` with the same mask."""
     array = node.inputs[0]
     found = _selected_index(indices_of(node, 1), known)
@@ -44,7 +44,7 @@ def _follow_gather(op: Any, node: Apply, known: Known) -> Results:
 
 
 @follow.register(AdvancedIncSubtensor)
-def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
+def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     """Back by the same mask, or added at selected indices: what is not selected adds nothing."""
     base, value = node.inputs[:2]
     found = _selected_index(indices_of(node, 2), known)
@@ -70,7 +70,7 @@ def _follow_scatter(op: Any, node: Apply, known: Known) -> Results:
     return [added if there is whole else Merged()(added, whole)]
 
 
-def _indexable(array: Any, axis: int, count: int, mask: Any) -> Any:
+def _indexable(array: object, axis: int, count: int, mask: object) -> Any:
     """An array in which index 0 is in range; it may be empty where the mask selects nothing."""
     axes = tuple(range(axis, axis + count))
     return array if all(array.type.shape[a] for a in axes) else Indexable(axes)(array, mask)
@@ -154,7 +154,7 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
     return [Selection(pt.join(axis, *fulls), mask, axis)]
 
 
-def _two_halves(axis: int, chosen: Sequence[Any], known: Known) -> Any:
+def _two_halves(axis: int, chosen: Sequence[object], known: Known) -> Any:
     before, after = chosen
     if before is None or after is None or before.axis != axis or after.axis != axis:
         return None

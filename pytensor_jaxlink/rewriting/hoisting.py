@@ -43,7 +43,7 @@ def hoist_from_loops(graph: FunctionGraph) -> None:
 
 def _hoisted(node: Apply) -> Sequence[Variable] | None:
     """The outputs of a loop that finds more of its work done, or None."""
-    op: Any = node.op
+    op = node.op
     if not _may_move(op.fgraph):
         return None
     inner = unwrapped(op.fgraph)
@@ -66,7 +66,7 @@ def _hoisted(node: Apply) -> Sequence[Variable] | None:
     fixed = inputs[len(inputs) - op.info.n_non_seqs :]
     given = dict(zip(sequences, outer[1 : 1 + count], strict=True))
     given |= dict(zip(fixed, outer[len(outer) - op.info.n_non_seqs :], strict=True))
-    batched: Any = vectorize_graph(needed, replace=given)
+    batched = vectorize_graph(needed, replace=given)
     if any(b.type.ndim != v.type.ndim + 1 for b, v in zip(batched, needed, strict=True)):
         return None
     entries = [v.type() for v in needed]
@@ -75,13 +75,13 @@ def _hoisted(node: Apply) -> Sequence[Variable] | None:
     return going_through(node, inner, dict(arrays))
 
 
-def _may_move(fgraph: Any) -> bool:
+def _may_move(fgraph: object) -> bool:
     """Return True if a loop's graph holds what PyTensor leaves in it, wrapped graphs too."""
     return is_wrapped(fgraph) or any(isinstance(n.op, CAReduce) for n in fgraph.apply_nodes)
 
 
 def _movable(
-    inner: FunctionGraph, sequences: Collection[Any], states: Collection[Any]
+    inner: FunctionGraph, sequences: Collection[object], states: Collection[object]
 ) -> dict[Apply, None]:
     """The nodes that depend on sequences, and on nothing that the loop computes."""
     late: set[Any] = set(states)

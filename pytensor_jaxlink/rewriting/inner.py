@@ -42,7 +42,7 @@ def offsets(node: Apply) -> tuple[Offset, ...]:
     PyTensor computes ``t + 3`` outside of a loop over ``t``, and a slice from ``t`` to ``t + 3``
     inside has unrelated bounds then.
     """
-    op: Any = getattr(node.op, "scan", node.op)
+    op = getattr(node.op, "scan", node.op)
     if not isinstance(op, Scan):
         return ()
     inner_inputs = op.fgraph.inputs

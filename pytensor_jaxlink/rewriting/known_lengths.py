@@ -102,13 +102,13 @@ def _known_lengths(node: Apply, known: _Known) -> dict[int, Any]:
     return found if len(found) == len(late) else {}
 
 
-def _what_is_left(node: Apply, axis: int, found: dict[int, Any]) -> Any:
+def _what_is_left(node: Apply, axis: int, found: dict[int, object]) -> Any:
     """The one length of a reshaped array that follows from its size and the other lengths."""
     sizes = {place: size for place, (size,) in _sizes(node.op, node).items()}
     others = [size for place, size in {**sizes, **found}.items() if place != axis]
     if any(isinstance(size, Constant) and int(size.data) < 0 for size in others):
         return None
-    rest: Any = prod(int(size.data) for size in others if isinstance(size, Constant))
+    rest = prod(int(size.data) for size in others if isinstance(size, Constant))
     for size in others:
         rest = rest if isinstance(size, Constant) else rest * size.astype("int64")
     return node.inputs[0].size // pt.maximum(rest, 1)
@@ -155,7 +155,7 @@ def _sizes_reshape(op: Reshape, node: Apply) -> dict[int, tuple[Any, ...]]:
     return {axis: (size,) for axis, size in enumerate(entries_of(node.inputs[1]))}
 
 
-def _checked(node: Apply, lengths: dict[int, Any]) -> Any:
+def _checked(node: Apply, lengths: dict[int, object]) -> Any:
     """The output of a node, of the given lengths, if its sizes agree."""
     if isinstance(node.op, ARange):
         start, step, count = range_of(node)

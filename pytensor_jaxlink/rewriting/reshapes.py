@@ -151,7 +151,7 @@ def _reshaped(node: Apply) -> _Flat:
     shape = shape.astype("int64")
     product: Any = pt.prod(shape)
     size: Any = array.size
-    unknown: Any = pt.lt(shape, 0).sum()
+    unknown = pt.lt(shape, 0).sum()
     left = size // pt.maximum(-product, 1)
     divides = pt.and_(pt.neq(product, 0), pt.eq(size % pt.maximum(-product, 1), 0))
     equal = pt.and_(pt.eq(unknown, 0), pt.eq(product, size))
@@ -278,12 +278,12 @@ def _sources(flats: Sequence[_Flat]) -> tuple[Apply, ...]:
     return tuple(dict.fromkeys(source for flat in flats for source in flat.sources))
 
 
-def _as_it_is(array: Any, sources: tuple[Apply, ...]) -> _Flat:
+def _as_it_is(array: object, sources: tuple[Apply, ...]) -> _Flat:
     lengths = tuple(array.shape[axis] for axis in range(array.type.ndim))
     return _Flat(array.flatten(), ("array", array), True, lengths, sources)
 
 
-def _is_over_all(axes: int | Sequence[int] | None, array: Any) -> bool:
+def _is_over_all(axes: int | Sequence[int] | None, array: object) -> bool:
     return axes is None or np.size(axes) == array.type.ndim
 
 
@@ -332,7 +332,7 @@ def _end_entry(op: Subtensor, node: Apply, flats: dict[Variable, _Flat]) -> _End
     indices = indices_of(node, 1)
     if flat is None or not flat.ordered or node.outputs[0].type.ndim:
         return None
-    place: Any = pt.constant(0, dtype="int64")
+    place = pt.constant(0, dtype="int64")
     for index, length in zip(indices, flat.lengths, strict=True):
         place = place * length + in_range(pt.as_tensor(index), length)
     return _End(flat.entries[place], flat.sources)

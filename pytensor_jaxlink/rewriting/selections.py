@@ -57,7 +57,7 @@ class Selection:
             return list(range(axis, axis + self.width))
         return [axis + self.width - 1]
 
-    def masked(self, value: Any) -> Any:
+    def masked(self, value: object) -> Any:
         """The full array with another value where nothing is selected."""
         order: list[Any] = ["x"] * self.full.type.ndim
         order[self.axis : self.axis + self.width] = range(self.width)
@@ -93,7 +93,7 @@ class Known(Protocol):
 
     selections: dict[Variable, Selection]
 
-    def new(self, variable: Any) -> Any:
+    def new(self, variable: object) -> Any:
         """The present replacement of a variable."""
         ...
 
@@ -101,19 +101,19 @@ class Known(Protocol):
         """The entries that a node writes to, or None."""
         ...
 
-    def mask_counted_by(self, length: Any) -> Any:
+    def mask_counted_by(self, length: object) -> Any:
         """The mask of a selection whose length a variable is, or None."""
         ...
 
-    def derived(self, how: str, of: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    def derived(self, how: str, of: tuple[object, ...], make: Callable[[], Any]) -> Any:
         """A mask that follows from others: the same object for the same ones."""
         ...
 
-    def complement(self, mask: Any) -> Any:
+    def complement(self, mask: object) -> Any:
         """The mask of what follows a prefix, where that has been asked for, or None."""
         ...
 
-    def part(self, chosen: Selection, start: Any, stop: Any) -> Any:
+    def part(self, chosen: Selection, start: object, stop: object) -> Any:
         """The mask of a slice of a selection, with literal bounds, or None."""
         ...
 
@@ -126,7 +126,7 @@ class Known(Protocol):
         """
         ...
 
-    def fitting(self, array: Any, index: Masked) -> Any:
+    def fitting(self, array: object, index: Masked) -> Any:
         """The array that stands for one now, as long as a mask; `IndexError` where it cannot be."""
         ...
 
@@ -159,7 +159,7 @@ def length_of(chosen: Selection, axis: int) -> Any:
     return Shape_i(chosen.places(axis)[0])(chosen.full)
 
 
-def widened(variable: Any, like: Selection) -> Any:
+def widened(variable: object, like: Selection) -> Any:
     """An array of length 1 where a selection counts its entries, in the full array's rank."""
     if like.width == 1:
         return variable
@@ -269,7 +269,7 @@ def _follow_numbers(op: ARange, node: Apply, known: Known) -> Results:
     return [Selection(numbers.astype(node.outputs[0].type.dtype), mask, 0)]
 
 
-def _is_number(variable: Any, number: int) -> bool:
+def _is_number(variable: object, number: int) -> bool:
     return isinstance(variable, Constant) and variable.data == number
 
 
@@ -293,13 +293,13 @@ def _follow_product(op: Dot, node: Apply, known: Known) -> Results:
 
 
 @follow.register(IncSubtensor)
-def _follow_update(op: Any, node: Apply, known: Known) -> Results:
+def _follow_update(op: object, node: Apply, known: Known) -> Results:
     return follow_scatter(node, known)
 
 
 def follow_scatter(node: Apply, known: Known) -> Results:
     """Back into an array of full size: a selection by the same mask, or one value for all."""
-    op: Any = node.op
+    op = node.op
     found = known.target(node)
     base, value = node.inputs[:2]
     if found is None or base in known.selections:
@@ -325,14 +325,14 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     return [written if beside is None else pt.set_subtensor(there, written)]
 
 
-def _stretched(value: Any, array: Any) -> Any:
+def _stretched(value: object, array: object) -> Any:
     """A value that goes together with an array, where no type promises that it does."""
     lengths = zip(value.type.shape, array.type.shape, strict=True)
     open_ = any(length != 1 and (length is None or length != whole) for length, whole in lengths)
     return Stretched()(value, array) if open_ else value
 
 
-def filler(like: Selection, value: Any) -> Selection | None:
+def filler(like: Selection, value: object) -> Selection | None:
     """A value that is written to all selected places, as what stands for a selection."""
     mask, axis, ndim = like.mask, like.axis, like.full.type.ndim
     if value.type.ndim == 0:
@@ -343,13 +343,13 @@ def filler(like: Selection, value: Any) -> Selection | None:
     return Selection(widened(value, like), mask, axis)
 
 
-def is_literal(index: Any) -> bool:
+def is_literal(index: object) -> bool:
     """Return True if an index is literal: its result has the same length whatever the data."""
     parts = (index.start, index.stop, index.step) if isinstance(index, slice) else (index,)
     return all(part is None or isinstance(part, Constant) for part in parts)
 
 
-def _neutral(op: Any, dtype: str) -> Any:
+def _neutral(op: object, dtype: str) -> Any:
     """The value that changes no reduction by ``op``, or None where there is none."""
     kind = np.dtype(dtype)
     if kind.kind == "b":

@@ -158,11 +158,11 @@ def _trace(source: Apply) -> Any:
     return _as_size(ones, rows, columns)
 
 
-def _sum_of_equal(value: Any, *sizes: Any, dtype: str) -> Any:
+def _sum_of_equal(value: object, *sizes: object, dtype: str) -> Any:
     """The sum of equal entries, computed in a dtype; of none it is 0, also if they were NaN."""
     if not all(value.type.broadcastable):
         return None
-    count: Any = pt.prod(pt.stack([size.astype("int64") for size in sizes]))
+    count = pt.prod(pt.stack([size.astype("int64") for size in sizes]))
     total = _scalar(value).astype(dtype) * count.astype(dtype)
     return _as_size(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
 
@@ -183,7 +183,7 @@ def _sum_of_parts(node: Apply, late: Late) -> tuple[Any, Any]:
     return sum(sums[1:], start=sums[0]), sizes[0].owner
 
 
-def _parts(variable: Any) -> list[tuple[Any, Any]]:
+def _parts(variable: object) -> list[tuple[Any, Any]]:
     """The parts that a vector was joined from, after elementwise operations; equal entries counted.
 
     Empty for other arrays.
@@ -199,13 +199,13 @@ def _parts(variable: Any) -> list[tuple[Any, Any]]:
     if len(long) != 1:
         return []
 
-    def applied(array: Any) -> Any:
+    def applied(array: object) -> Any:
         return owner.op(*(array if i == long[0] else v for i, v in enumerate(owner.inputs)))
 
     return [(applied(array), size) for array, size in _parts(owner.inputs[long[0]])]
 
 
-def _part(array: Any, dtype: str) -> tuple[Any, Any]:
+def _part(array: object, dtype: str) -> tuple[Any, Any]:
     """An array that is joined with others, in the dtype of them all."""
     owner = array.owner
     if owner is None or not isinstance(owner.op, Alloc) or not all(owner.inputs[0].broadcastable):
@@ -213,7 +213,7 @@ def _part(array: Any, dtype: str) -> tuple[Any, Any]:
     return _scalar(owner.inputs[0]).dimshuffle("x").astype(dtype), owner.inputs[1]
 
 
-def _as_size(value: Any, *sizes: Any) -> Any:
+def _as_size(value: object, *sizes: object) -> Any:
     """A value, if some sizes, or the value itself, are not negative."""
     holds = [pt.ge(size, 0) for size in sizes or (value,)]
     return CheckAndRaise(ValueError, "negative dimensions are not allowed")(value, *holds)
@@ -271,9 +271,9 @@ def _joined(node: Apply, late: Late) -> _Found | None:
     total = terms.sum([terms.of(length) for length in lengths])
     if late & terms.atoms_of(total) or late.isdisjoint(lengths):
         return None
-    place: Any = pt.arange(terms.expression(total))
-    end: Any = pt.constant(0, dtype="int64")
-    result: Any = _scalar(values[-1])
+    place = pt.arange(terms.expression(total))
+    end = pt.constant(0, dtype="int64")
+    result = _scalar(values[-1])
     ends = []
     for length in lengths[:-1]:
         end = end + length.astype("int64")
@@ -285,5 +285,5 @@ def _joined(node: Apply, late: Late) -> _Found | None:
     return _Found(result, source)
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> Any:
     return value.dimshuffle([])

@@ -35,7 +35,7 @@ class Spans:
         self._complements: dict[Any, Any] = {}
         self._parts: dict[Any, list[Any]] = {}
 
-    def mask(self, start: Any, stop: Any, array: Any, axis: int) -> Any:
+    def mask(self, start: object, stop: object, array: object, axis: int) -> Any:
         """The mask of what ``array[start:stop]`` takes in a dimension."""
         for known_start, known_stop, other, place, mask in self._masks:
             if (known_start is start and known_stop is stop) and (
@@ -57,13 +57,13 @@ class Spans:
         self._bounds[mask] = start, stop
         return mask
 
-    def _length(self, array: Any, axis: int) -> Any:
+    def _length(self, array: object, axis: int) -> Any:
         """The length of an array of the old graph, or of the new one."""
         if array in self._fgraph.variables:
             return self._new(length_of(self._fgraph, array, axis))
         return Shape_i(axis)(self._new(array))
 
-    def fitting(self, array: Any, index: Masked) -> Any:
+    def fitting(self, array: object, index: Masked) -> Any:
         """The array that stands for one now, as long as a mask that selects from it."""
         places = range(index.mask.type.ndim)
         if all(self._lengths.same(array, index.axis + k, index.mask, k) for k in places):
@@ -72,7 +72,7 @@ class Spans:
             self._new(array), self._new(index.mask)
         )
 
-    def complement(self, mask: Any) -> Any:
+    def complement(self, mask: object) -> Any:
         """The mask of what follows a prefix, where that has been asked for, or None."""
         return self._complements.get(mask)
 
@@ -92,7 +92,7 @@ class Spans:
         full = move(chosen.full, *here, *there, length)
         return Selection(full, like.mask, chosen.axis)
 
-    def part(self, mask: Any, start: Any, stop: Any) -> Any:
+    def part(self, mask: object, start: Any, stop: Any) -> Any:
         """The mask of a slice, with literal bounds, of what a slice takes; None of other masks."""
         ends = self._ends(mask)
         if ends is None:
@@ -106,7 +106,7 @@ class Spans:
         self._parts[found] = [low, high]
         return found
 
-    def _ends(self, mask: Any) -> list[Any] | None:
+    def _ends(self, mask: object) -> list[Any] | None:
         """Where what a slice takes begins and ends; None for other masks."""
         if mask in self._parts or mask not in self._bounds:
             return self._parts.get(mask)
@@ -114,5 +114,5 @@ class Spans:
         begin = pt.constant(0, dtype="int64") if start is None else self._bound(start, length)
         return [begin, length if stop is None else self._bound(stop, length)]
 
-    def _bound(self, bound: Any, length: Any) -> Any:
+    def _bound(self, bound: object, length: object) -> Any:
         return normalised(self._new(tensor_behind(bound)), length)

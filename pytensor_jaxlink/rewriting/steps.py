@@ -54,14 +54,14 @@ class Steps:
         last = self._extents.plus(self._extents.of(node.inputs[0]), -1)
         return difference(last, self.step)
 
-    def has_length(self, array: Any, node: Apply, more: int = 0) -> bool:
+    def has_length(self, array: object, node: Apply, more: int = 0) -> bool:
         """Return True if an array is as long as a loop has steps, and some more."""
         count = self._extents.of(node.inputs[0])
         return self._extents.length(array) == self._extents.plus(count, more)
 
     def traces(self, node: Apply, inner: FunctionGraph) -> dict[Variable, Trace]:
         """The variables of a loop's graph of which all values are kept."""
-        op: Any = node.op
+        op = node.op
         found = {
             state.made: Trace(state.trace, state.reach)
             for state in states_of(node, inner)
@@ -107,7 +107,7 @@ class Steps:
 
     def _inputs(self, node: Apply, inner: FunctionGraph, index: Polynomial) -> dict[Variable, int]:
         """The numbers of the inputs of a loop's graph."""
-        op: Any = node.op
+        op = node.op
         inputs: list[Any] = list(inner.inputs)
         found: dict[Variable, int] = {v: self._number(("input", v)) for v in inputs}
         sequences = zip(op.inner_seqs(inputs), op.outer_seqs(node.inputs), strict=True)
@@ -161,13 +161,13 @@ class Steps:
     def _known(self, variable: Any, found: dict[Variable, int]) -> int:
         return self._constant(variable) if isinstance(variable, Constant) else found[variable]
 
-    def _constant(self, variable: Any, data: Any = None) -> int:
+    def _constant(self, variable: object, data: object = None) -> int:
         data = variable.data if data is None else data
         if getattr(data, "nbytes", _SMALL + 1) > _SMALL:
             return self._number(("fixed", variable))
         return self._number(("constant", data.dtype.str, data.shape, data.tobytes()))
 
-    def _fixed(self, variable: Any) -> int:
+    def _fixed(self, variable: object) -> int:
         """The number of what is the same in each step."""
         if isinstance(variable, Constant):
             return self._constant(variable)
@@ -176,7 +176,7 @@ class Steps:
             return self._number((_operation(owner), self._fixed(owner.inputs[0]), 0))
         return self._number(("fixed", variable))
 
-    def _row(self, array: Any) -> int:
+    def _row(self, array: object) -> int:
         """The number of the only entry of an array, which goes together with all entries."""
         owner = array.owner
         if isinstance(array, Constant):
@@ -231,7 +231,7 @@ def _cost(node: Apply) -> int:
 
 def _operation(node: Apply) -> Hashable:
     """The operation of a node; equal for nodes that do the same, in a loop or entry by entry."""
-    op: Any = node.op
+    op = node.op
     if isinstance(op, CAReduce):
         return _reduction(node, 0)
     if isinstance(op, DimShuffle):
@@ -239,11 +239,11 @@ def _operation(node: Apply) -> Hashable:
     return op.scalar_op if isinstance(op, Elemwise) else op
 
 
-def of_entries(array: Any) -> Hashable | None:
+def of_entries(array: object) -> Hashable | None:
     """The node that gives each entry of an array from the same entry of others, or None."""
     if array.owner is None or array.type.broadcastable[0]:
         return None
-    op: Any = array.owner.op
+    op = array.owner.op
     if isinstance(op, Elemwise) and len(array.owner.outputs) == 1:
         return op.scalar_op
     if isinstance(op, DimShuffle) and op.new_order[0] == 0:
@@ -256,7 +256,7 @@ def of_entries(array: Any) -> Hashable | None:
 
 def _reduction(node: Apply, less: int) -> Hashable:
     """A reduction, with its axes counted from one dimension on."""
-    op: Any = node.op
+    op = node.op
     axes = range(node.inputs[0].type.ndim) if op.axis is None else op.axis
     rest = [getattr(op, name) for name in op.__props__ if name != "axis"]
     return type(op), tuple(axis - less for axis in axes), *rest

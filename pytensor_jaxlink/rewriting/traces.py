@@ -106,7 +106,7 @@ def _taken(
     made: dict[Variable, int],
 ) -> dict[Variable, Variable]:
     """The values of another loop that one computes, in its steps or before, and needs."""
-    op: Any = node.op
+    op = node.op
     there = {number: variable for variable, number in made.items()}
     computed = {v: steps.entry(v, steps.step) for v in before}
     computed |= {v: numbers[v] for apply in inner.toposort() for v in apply.outputs}
@@ -126,7 +126,7 @@ def _taken(
 
 def _computed_before(graph: FunctionGraph, node: Apply) -> list[Variable]:
     """The nodes that compute for all steps of a loop before it; results come last."""
-    op: Any = node.op
+    op = node.op
     waiting = list(op.outer_seqs(node.inputs))
     found: set[Variable] = set()
     while waiting:
@@ -147,7 +147,7 @@ def _kept(
     wanted: Collection[Variable],
 ) -> dict[Variable, Any]:
     """The values of variables of a loop in all steps; it keeps more of them where it has to."""
-    op: Any = node.op
+    op = node.op
     count = node.inputs[0]
     given = zip(op.inner_seqs(inner.inputs), op.outer_seqs(node.inputs), strict=True)
     arrays: dict[Variable, Any] = {v: array[:count] for v, array in given}
@@ -161,10 +161,10 @@ def _kept(
 
 
 def _take(
-    graph: FunctionGraph, node: Apply, inner: FunctionGraph, views: dict[Variable, Any]
+    graph: FunctionGraph, node: Apply, inner: FunctionGraph, views: dict[Variable, object]
 ) -> None:
     """Let a loop go through arrays in the place of what it computes, in its steps or before."""
-    op: Any = node.op
+    op = node.op
     outside = {v: _like(v, view) for v, view in views.items() if v not in inner.variables}
     for variable in _computed_before(graph, node):
         parts = variable.owner.inputs
@@ -181,7 +181,7 @@ def _take(
     graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)
 
 
-def _like(array: Any, view: Any) -> Any:
+def _like(array: object, view: object) -> Any:
     """The replacement of an array, with the facts about its shape; it may have fewer entries."""
     return array.type.clone(shape=(None, *array.type.shape[1:])).filter_variable(view)
 

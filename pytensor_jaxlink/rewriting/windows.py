@@ -119,7 +119,7 @@ def bounded_axes(node: Apply) -> list[int]:
 class _Finder:
     """Finds the windows of a graph whose values are known at given times."""
 
-    def __init__(self, fgraph: FunctionGraph, times: dict[Any, BindingTime]) -> None:
+    def __init__(self, fgraph: FunctionGraph, times: dict[object, BindingTime]) -> None:
         self.fgraph, self.times, self.terms = fgraph, times, Polynomials()
 
     def window(self, node: Apply, axis: int) -> _SliceBounds | None:
@@ -143,7 +143,7 @@ class _Finder:
             return self._found(axis, start, stop, self.terms.expression(length), exact=False)
         whole = length_of(self.fgraph, node.inputs[0], axis)
         start, stop = normalised(start, whole), normalised(stop, whole)
-        extent: Any = pt.maximum(stop - start, 0)
+        extent = pt.maximum(stop - start, 0)
         return self._found(axis, start, start + extent, extent, exact=True)
 
     def _found(self, axis: int, *bounds: Any, exact: bool) -> _SliceBounds:

@@ -75,7 +75,7 @@ def checked(ready: Runnable, *, keys: bool = False) -> Run:
         stats.bytes_to_device += value.nbytes
         return device_put(value, place)
 
-    def converted(position: int, value: Any) -> Any:
+    def converted(position: int, value: object) -> Any:
         return value
 
     names: dict[str, Any] = {
@@ -106,12 +106,12 @@ def fast(
     """
     stats = ready.stats
 
-    def sent(value: Any) -> Any:
+    def sent(value: object) -> Any:
         if type(value) is np.ndarray:
             stats.bytes_to_device += value.nbytes
         return value
 
-    def converted(position: int, value: Any) -> Any:
+    def converted(position: int, value: object) -> Any:
         found = boundary.convert(position, value)
         if found is None and type(value) is not jax.ShapeDtypeStruct:  # of a call to come
             raise NotAcceptedError
@@ -207,7 +207,7 @@ def _checked_region(ready: Runnable, region: Region, function: Any) -> Callable[
     stats, index = ready.stats, region.index
     prepare, first = _preparing(ready, region), 1 if region.static else 0
 
-    def call(*given: Any) -> Any:
+    def call(*given: object) -> Any:
         static, arguments = (given[0] if first else ()), list(given[first:])
         if prepare is not None:
             prepare(arguments)
@@ -252,7 +252,7 @@ def _preparing(ready: Runnable, region: Region) -> Callable[[list[Any]], None] |
     if not forms:
         return place
 
-    def prepare(arguments: list[Any]) -> None:
+    def prepare(arguments: list[object]) -> None:
         for position, form in forms:
             arguments[position] = form(arguments[position])
         if place is not None:
@@ -269,7 +269,7 @@ def _host(ready: Runnable) -> Callable[[Any, int], Any]:
     plan, stats = ready.plan, ready.stats
     special = plan.generators | plan.sparse
 
-    def host(value: Any, number: int) -> Any:
+    def host(value: object, number: int) -> Any:
         if type(value) is ARRAY and number not in special:
             return to_numpy(value, stats)
         if number in plan.generators:
@@ -283,11 +283,11 @@ def _host(ready: Runnable) -> Callable[[Any, int], Any]:
     return host
 
 
-def _as_it_is(value: Any) -> Any:
+def _as_it_is(value: object) -> Any:
     return value
 
 
-def _as_generator(value: Any) -> Any:
+def _as_generator(value: object) -> Any:
     """A generator; what a region drew with it is there, or raises its error, when it leaves."""
     if isinstance(value, np.random.Generator):
         return value
@@ -308,7 +308,7 @@ def _executed(
     bodies = [checked(part) for part in function.parts]
     generators, host = ready.plan.generators, _host(ready)
 
-    def run(*given: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    def run(*given: object) -> tuple[Sequence[Any], Sequence[Any]]:
         values = [
             value if type(value) is ARRAY and number not in generators else host(value, number)
             for number, value in zip(step.arguments, given, strict=True)
@@ -332,7 +332,7 @@ def _executed_uncounted(
     execute, stats = _executed(ready, step, function), ready.stats
     regions = [region.index for inner in step.inner for _, region in inner.located_regions()]
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: object) -> Any:
         found = execute(*arguments)
         for index in regions:
             stats.general_region_calls[index] -= 1

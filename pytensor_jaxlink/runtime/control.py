@@ -22,7 +22,7 @@ _LARGE = 4096  # bytes; what is larger and the same in every step is moved to th
 
 
 def run_branch(
-    bodies: Sequence[Body], condition: Any, arguments: Sequence[Any]
+    bodies: Sequence[Body], condition: object, arguments: Sequence[object]
 ) -> tuple[list[Any], Sequence[Any]]:
     """Run the first body if the condition holds, else the second."""
     result = bodies[0 if np.asarray(condition) else 1](*arguments)
@@ -30,7 +30,11 @@ def run_branch(
 
 
 def run_loop(
-    layout: LoopLayout, measured: Sequence[int], body: Body, arguments: Sequence[Any], stats: Stats
+    layout: LoopLayout,
+    measured: Sequence[int],
+    body: Body,
+    arguments: Sequence[object],
+    stats: Stats,
 ) -> tuple[list[Any], list[Any]]:
     """Run a loop step by step.
 
@@ -46,7 +50,7 @@ class _HostLoop:
     """One run of a loop."""
 
     def __init__(
-        self, layout: LoopLayout, body: Body, arguments: Sequence[Any], stats: Stats
+        self, layout: LoopLayout, body: Body, arguments: Sequence[object], stats: Stats
     ) -> None:
         self.layout, self.body, self.stats = layout, body, stats
         parts = layout.sort_inputs(arguments)
@@ -105,7 +109,7 @@ class _HostLoop:
         lengths = [np.asarray(len(results[position]), dtype="int64") for position in measured]
         return [*results, *self.carried, *lengths], conditions
 
-    def _arguments(self, step: int, histories: Sequence[deque[Any]]) -> list[Any]:
+    def _arguments(self, step: int, histories: Sequence[deque[object]]) -> list[Any]:
         """The inputs of one step.  Entries of buffers that are written later are copied."""
         arguments = [sequence[step] for sequence in self.sequences]
         for buffer, places in zip(self.scattered, self.layout.scattered_reads, strict=True):
@@ -113,21 +117,21 @@ class _HostLoop:
         arguments += self.layout.seen(histories)
         return [*map(_array, arguments), *self.carried, *self.constants]
 
-    def _result(self, history: deque[Any], length: int, made: int) -> Any:
+    def _result(self, history: deque[object], length: int, made: int) -> Any:
         """The last entries of a history; where there are fewer the rest is zero, as in PyTensor."""
         entries = [to_numpy(entry, self.stats) for entry in history]
         if not entries:
             raise IndexError("a loop without steps has outputs of unknown shape")
-        result: Any = np.stack(entries)[-length:]
+        result = np.stack(entries)[-length:]
         if made == self.steps and len(result) < length:
             rest = np.zeros((length - len(result), *result.shape[1:]), result.dtype)
             result = np.concatenate([result, rest])
         return result
 
 
-def _array(value: Any) -> Any:
+def _array(value: object) -> Any:
     """NumPy's scalars as arrays, which is what regions take."""
-    array: Any = value
+    array = value
     return np.asarray(array) if isinstance(value, np.generic) else array
 
 

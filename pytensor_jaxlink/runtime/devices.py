@@ -56,7 +56,7 @@ def to_numpy(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
     return array
 
 
-def place_for(values: Iterable[Any]) -> Sharding | None:
+def place_for(values: Iterable[object]) -> Sharding | None:
     """Where constants have to be for a call with these values, None where JAX decides.
 
     Constants that lie elsewhere would be copied there in each call.
@@ -76,7 +76,7 @@ def sharding_of(value: Any) -> Sharding | None:
     return value.sharding if kind is ARRAY or kind is jax.ShapeDtypeStruct else None
 
 
-def placed_as(old: Any, new: Any) -> Any:
+def placed_as(old: object, new: Any) -> Any:
     """A new value of a state, spread over the devices as the old one is.
 
     One of another shape stays as it is where it cannot be divided so.
@@ -91,7 +91,7 @@ def placed_as(old: Any, new: Any) -> Any:
     return device_put(new, where)
 
 
-def commit(values: list[Any], positions: Sequence[int]) -> None:
+def commit(values: list[object], positions: Sequence[int]) -> None:
     """Put states that are NumPy's on the device where they are needed, to stay there.
 
     What code made by `jax.export` gives lies like that, and JAX compiles anew for an argument that
@@ -147,7 +147,7 @@ def is_explicit(mesh: Any) -> bool:
     return AxisType.Explicit in mesh.axis_types
 
 
-def traced_explicitly(value: Any) -> bool:
+def traced_explicitly(value: object) -> bool:
     """Return True if JAX traces a value with the sharding in its type."""
     return is_explicit(jax.typeof(value).sharding.mesh)
 
@@ -173,7 +173,7 @@ def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None], *, x64: b
     )
 
 
-def note_explicit_axes(error: Exception, values: Iterable[Any]) -> None:
+def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:
     """Add to an error that JAX traces values with their sharding, where it does."""
     if any(isinstance(value, Tracer) and traced_explicitly(value) for value in values):
         error.add_note(
@@ -197,7 +197,7 @@ def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
 
 
 def run_in_auto(
-    run: Callable[[Sequence[Any]], list[Any]], values: Sequence[Any], mesh: Mesh
+    run: Callable[[Sequence[Any]], list[Any]], values: Sequence[object], mesh: Mesh
 ) -> list[Any]:
     """Run on the same devices, with XLA deciding how operations are divided.
 
@@ -218,7 +218,7 @@ def _auto(mesh: Mesh) -> Mesh:
     return Mesh(mesh.devices, mesh.axis_names, axis_types=types)
 
 
-def _on(target: Mesh, value: Any, source: Mesh) -> Any:
+def _on(target: Mesh, value: object, source: Mesh) -> Any:
     sharding = sharding_of(value)
     if not isinstance(sharding, NamedSharding) or sharding.mesh != source:
         return value

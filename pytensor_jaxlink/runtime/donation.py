@@ -86,7 +86,7 @@ class Donation:
         self._last: tuple[Any, _Compiled | None] = None, None  # of the last call
 
     def run(
-        self, static: tuple[Any, ...], values: Sequence[Any], others: Sequence[Any]
+        self, static: tuple[object, ...], values: Sequence[object], others: Sequence[object]
     ) -> tuple[Sequence[Any], bool] | None:
         """Call the region, donate what nobody else holds, store the new states and the ``others``.
 
@@ -120,7 +120,7 @@ class Donation:
         found += results
         return [found[place] for place in compiled.order], True
 
-    def compile_for(self, static: tuple[Any, ...], values: Sequence[Any]) -> None:
+    def compile_for(self, static: tuple[object, ...], values: Sequence[object]) -> None:
         """Compile for values like these, if nobody else will hold those of the states."""
         # What is NumPy's now will have been computed by JAX.
         values = [
@@ -130,7 +130,7 @@ class Donation:
         self._find(static, values, self._states, _kinds(values))
 
     def _run_carefully(
-        self, compiled: _Compiled, values: Sequence[Any], others: Sequence[Any]
+        self, compiled: _Compiled, values: Sequence[object], others: Sequence[object]
     ) -> tuple[Sequence[Any], bool]:
         """The same where there is something to look at, or JAX has to find its way first."""
         for position in compiled.given:
@@ -149,7 +149,11 @@ class Donation:
         return [found[place] for place in compiled.order], all_right
 
     def _find(
-        self, static: tuple[Any, ...], values: Sequence[Any], free: list[int], kinds: list[Any]
+        self,
+        static: tuple[object, ...],
+        values: Sequence[object],
+        free: list[int],
+        kinds: list[object],
     ) -> _Compiled | None:
         """The region compiled for values like these, of which those that are free may be donated.
 
@@ -166,7 +170,7 @@ class Donation:
         return type(value) is ARRAY and large
 
     def _compile(
-        self, static: tuple[Any, ...], values: Sequence[Any], chosen: Sequence[int]
+        self, static: tuple[object, ...], values: Sequence[Any], chosen: Sequence[int]
     ) -> _Compiled | None:
         """The region compiled for these values, of which the chosen are donated."""
         order: list[int] = []
@@ -203,7 +207,7 @@ class Donation:
                 # What the caller gave could not be given back.
                 fewer = [position for position in chosen if position in self._states]
                 return self._compile(static, values, fewer) if fewer else None
-            memory: Any = lowered.compile().memory_analysis()
+            memory = lowered.compile().memory_analysis()
         needed = 0
         if memory is not None:
             needed = memory.temp_size_in_bytes + memory.output_size_in_bytes
@@ -247,6 +251,6 @@ def _kinds(values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _is_given_once(values: Sequence[Any], value: Any) -> bool:
+def _is_given_once(values: Sequence[object], value: Any) -> bool:
     once = sum(value is other for other in values) == 1
     return once and type(value) is ARRAY and not value.is_deleted()

@@ -71,13 +71,13 @@ class Ending:
         """The same in a forked process, where outputs are NumPy's."""
         return replace(self, as_numpy=True)._forms(stats, plan)
 
-    def overwrite(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
+    def overwrite(self, values: Sequence[Any], outputs: list[object], stats: Stats) -> list[Any]:
         """Leave in the user's arrays what operations in place leave there; gives the outputs."""
         if not self.overwritten:
             return outputs
         count = len(outputs) - len(self.overwritten)
         for position, value in zip(self.overwritten, outputs[count:], strict=True):
-            given: Any = values[position]
+            given = values[position]
             if isinstance(given, np.ndarray) and given.flags.writeable:
                 np.copyto(values[position], to_numpy(value, stats))
         return outputs[:count]
@@ -86,13 +86,13 @@ class Ending:
 replace_in_forked_child(Ending, forms=Ending.forms_in_child)
 
 
-def as_jax_array(value: Any) -> Any:
+def as_jax_array(value: object) -> Any:
     """An output as a `jax.Array`."""
     if type(value) is ARRAY:
         return value
     # A copy: the value may be a view of what the user gave or what a shared variable holds.  By
     # NumPy: `jax.numpy.array` would compile a program for each new shape.
-    found: Any = value
+    found = value
     if isinstance(value, np.ndarray | np.generic):
         found = np.array(found)
     if configuration.jax_enable_x64:

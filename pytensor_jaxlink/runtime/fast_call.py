@@ -92,7 +92,7 @@ class FastCall:
             return self._slow(args)
         return found.outputs if path.packed else self._answer(found, args)
 
-    def _with_numbers(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _with_numbers(self, args: tuple[object, ...]) -> tuple[Any, ...]:
         """The arguments with Python's numbers as arrays of the declared types.
 
         JAX would compile once more for a number than for an array.
@@ -104,7 +104,7 @@ class FastCall:
                 found[position] = value if array is None else array
         return tuple(found)
 
-    def _moved_once(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _moved_once(self, args: tuple[object, ...]) -> tuple[Any, ...]:
         """The arguments; an array that is given several times goes to the device once."""
         if len({*map(id, args)}) == len(args):
             return args
@@ -118,11 +118,11 @@ class FastCall:
                 moved[id(value)] = device_put(value)
         return tuple(moved.get(id(value), value) for value in args)
 
-    def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """A call before there is a fast path, or with keywords."""
         raise NotImplementedError
 
-    def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
+    def _again(self, args: tuple[object, ...], error: Exception) -> Any:
         """The call after the fast path has failed."""
         accepted = not isinstance(error, NotAcceptedError)
         self._rejections += not accepted
@@ -135,10 +135,10 @@ class FastCall:
             Topic.SLOW_CALLS.log(lambda: f"the fast path of a call at {running_line()}: {text}")
         return answer
 
-    def _slow(self, args: tuple[Any, ...]) -> Any:
+    def _slow(self, args: tuple[object, ...]) -> Any:
         """The call on the slow path, from the start."""
         raise NotImplementedError
 
-    def _answer(self, result: Result, args: Sequence[Any]) -> Any:
+    def _answer(self, result: Result, args: Sequence[object]) -> Any:
         """The answer of the function for a result that holds, after its updates are stored."""
         raise NotImplementedError

@@ -47,7 +47,7 @@ def in_forked_child(switch: Callable[[], None]) -> None:
         switch()
 
 
-def replace_in_forked_child(kind: type, **members: Any) -> None:
+def replace_in_forked_child(kind: type, **members: object) -> None:
     """Have members of a class replaced in each child that is forked after JAX has started."""
 
     def switch() -> None:
@@ -57,7 +57,7 @@ def replace_in_forked_child(kind: type, **members: Any) -> None:
     in_forked_child(switch)
 
 
-def brought_along(holder: Any) -> None:
+def brought_along(holder: object) -> None:
     """Have the array in a holder's list ``storage`` be NumPy's in a forked child.
 
     JAX copies its own arrays, which ``get_value`` asks for, by a program.
@@ -91,12 +91,12 @@ def from_parent(value: Any) -> Any:
     return np.asarray(value)
 
 
-def all_from_parent(values: Sequence[Any]) -> list[Any]:
+def all_from_parent(values: Sequence[object]) -> list[Any]:
     """The same for each of several values."""
     return [from_parent(value) for value in values]
 
 
-def named_from_parent(values: Mapping[str, Any]) -> dict[str, Any]:
+def named_from_parent(values: Mapping[str, object]) -> dict[str, Any]:
     """The same for each of several values with names."""
     return {name: from_parent(value) for name, value in values.items()}
 

@@ -38,7 +38,7 @@ class LastRegion:
         self._last = region = plan.own_regions[-1]
         traced, taken = accepting(ready, region, function, boundary), len(region.arguments)
 
-        def of_all(static: tuple[Any, ...], *arguments: Any) -> Any:
+        def of_all(static: tuple[object, ...], *arguments: object) -> Any:
             return traced(static, *arguments[:taken])
 
         self._region = function.jitted(of_all)
@@ -57,10 +57,10 @@ class LastRegion:
 
     def __call__(
         self,
-        static: tuple[Any, ...],
-        arguments: list[Any],
-        others: list[Any],
-        conditions: Sequence[Any],
+        static: tuple[object, ...],
+        arguments: list[object],
+        others: list[object],
+        conditions: Sequence[object],
     ) -> Result:
         """The result of the plan.  Where memory was donated the updates have been stored.
 
@@ -89,10 +89,10 @@ class LastRegion:
 
     def compile(
         self,
-        static: tuple[Any, ...],
-        arguments: list[Any],
-        others: list[Any],
-        conditions: Sequence[Any],
+        static: tuple[object, ...],
+        arguments: list[object],
+        others: list[object],
+        conditions: Sequence[object],
     ) -> Result:
         """Compile the region for a call with these values, in the place of running it."""
         if not conditions or all_hold(*conditions):
@@ -102,12 +102,12 @@ class LastRegion:
             self._donation.compile_for(static, arguments)
         return _FALSE
 
-    def _outputs(self, results: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    def _outputs(self, results: Sequence[object], others: Sequence[object]) -> list[Any]:
         known = [*results, *others]
         return [known[place] for place in self._order]
 
 
-def ready_as(old: Any, new: Any) -> Any:
+def ready_as(old: object, new: Any) -> Any:
     """A new value of a state, spread over the devices as the old one is, when it is there."""
     if type(old) is ARRAY:
         new = placed_as(old, new)

@@ -178,7 +178,7 @@ class Constants:
         then is a tracer.
     """
 
-    def __init__(self, plan: Plan, data: Mapping[int, Any], *, on_device: bool) -> None:
+    def __init__(self, plan: Plan, data: Mapping[int, object], *, on_device: bool) -> None:
         self.data, self._on_device = data, on_device
         taken = {number for region in plan.own_regions for number in region.arguments}
         self._taken = {n for n in taken & data.keys() if _is_array(plan, n, data[n])}
@@ -210,7 +210,7 @@ class Constants:
         if not (positions and self._on_device):
             return None
 
-        def place(values: list[Any]) -> None:
+        def place(values: list[object]) -> None:
             where = place_for(values)
             if where is not None:
                 for position in positions:
@@ -219,11 +219,11 @@ class Constants:
         return place
 
 
-def _is_array(plan: Plan, number: int, data: Any) -> bool:
+def _is_array(plan: Plan, number: int, data: object) -> bool:
     return isinstance(data, np.ndarray) or number in plan.sparse
 
 
-def _moved(data: Any, place: Sharding | None) -> Any:
+def _moved(data: object, place: Sharding | None) -> Any:
     array: Any = data
     if isinstance(data, np.ndarray):
         return on_device(array, place)

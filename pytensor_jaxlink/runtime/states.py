@@ -10,7 +10,7 @@ import numpy as np
 from pytensor_jaxlink.runtime.typed_jax import ARRAY
 
 
-def value_of_state(value: Any, borrow: bool, return_internal_type: bool) -> Any:
+def value_of_state(value: object, borrow: bool, return_internal_type: bool) -> Any:
     """The value as everybody can read it: a NumPy array where the variable holds one of JAX.
 
     Parameters

@@ -44,7 +44,7 @@ class Configuration(Protocol):
     jax_enable_compilation_cache: bool
     jax_default_device: Device | str | None
 
-    def update(self, name: str, value: Any, /) -> None:
+    def update(self, name: str, value: object, /) -> None:
         """Set a flag for the process."""
         ...
 

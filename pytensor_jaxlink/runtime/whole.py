@@ -95,7 +95,7 @@ class Whole:
         given = [region.results.index(number) for number in plan.outputs]
         count = len(plan.inputs)
 
-        def traced(*values: Any) -> Any:
+        def traced(*values: object) -> Any:
             complete = len(values) == len(places)
             if not complete or not all(map(boundary.accepts, range(count), values[:count])):
                 raise NotAcceptedError
@@ -111,7 +111,7 @@ class Whole:
         if self._numbers or self._cells or self._leave:
             self.call = self._with_others
 
-    def _with_others(self, *args: Any) -> Any:
+    def _with_others(self, *args: object) -> Any:
         """The call where cells are read, constants follow the arguments, or outputs change."""
         values = [*args, *[cell[0] for cell in self._cells]]
         others = self._constants_for(values) if self._numbers else ()
@@ -121,7 +121,7 @@ class Whole:
             found = self.condition.result(found, values, others)
         return self._left(found) if self._leave else found
 
-    def _left(self, found: Any) -> Result:
+    def _left(self, found: object) -> Result:
         """The result with the outputs in their last form."""
         result = found if type(found) is Result else Result(found)
         outputs = list(result.outputs)
@@ -129,7 +129,7 @@ class Whole:
             outputs[position] = leave(outputs[position])
         return result._replace(outputs=outputs)
 
-    def compile(self, values: list[Any]) -> None:
+    def compile(self, values: list[object]) -> None:
         """Compile for values of all inputs."""
         others = self.constants_at(place_for(values)) if self._numbers else ()
         self.condition.compiled.lower(*values, *others).compile()
@@ -168,7 +168,7 @@ class Condition:
     """
 
     def __init__(self, function: Callable[..., Any], policy: Policy, *, repeatable: bool) -> None:
-        def traced(*values: Any) -> Any:
+        def traced(*values: object) -> Any:
             self._traces += 1
             return function(*values)
 
@@ -183,7 +183,7 @@ class Condition:
         self._known: tuple[Any, tuple[tuple[int, Any], ...]] | None = None
 
     def result(
-        self, found: tuple[Any, Any], values: Sequence[Any], others: Sequence[Any] = ()
+        self, found: tuple[object, object], values: Sequence[object], others: Sequence[object] = ()
     ) -> Result:
         """The result of a call, with the condition only where it is false.
 
@@ -199,7 +199,7 @@ class Condition:
         outputs, condition = found
         return Result(outputs, () if self._holds(condition, values, others) else (False,))
 
-    def _holds(self, condition: Any, values: Sequence[Any], others: Sequence[Any]) -> bool:
+    def _holds(self, condition: object, values: Sequence[object], others: Sequence[object]) -> bool:
         known = self._known
         if known is not None:
             for position, array in known[1]:
@@ -215,7 +215,7 @@ class Condition:
             self._known = self._decisive_arguments(values, others)
         return found
 
-    def _decisive_arguments(self, values: Sequence[Any], others: Sequence[Any]) -> Any:
+    def _decisive_arguments(self, values: Sequence[object], others: Sequence[object]) -> Any:
         shapes = _shapes(values)
         if shapes not in self._decisive:
             with self._policy.here():  # JAX finds what it has traced
@@ -230,7 +230,7 @@ class Condition:
         return shapes, tuple((position, weakref.ref(values[position])) for position in decisive)
 
 
-def _shapes(values: Sequence[Any]) -> tuple[Any, ...]:
+def _shapes(values: Sequence[object]) -> tuple[Any, ...]:
     return tuple([getattr(value, "shape", ()) for value in values])
 
 

@@ -55,7 +55,7 @@ class _Array:
             raise self._wrong(f"an array of shape {shape}")
         return value
 
-    def _converted(self, value: Any) -> np.ndarray[Any, Any]:
+    def _converted(self, value: object) -> np.ndarray[Any, Any]:
         spec, dtype = self._spec, self._dtype
         if spec.strict:
             raise self._wrong(f"{_kind(value)}, and the input is strict")
@@ -105,7 +105,7 @@ class _Sparse:
         return _rejection(self._spec, found)
 
 
-def _generator(value: Any) -> Any:
+def _generator(value: object) -> Any:
     if not isinstance(value, np.random.Generator):
         raise TypeError(f"expected a numpy.random.Generator, found {_kind(value)}")
     return value
@@ -115,5 +115,5 @@ def _rejection(spec: Input, found: str) -> TypeError:
     return TypeError(f"{spec.name or 'an unnamed input'}: expected {spec.type.text}, found {found}")
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return f"a {type(value).__module__}.{type(value).__qualname__}"

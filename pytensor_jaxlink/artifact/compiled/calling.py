@@ -93,7 +93,7 @@ class Calling:
         """The number of positional arguments."""
         return len(self._arguments)
 
-    def values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    def values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
         """The values of the leaves, for a function whose leaves are inputs of their own.
 
         Raises
@@ -111,13 +111,13 @@ class Calling:
             leaves = self._leaves(args, kwargs)
         return [fit(leaf) for fit, leaf in zip(self._fits, leaves, strict=True)]
 
-    def answer(self, results: Sequence[Any]) -> Any:
+    def answer(self, results: Sequence[object]) -> Any:
         """The results as a tree."""
         if self._answers is not None:
             results = [make(results) for make in self._answers]
         return self.trees.outputs.unflatten(results)
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """The arguments as they were given when the function was saved."""
         if self._parameters is None:
             return args, dict(kwargs)
@@ -127,7 +127,7 @@ class Calling:
             raise TypeError(f"{self._name}: {error}") from None
         return bound.args, bound.kwargs
 
-    def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    def _leaves(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
         names = self._positions(max(len(args), self.count))
         expected, found = [names[: self.count], *self._keywords], [names[: len(args)], *kwargs]
         if len(args) != self.count or {*kwargs} != {*self._keywords}:
@@ -168,7 +168,7 @@ def position_names(parameters: Any, count: int) -> list[str]:
     return [named[k] if k < len(named) else f"args[{k}]" for k in range(count)]
 
 
-def static_text(value: Any, where: str) -> str:
+def static_text(value: object, where: str) -> str:
     """A static value as text, by which code is found: equal for the same value of the same type."""
     return dump_document(plain_value(value, where)).decode()
 
@@ -185,7 +185,9 @@ def _parameters(described: Any) -> inspect.Signature | None:
     )
 
 
-def _check_marks(given: Sequence[Any], inputs: int, returned: Sequence[Any], outputs: int) -> None:
+def _check_marks(
+    given: Sequence[object], inputs: int, returned: Sequence[object], outputs: int
+) -> None:
     """Raise `ValueError` unless the leaves are the inputs and outputs, all of them."""
     if not all(type(leaf) is Leaf for leaf in given):
         raise ValueError("an argument holds what is no leaf")
@@ -201,7 +203,7 @@ def _check_marks(given: Sequence[Any], inputs: int, returned: Sequence[Any], out
 Fit = Callable[[Any], Any]
 
 
-def _answer_of(mark: Any) -> Fit:
+def _answer_of(mark: object) -> Fit:
     """A function that takes the value of a leaf from the results."""
     if type(mark) is not Leaf:
         return lambda results: mark.value
@@ -217,7 +219,7 @@ def _fitter(spec: Input, leaf: Leaf, name: str, *, x64: bool) -> Fit:
     return _LeafConverter(spec, leaf.key, name, x64=x64)
 
 
-def _static(value: Any, name: str) -> str:
+def _static(value: object, name: str) -> str:
     try:
         return static_text(value, name)
     except ArtifactError as error:
@@ -249,7 +251,7 @@ class _LeafConverter:
             raise self._wrong(f"an array of {value.dtype}")
         return value
 
-    def _array(self, value: Any) -> Any:
+    def _array(self, value: object) -> Any:
         if isinstance(value, np.ndarray | np.generic):
             value = np.asarray(value)
             # JAX makes 64-bit arrays 32-bit ones where it is not configured for them.

@@ -108,7 +108,7 @@ class CompiledReader:
             raise ValueError("the constants of a plan are not those that it names")
         return Part(functions, constants)
 
-    def _step(self, step: Any, described: Any) -> Any:
+    def _step(self, step: object, described: Any) -> Any:
         match step:
             case Region():
                 return self.region(step, described)
@@ -175,7 +175,7 @@ def _counters(plan: Plan) -> Stats:
     return stats
 
 
-def _check_failed(inputs: Sequence[Any], error: BaseException | None) -> Sequence[Any]:
+def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[Any]:
     """The substitute for PyTensor's own implementation, which is not there."""
     if error is not None:
         raise error
@@ -215,12 +215,12 @@ def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]
                 raise ValueError(f"the plan {verb} no {kind.text} where the function does")
 
 
-def arrays_of(forms: Sequence[Any]) -> int:
+def arrays_of(forms: Sequence[object]) -> int:
     """How many arrays values of these forms are."""
     return sum(1 if form is None else 3 for form in forms)
 
 
-def _is_leaf(leaf: Any) -> bool:
+def _is_leaf(leaf: object) -> bool:
     match leaf:
         case (tuple(shape), str()):
             return all(isinstance(length, int | str) for length in shape)

@@ -44,7 +44,7 @@ from pytensor_jaxlink.sparse_values import accepts_sparse
 class SavedState:
     """A shared variable of loaded functions: its value, read and updated by calls."""
 
-    def __init__(self, cell: Cell, storage: list[Any], float_type: str) -> None:
+    def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
         self.name, self.storage = cell.name, storage
         brought_along(self)
         self._convert = converter(Input(cell.name, cell.type), float_type)
@@ -54,7 +54,7 @@ class SavedState:
         """The value, as NumPy array or with ``return_internal_type`` as it is; see PyTensor's."""
         return value_of_state(self.storage[0], borrow, return_internal_type)
 
-    def set_value(self, value: Any, borrow: bool = False) -> None:
+    def set_value(self, value: object, borrow: bool = False) -> None:
         """Put another value in; it is copied unless ``borrow``."""
         self.storage[0] = self._convert(value if borrow else deepcopy(value))
         if self._on_device:
@@ -137,7 +137,7 @@ class LoadedFunction(Pure, FastCall):
             self._taken == self._required == [*range(len(self._taken))] and not slow
         )
 
-    def _first_or_named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """A call before there is a fast path, or with keywords."""
         if self._waited:
             return self._first_or_later(args, kwargs)
@@ -150,7 +150,7 @@ class LoadedFunction(Pure, FastCall):
         self._waited = True
         return answer
 
-    def _first_or_later(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _first_or_later(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         values = self._values(args, kwargs)
         if self._path is None and self._has_fast_path:
             self._commit(values)
@@ -163,10 +163,10 @@ class LoadedFunction(Pure, FastCall):
             return LoadedFunction.__call__(self, *arguments)
         return self._run(values)
 
-    def _slow(self, args: tuple[Any, ...]) -> Any:
+    def _slow(self, args: tuple[object, ...]) -> Any:
         return self._run(self._values(args, {}))
 
-    def _run(self, values: list[Any]) -> Any:
+    def _run(self, values: list[object]) -> Any:
         """The call with values of all inputs that have been converted."""
         self._commit(values)
         try:
@@ -186,7 +186,7 @@ class LoadedFunction(Pure, FastCall):
             self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
         return self._stored(outputs)
 
-    def _commit(self, values: list[Any]) -> None:
+    def _commit(self, values: list[object]) -> None:
         with self._executor.policy.here():
             commit(values, self._on_device)
 
@@ -202,7 +202,7 @@ class LoadedFunction(Pure, FastCall):
         if self._path is not None:
             self._fast = self._path.call
 
-    def _fast_convert(self, position: int, value: Any) -> Any:
+    def _fast_convert(self, position: int, value: object) -> Any:
         """An argument that the host reads, or None where it is not accepted as it is."""
         try:
             return self._converters[position](value)
@@ -225,7 +225,7 @@ class LoadedFunction(Pure, FastCall):
         names = [each.name or each.type.text for each in inputs]
         return Donatable(names, updated, given, donate == "warn")
 
-    def _call_in_child(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_in_child(self, *args: object, **kwargs: object) -> Any:
         """A call in a process that was forked from one in which JAX has run."""
         error = refused("the code of a saved function cannot run")
         if self.from_graph is None:
@@ -249,7 +249,7 @@ class LoadedFunction(Pure, FastCall):
             warn_at_user_line(f"{error} For now it is compiled from its graph.")
         return found
 
-    def _values(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    def _values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
         given = dict(zip(self._taken, args, strict=False))
         if len(args) > len(self._taken) or kwargs.keys() - self._places.keys():
             raise self._wrong_call(args, kwargs)
@@ -265,14 +265,14 @@ class LoadedFunction(Pure, FastCall):
             values[place] = value if trusted else self._converters[place](value)
         return values
 
-    def _explain(self, error: Exception, values: Sequence[Any]) -> None:
+    def _explain(self, error: Exception, values: Sequence[object]) -> None:
         """Raise what is behind an error of a call: an array that was donated, or the file."""
         if isinstance(error, RuntimeError):
             refuse_donated([spec.name or spec.type.text for spec in self.signature.inputs], values)
         for region in self._regions:
             region.check()
 
-    def _wrong_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TypeError:
+    def _wrong_call(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> TypeError:
         names = ", ".join(
             (spec.name or "(unnamed)") + ("" if spec.default is None else "=...")
             for spec in self.signature.inputs
@@ -284,11 +284,11 @@ class LoadedFunction(Pure, FastCall):
             f"arguments and the keywords: {given}"
         )
 
-    def _answer(self, result: Result, args: Sequence[Any]) -> Any:
+    def _answer(self, result: Result, args: Sequence[object]) -> Any:
         outputs = self._ending.overwrite(args, result.outputs, self.stats)
         return self._packed(outputs) if result.stored else self._stored(outputs)
 
-    def _stored(self, outputs: list[Any]) -> Any:
+    def _stored(self, outputs: list[object]) -> Any:
         """The answer, when the updates are stored."""
         if self._updated:
             new = outputs[len(self.signature.outputs) :]
@@ -297,7 +297,7 @@ class LoadedFunction(Pure, FastCall):
             store(cells, [ready_as(cell[0], value) for cell, value in pairs])
         return self._packed(outputs)
 
-    def _packed(self, outputs: list[Any]) -> Any:
+    def _packed(self, outputs: list[object]) -> Any:
         if self.signature.form == "one":
             return outputs[0]
         return None if self.signature.form == "none" else outputs[: len(self.signature.outputs)]
@@ -315,7 +315,7 @@ def _asks_for_a_class(signature: Signature, position: int) -> bool:
     return bool(spec.strict) and spec.type.kind == "sparse"
 
 
-def _accepts(signature: Signature, x64: bool, position: int, value: Any) -> bool:
+def _accepts(signature: Signature, x64: bool, position: int, value: object) -> bool:
     """Return True if a value that JAX traces has the type of an input."""
     kind = signature.inputs[position].type
     if kind.kind == "sparse":

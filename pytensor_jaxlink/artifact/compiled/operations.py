@@ -96,7 +96,7 @@ _FORMS = (
 )
 
 
-def check_operations(exported: Any) -> bool:
+def check_operations(exported: object) -> bool:
     """Walk exported code, without its derivatives.
 
     Returns
@@ -113,7 +113,7 @@ def check_operations(exported: Any) -> bool:
         return _check_module(exported.mlir_module(serialized=False))
 
 
-def check_all(exported: Any) -> bool:
+def check_all(exported: object) -> bool:
     """The same with the derivatives that a file holds."""
     is_open = check_operations(exported)
     while exported.has_vjp():
@@ -122,7 +122,7 @@ def check_all(exported: Any) -> bool:
     return is_open
 
 
-def check_for_shapes(exported: Any, leaves: Sequence[Any]) -> None:
+def check_for_shapes(exported: object, leaves: Sequence[object]) -> None:
     """Walk code with the lengths that its kernels get for arguments of these shapes.
 
     It takes about as long as tracing the code.
@@ -158,11 +158,11 @@ def check_for_shapes(exported: Any, leaves: Sequence[Any]) -> None:
         ]
 
 
-def _check_module(module: Any) -> bool:
+def _check_module(module: object) -> bool:
     problems: list[str] = []
     found_open = False
 
-    def check(operation: Any) -> Any:
+    def check(operation: object) -> Any:
         nonlocal found_open
         name = operation.name
         if name == "stablehlo.custom_call":
@@ -180,7 +180,7 @@ def _check_module(module: Any) -> bool:
     return found_open
 
 
-def _check_call(call: Any) -> tuple[str | None, bool]:
+def _check_call(call: object) -> tuple[str | None, bool]:
     """The defect of a custom call, or None, and whether the call has open lengths."""
     attributes = call.attributes
     target = attributes["call_target_name"].value
@@ -189,7 +189,7 @@ def _check_call(call: Any) -> tuple[str | None, bool]:
     forms = _forms(target)
     if not forms:
         return f"the custom call {target!r}", False
-    shapes_at: Any = attributes["indices_of_shape_operands"] if _has_shapes(call) else ()
+    shapes_at = attributes["indices_of_shape_operands"] if _has_shapes(call) else ()
     of_shapes = set(shapes_at)
     operands = [_array(each) for place, each in enumerate(call.operands) if place not in of_shapes]
     results = [_array(each) for each in call.results]
@@ -204,7 +204,7 @@ def _forms(target: str) -> tuple[_Form, ...]:
     return tuple(form for form in _FORMS if re.fullmatch(form.target, target))
 
 
-def _has_shapes(call: Any) -> bool:
+def _has_shapes(call: object) -> bool:
     return "indices_of_shape_operands" in call.attributes
 
 
@@ -220,7 +220,7 @@ def _config(attributes: Any) -> dict[str, Any]:
     return found
 
 
-def _array(value: Any) -> Array:
+def _array(value: object) -> Array:
     kind = value.type
     return tuple(
         _OPEN if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)
@@ -228,7 +228,7 @@ def _array(value: Any) -> Array:
 
 
 def _accepts(
-    form: _Form, operands: Sequence[Array], results: Sequence[Array], config: dict[str, Any]
+    form: _Form, operands: Sequence[Array], results: Sequence[Array], config: dict[str, object]
 ) -> bool:
     for name, values in form.attributes:
         value = config.get(name)

@@ -50,7 +50,7 @@ def _describe_step(step: Step) -> Any:
     return {type(step).__name__: described}
 
 
-def plan_of(document: Any) -> Plan:
+def plan_of(document: object) -> Plan:
     """The plan that `describe_plan` described, checked.
 
     Raises
@@ -76,7 +76,7 @@ def _plan(document: Any) -> Plan:
     )
 
 
-def _step(document: Any, count: int) -> Step:
+def _step(document: object, count: int) -> Step:
     [[kind, described]] = document.items()
     described = dict(described)
     for name in ("arguments", "results", "static"):
@@ -104,5 +104,5 @@ def _numbers(values: Any, count: int) -> tuple[int, ...]:
     return tuple(values)
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -46,7 +46,7 @@ class Pure:
         count = len(self.signature.inputs)
         results = len(self.signature.outputs) + len(self._updated)
 
-        def traced(*values: Any) -> list[Any]:
+        def traced(*values: object) -> list[Any]:
             if len(values) != count:
                 raise TypeError(f"expected {count} arguments, found {len(values)}")
             try:

@@ -69,7 +69,7 @@ class Specialisation:
         return any(isinstance(length, str) for shape, _ in self.leaves for length in shape)
 
     def why_not(
-        self, static: Sequence[Any], arguments: Sequence[Any], names: Sequence[str] = ()
+        self, static: Sequence[object], arguments: Sequence[object], names: Sequence[str] = ()
     ) -> str | None:
         """The sizes that it is for, where they do not fit a call; else None."""
         if tuple(static) != self.static:
@@ -81,7 +81,7 @@ class Specialisation:
         leaves = jax.tree_util.tree_leaves(list(arguments))
         return why_not([shape for shape, _ in self.leaves], self.constraints, leaves)
 
-    def __call__(self, arguments: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+    def __call__(self, arguments: Sequence[object]) -> tuple[tuple[Any, ...], Any]:
         """The results and the conditions of the region."""
         if self._exported is None:
             self._exported = self._deserialized()
@@ -103,7 +103,7 @@ class Specialisation:
         if self._exported.has_vjp():
             return self._exported.call
 
-        def forward(*leaves: Any) -> Any:
+        def forward(*leaves: object) -> Any:
             raise ArtifactError(
                 f"{self.where}: the code holds no derivative. {Remedy.SAVE_BACKWARD.text()}, or "
                 f"{Remedy.LOAD_GRAPH.text()}."
@@ -168,7 +168,7 @@ class Specialisation:
             raise self._mismatch("has", "effects", "none")
         return exported
 
-    def _check_for_shapes(self, leaves: Sequence[Any]) -> None:
+    def _check_for_shapes(self, leaves: Sequence[object]) -> None:
         try:
             with jax.enable_x64(True):
                 check_for_shapes(self._exported, leaves)
@@ -181,14 +181,14 @@ class Specialisation:
             "anew."
         )
 
-    def _mismatch(self, verb: str, found: Any, expected: Any) -> ArtifactError:
+    def _mismatch(self, verb: str, found: object, expected: object) -> ArtifactError:
         return ArtifactError(
             f"{self.where}: the code {verb} {found}, and the file says it {verb} {expected}. Save "
             "the function again, or load(path, prefer='graph')."
         )
 
 
-def _leaf(aval: Any) -> Leaf:
+def _leaf(aval: object) -> Leaf:
     lengths = (n if isinstance(n, int) else str(n) for n in aval.shape)
     return tuple(lengths), str(aval.dtype)
 
@@ -258,7 +258,7 @@ class SavedRegion:
             f"{start}no code was saved for {found}. There is code for {there}. {remedy}."
         )
 
-    def _mismatch(self, static: Sequence[Any], arguments: Sequence[Any]) -> str | None:
+    def _mismatch(self, static: Sequence[object], arguments: Sequence[object]) -> str | None:
         """The shapes that the open code lacks, for a call whose shapes do not fit."""
         names = self._names[len(static) :]
         for each in self._specialisations:
@@ -267,7 +267,7 @@ class SavedRegion:
         return None
 
 
-def form_of(value: Any) -> Any:
+def form_of(value: object) -> Any:
     """None for an array, else what is the same for all values of a sparse matrix."""
     return (*value.shape, value.format) if isinstance(value, SparseValue) else None
 
@@ -279,7 +279,7 @@ def _result(form: Any, rest: Any) -> Any:
     return SparseValue(next(rest), next(rest), next(rest), (rows, columns), kind)
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _listed(values: Sequence[object]) -> str:
     return ", ".join(map(str, values))
 
 

@@ -32,7 +32,7 @@ class TreeFunction(LoadedFunction):
         for cell in () if calling.pure else self.state:
             cell.keep_on_device()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Evaluate the function; with values that JAX traces, trace it."""
         if self._calling.pure:
             return self._pure(*args, **kwargs)
@@ -47,7 +47,7 @@ class TreeFunction(LoadedFunction):
         """The pure function ``(*arguments, *state, **keywords) -> results``, of trees."""
         return self._pure if self._calling.pure else self._with_state
 
-    def _with_state(self, *args: Any, **kwargs: Any) -> Any:
+    def _with_state(self, *args: object, **kwargs: object) -> Any:
         count = self._calling.count
         state = args[count:]
         if len(state) != len(self.state):
@@ -58,7 +58,7 @@ class TreeFunction(LoadedFunction):
         values = self._calling.values(args[:count], kwargs)
         return self._calling.answer(super().jax_fn(*values, *state))
 
-    def _pure(self, *values: Any) -> Any:
+    def _pure(self, *values: object) -> Any:
         count = self._calling.count
         flat = self.trees.flat(values[:count], values[count:])
         try:

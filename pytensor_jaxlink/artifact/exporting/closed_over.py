@@ -25,7 +25,7 @@ def large_constants(closed: ClosedJaxpr) -> dict[Key, Any]:
 
 
 def with_arguments(
-    closed: ClosedJaxpr, replaced: Mapping[Key, Any], arguments: Sequence[Any]
+    closed: ClosedJaxpr, replaced: Mapping[Key, object], arguments: Sequence[object]
 ) -> list[Any]:
     """The results of a traced function, with other values in the place of large constants."""
     constants = [_replaced(value, replaced) for value in closed.consts]
@@ -34,7 +34,7 @@ def with_arguments(
     jaxpr = closed.jaxpr
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
 
-    def value_of(variable: Any) -> Any:
+    def value_of(variable: object) -> Any:
         return variable.val if isinstance(variable, Literal) else known[variable]
 
     for holds, group in groupby(jaxpr.eqns, _holds_large):
@@ -51,7 +51,7 @@ def with_arguments(
     return list(map(value_of, jaxpr.outvars))
 
 
-def _boundary(equations: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def _boundary(equations: Sequence[object]) -> tuple[list[Any], list[Any]]:
     """The variables that some equations read from elsewhere, and those that they compute."""
     computed = {each: None for equation in equations for each in equation.outvars}
     read = {
@@ -63,7 +63,7 @@ def _boundary(equations: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return list(read), [each for each in computed if not isinstance(each, DropVar)]
 
 
-def _alone(jaxpr: Any, equations: Sequence[Any], taken: Any, given: Any) -> ClosedJaxpr:
+def _alone(jaxpr: object, equations: Sequence[object], taken: object, given: object) -> ClosedJaxpr:
     """Some equations as a function of their own."""
     info = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
     part = jaxpr.replace(
@@ -72,12 +72,12 @@ def _alone(jaxpr: Any, equations: Sequence[Any], taken: Any, given: Any) -> Clos
     return ClosedJaxpr(part, [])
 
 
-def _holds_large(equation: Any) -> bool:
+def _holds_large(equation: object) -> bool:
     inner = _jitted(equation)
     return inner is not None and any(map(_is_large, _constants(inner)))
 
 
-def _replaced(value: Any, replaced: Mapping[Key, Any]) -> Any:
+def _replaced(value: object, replaced: Mapping[Key, object]) -> Any:
     return replaced.get(_key(value), value) if _is_large(value) else value
 
 
@@ -94,18 +94,18 @@ def _inner_constants(closed: ClosedJaxpr) -> Iterator[Any]:
             yield from _constants(inner)
 
 
-def _jitted(equation: Any) -> ClosedJaxpr | None:
+def _jitted(equation: object) -> ClosedJaxpr | None:
     return equation.params["jaxpr"] if "donated_invars" in equation.params else None
 
 
-def _is_large(value: Any) -> bool:
+def _is_large(value: object) -> bool:
     return getattr(value, "nbytes", 0) > SMALL and not _is_key(value)
 
 
-def _is_key(value: Any) -> bool:
+def _is_key(value: object) -> bool:
     return str(value.dtype).startswith("key<")
 
 
-def _key(value: Any) -> Key:
+def _key(value: object) -> Key:
     array = np.asarray(value)
     return sha256(array.tobytes()).hexdigest(), str(array.dtype), array.shape

@@ -39,8 +39,8 @@ class Dimensions:
         self,
         graphs: Sequence[FunctionGraph],
         names: Sequence[str | None],
-        given: Mapping[str, Any],
-        values: Sequence[Any],
+        given: Mapping[str, object],
+        values: Sequence[object],
     ) -> None:
         self._inputs = graphs[0].inputs
         self._lengths = Lengths(*map(measured, graphs), thorough=True)
@@ -73,7 +73,7 @@ class Dimensions:
         names = {root: self._said.get(root) for root in found}
         return {name: found[root] for root, name in names.items() if name is not None}
 
-    def _length(self, variable: Any, axis: int) -> int | str:
+    def _length(self, variable: object, axis: int) -> int | str:
         said = self._said[self._lengths.root(variable, axis)]
         known = self._lengths.known(variable, axis)
         return said if known is None or not _is_name(said) else known
@@ -92,7 +92,7 @@ def _is_name(length: int | str) -> bool:
 
 
 def _declared(
-    variable: Any, name: str | None, said: Any, value: Any
+    variable: object, name: str | None, said: Any, value: Any
 ) -> Iterator[tuple[Dimension, int | str]]:
     """The lengths of an input, from its type, the user or its value."""
     kind = variable.type

@@ -90,7 +90,7 @@ class Example:
             if each.kind is None:
                 static_text(each.value, f"{where}: {each.name}, which is static")
 
-    def filled(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def filled(self, arrays: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other arrays."""
         rest = iter(arrays)
         leaves = [
@@ -111,7 +111,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def calls_of(examples: Any, signature: inspect.Signature | None, name: str) -> list[Call]:
+def calls_of(examples: object, signature: inspect.Signature | None, name: str) -> list[Call]:
     """The positional and the keyword arguments of each example.
 
     Raises
@@ -125,7 +125,7 @@ def calls_of(examples: Any, signature: inspect.Signature | None, name: str) -> l
     return [_call(each, signature, name) for each in calls]
 
 
-def _call(example: Any, signature: inspect.Signature | None, name: str) -> Call:
+def _call(example: object, signature: inspect.Signature | None, name: str) -> Call:
     match example:
         case tuple():
             args, kwargs = example, {}
@@ -148,7 +148,7 @@ def _call(example: Any, signature: inspect.Signature | None, name: str) -> Call:
 
 
 def static_arguments(
-    function: Any, asked: Any, call: Call, names_of: Callable[[int], list[str]], where: str
+    function: object, asked: Any, call: Call, names_of: Callable[[int], list[str]], where: str
 ) -> set[int | str]:
     """The arguments that are static as a whole, by position and keyword.
 
@@ -170,7 +170,7 @@ def static_arguments(
 
 
 def traced_arguments(
-    function: Any, call: Call, static: set[int | str], names: Sequence[str], where: str
+    function: object, call: Call, static: set[int | str], names: Sequence[str], where: str
 ) -> dict[int | str, list[Any]]:
     """The arguments of a jitted function that are not static, with JAX's note of each leaf.
 
@@ -192,7 +192,7 @@ def traced_arguments(
     return {argument: jax.tree.leaves(info) for argument, info in found.items()}
 
 
-def _left_out(args: Sequence[Any], traced: Sequence[Any], where: str) -> set[int]:
+def _left_out(args: Sequence[object], traced: Sequence[object], where: str) -> set[int]:
     """The positions of the arguments that JAX has left out of those that it traces."""
     kinds = [jax.tree.map(_described, each) for each in traced]
     fitting = [
@@ -205,11 +205,11 @@ def _left_out(args: Sequence[Any], traced: Sequence[Any], where: str) -> set[int
     return {*fitting[0]}
 
 
-def _described(leaf: Any) -> str:
+def _described(leaf: object) -> str:
     return f"{leaf.dtype}{leaf.shape}"
 
 
-def _shape_of(tree: Any) -> Any:
+def _shape_of(tree: object) -> Any:
     try:
         return jax.tree.map(lambda leaf: _described(kind_of_leaf(leaf)), tree)
     except TypeError:
@@ -219,7 +219,7 @@ def _shape_of(tree: Any) -> Any:
 class _Static:
     """An argument that is static as a whole: a leaf, whatever it is."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
@@ -248,7 +248,7 @@ def example_of(
     )
     given: list[Given] = []
 
-    def mark(path: Any, leaf: Any) -> Leaf:
+    def mark(path: Any, leaf: object) -> Leaf:
         step, rest = path[1], jax.tree_util.keystr(path[2:])
         argument: int | str = step.idx if path[0].idx == 0 else step.key
         name = (names[argument] if isinstance(argument, int) else argument) + rest
@@ -298,7 +298,7 @@ def _kind_and_key(leaf: Any, where: str, *, filters: bool) -> tuple[Any, Any, st
         raise ArtifactError(f"{where} cannot be an array of JAX: {error}") from error
 
 
-def kind_of_leaf(value: Any) -> jax.ShapeDtypeStruct:
+def kind_of_leaf(value: object) -> jax.ShapeDtypeStruct:
     """A value as JAX traces it.
 
     Raises
@@ -308,7 +308,7 @@ def kind_of_leaf(value: Any) -> jax.ShapeDtypeStruct:
     """
     if isinstance(value, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype))
-    kind: Any = jax.typeof(value)
+    kind = jax.typeof(value)
     return jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
 
 
@@ -322,7 +322,7 @@ def parameters_of(signature: inspect.Signature | None) -> Any:
     ]
 
 
-def by_name(option: str, value: Any, names: Sequence[str]) -> Mapping[str, Any]:
+def by_name(option: str, value: object, names: Sequence[str]) -> Mapping[str, Any]:
     """The option of each of several functions."""
     if isinstance(value, Mapping) and {*value} <= {*names}:
         return value

@@ -38,7 +38,7 @@ class Held:
     _rebuild: Callable[[Any], Callable[..., Any]]
 
     @classmethod
-    def by(cls, function: Any) -> Held:
+    def by(cls, function: object) -> Held:
         """The arrays of a function that is a tree, a partial of arrays, or a method of a tree."""
         opened, rebuild = _opened(function)
         paths, tree = jax.tree_util.tree_flatten_with_path(opened)
@@ -57,7 +57,7 @@ class Held:
             leaves.append(_Place(places[id(leaf)]))
         return cls(tuple(arrays), tuple(names), tuple(leaves), tree, rebuild)
 
-    def rebuilt(self, arrays: Sequence[Any]) -> Callable[..., Any]:
+    def rebuilt(self, arrays: Sequence[object]) -> Callable[..., Any]:
         """The function with other arrays."""
         leaves = [arrays[leaf.k] if type(leaf) is _Place else leaf for leaf in self._leaves]
         return self._rebuild(self._tree.unflatten(leaves))
@@ -68,12 +68,12 @@ class _Place:
     k: int
 
 
-def is_tree(function: Any) -> bool:
+def is_tree(function: object) -> bool:
     """Return True for a function that JAX knows as a tree, such as a module of equinox."""
     return not jax.tree_util.all_leaves([function])
 
 
-def _opened(function: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _opened(function: object) -> tuple[Any, Callable[[Any], Any]]:
     """A function as a tree, and a function that makes a function of such a tree."""
     if isinstance(function, functools.partial) and not is_tree(function):
         inner, rebuild = _opened(function.func)
@@ -86,7 +86,7 @@ def _opened(function: Any) -> tuple[Any, Callable[[Any], Any]]:
     return function, lambda tree: tree
 
 
-def _names(wrapped: Any) -> dict[int, str]:
+def _names(wrapped: object) -> dict[int, str]:
     """Names of arrays, by their `id`, in the function that another one wraps."""
     return {
         id(leaf): _shown(path) for path, leaf in jax.tree_util.tree_flatten_with_path(wrapped)[0]

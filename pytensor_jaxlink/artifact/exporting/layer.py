@@ -63,7 +63,7 @@ class LayerWriter:
         self.members: dict[str, Any] = {}
         self.summary: dict[str, Any] = {}
 
-    def function(self, name: str, function: Any) -> Any:
+    def function(self, name: str, function: object) -> Any:
         """The document of one function."""
         machine = function.vm
         writer = _FunctionWriter(self, function)
@@ -113,7 +113,7 @@ class _FunctionWriter:
         What is written: code in a file cannot call back, so what JAX calls here is a host step.
     """
 
-    def __init__(self, layer: LayerWriter, function: Any) -> None:
+    def __init__(self, layer: LayerWriter, function: object) -> None:
         self._layer, self._function = layer, function
         self.compiled = function.vm.compiled.without_callbacks()
         self._wanted = layer._wanted
@@ -252,7 +252,7 @@ class _FunctionWriter:
         return found, f"its dimensions cannot be open: {reason}"
 
     def _open(
-        self, region: Region, program: Program, static: tuple[Any, ...], shapes: Shapes
+        self, region: Region, program: Program, static: tuple[object, ...], shapes: Shapes
     ) -> Specialisation:
         leaves = [self._leaf(program, number, shapes) for number in region.arguments]
         if region.static and program.view is self.compiled.lowered.view:
@@ -276,7 +276,7 @@ class _FunctionWriter:
 
     @staticmethod
     def _leaf(program: Program, number: int, shapes: Shapes) -> Leaf:
-        kind: Any = program.view.variables[number].type
+        kind = program.view.variables[number].type
         if isinstance(kind, RandomType):
             return (2,), "uint32"
         if isinstance(kind, SparseTensorType):

@@ -60,19 +60,19 @@ class NoBackwardError(Exception):
 
 
 def export_for_shapes(
-    program: Program, static: tuple[Any, ...], arguments: Sequence[Any], target: Target
+    program: Program, static: tuple[object, ...], arguments: Sequence[object], target: Target
 ) -> Specialisation:
     """The code for arguments of given shapes (sparse matrices included)."""
     return _export(_traced(program, static), static, arguments, (), target)[0]
 
 
-def _traced(program: Program, static: tuple[Any, ...]) -> Callable[..., Any]:
+def _traced(program: Program, static: tuple[object, ...]) -> Callable[..., Any]:
     return lambda *values: program(static, *values, barriers=True)
 
 
 def export_for_dimensions(
     program: Program,
-    static: tuple[Any, ...],
+    static: tuple[object, ...],
     leaves: Sequence[Leaf],
     constraints: Sequence[str],
     target: Target,
@@ -175,15 +175,15 @@ def _shape(shape: Sequence[int | str], scope: Any) -> tuple[Any, ...]:
 
 def _export(
     function: Callable[..., Any],
-    static: tuple[Any, ...],
-    arguments: Sequence[Any],
+    static: tuple[object, ...],
+    arguments: Sequence[object],
     constraints: tuple[str, ...],
     target: Target,
 ) -> Found:
     leaves, tree = jax.tree_util.tree_flatten(list(arguments))
     forms: list[Any] = []
 
-    def flat(*values: Any) -> Any:
+    def flat(*values: object) -> Any:
         results, conditions = function(*jax.tree_util.tree_unflatten(tree, values))
         forms[:] = map(form_of, results)
         return jax.tree_util.tree_leaves(list(results)), conditions
@@ -249,5 +249,5 @@ def _without_paths() -> Iterator[None]:
             jax.config.update(name, value)
 
 
-def _plain(length: Any) -> int | str:
+def _plain(length: object) -> int | str:
     return length if isinstance(length, int) else str(length)

@@ -12,7 +12,7 @@ from pytensor_jaxlink.plan import HostStep, Region
 from pytensor_jaxlink.runtime.specialisation import hashable
 
 
-def static_values(lowered: Lowered, given: Mapping[int, Any]) -> dict[int, tuple[Any, ...]]:
+def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tuple[Any, ...]]:
     """For each region whose static values follow from the given inputs, these values.
 
     Parameters

@@ -83,7 +83,7 @@ class TracedFunction:
         If JAX cannot trace it for the examples, or something cannot be kept.
     """
 
-    def __init__(self, name: str, function: Any, examples: Any, static_argnums: Any) -> None:
+    def __init__(self, name: str, function: Any, examples: object, static_argnums: object) -> None:
         self.name = name or _name_of(function)
         self._x64 = bool(jax.config.jax_enable_x64)
         self._parameters = signature_of(function)
@@ -131,11 +131,11 @@ class TracedFunction:
 
     # -- tracing -------------------------------------------------------------------------------
 
-    def _trace(self, example: Example, kinds: Sequence[Any]) -> tuple[Any, Results]:
+    def _trace(self, example: Example, kinds: Sequence[object]) -> tuple[Any, Results]:
         """The function for arguments of some shapes, as JAX traces it."""
         found: list[Results] = []
 
-        def flat(*values: Any) -> list[Any]:
+        def flat(*values: object) -> list[Any]:
             arrays, state = values[: len(kinds)], values[len(kinds) :]
             args, kwargs = example.filled(arrays)
             arrays, results = self._flattened(self._function(state)(*args, **kwargs))
@@ -165,12 +165,12 @@ class TracedFunction:
             for impl, value in pairs
         ])  # fmt: skip
 
-    def _flattened(self, results: Any) -> tuple[list[Any], Results]:
+    def _flattened(self, results: object) -> tuple[list[Any], Results]:
         """The arrays among the results, and what they are."""
         arrays: list[Any] = []
         names: list[str] = []
 
-        def mark(path: Any, leaf: Any) -> Any:
+        def mark(path: Any, leaf: object) -> Any:
             where = "outputs" + jax.tree_util.keystr(path)
             number = isinstance(leaf, bool | int | float | complex)
             is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
@@ -188,7 +188,7 @@ class TracedFunction:
         shapes = tuple(array.shape for array in arrays)
         return arrays, Results(kinds, tuple(names), skeleton, shapes)
 
-    def __call__(self, static: Any, *values: Any, barriers: bool) -> tuple[Any, Any]:
+    def __call__(self, static: object, *values: object, barriers: bool) -> tuple[Any, Any]:
         """The arrays of the results, for `jax.export`; there are no conditions."""
         example = next(each for each in self.examples if each.static == static)
         arrays = example.arrays
@@ -204,7 +204,7 @@ class TracedFunction:
 
     # -- donation and examples -----------------------------------------------------------------
 
-    def _donated_by(self, function: Any, call: Call, static: set[int | str]) -> set[str]:
+    def _donated_by(self, function: object, call: Call, static: set[int | str]) -> set[str]:
         """The leaves that a jitted function donates."""
         if not isinstance(function, jax.stages.Wrapped):
             return set()
@@ -219,7 +219,7 @@ class TracedFunction:
             donated |= {each.name for each, info in pairs if info.donated}
         return donated
 
-    def _donated_in(self, closed: Any, example: Example) -> set[str]:
+    def _donated_in(self, closed: object, example: Example) -> set[str]:
         """The leaves that are given to a jitted function inside, which donates them."""
         names = dict(zip(closed.jaxpr.invars, [each.name for each in example.arrays], strict=False))
         return {
@@ -249,7 +249,7 @@ class TracedFunction:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def signature(self, cells: Sequence[int], dims: Mapping[str, Any]) -> Signature:
+    def signature(self, cells: Sequence[int], dims: Mapping[str, object]) -> Signature:
         """How it is called; its arrays are in these cells."""
         for each in self.examples[0].given:
             if each.kind is None and each.name in dims:
@@ -286,7 +286,7 @@ class TracedFunction:
             (*inputs, *state), tuple(outputs), "list", self.name, False, {}, ((), (), ()), trees
         )
 
-    def _kind(self, place: int, dims: Mapping[str, Any]) -> Kind:
+    def _kind(self, place: int, dims: Mapping[str, object]) -> Kind:
         """The type of an argument, for all examples."""
         kinds = [each.given[place].kind for each in self.examples]
         shapes = [kind.shape for kind in kinds if kind is not None]
@@ -316,7 +316,7 @@ class TracedFunction:
         inputs, outputs = tuple(range(first)), tuple(range(first, first + count))
         return Plan(inputs, outputs, (), (region,) if count else (), names)
 
-    def code(self, dims: Mapping[str, Any] | None, target: Target) -> list[Specialisation]:
+    def code(self, dims: Mapping[str, object] | None, target: Target) -> list[Specialisation]:
         """The code for the shapes of the examples, then for open dimensions."""
         target = replace(target, x64=self._x64)
         state = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in self.state]
@@ -341,7 +341,7 @@ class TracedFunction:
                 found.append(open_)
         return found
 
-    def _exported(self, export: Callable[..., Any], *parts: Any) -> Any:
+    def _exported(self, export: Callable[..., Any], *parts: object) -> Any:
         """Code, or the error that names the function."""
         try:
             return export(self, *parts)
@@ -363,7 +363,7 @@ class TracedFunction:
                 f"{self.name}: JAX cannot export it ({type(error).__name__}: {error!s:.300})"
             ) from error
 
-    def document(self, code: Sequence[Any]) -> Any:
+    def document(self, code: Sequence[object]) -> Any:
         """The document of the compiled layer, with the code as JSON."""
         plan = self.plan
         given = [*[each.name for each in self.examples[0].given], *self.state_names]
@@ -385,13 +385,13 @@ class TracedFunction:
         }
 
 
-def array_kind(shape: Sequence[int | None], dtype: Any) -> Kind:
+def array_kind(shape: Sequence[int | None], dtype: object) -> Kind:
     """The type of an array."""
     text = ", ".join("?" if length is None else str(length) for length in shape)
     return Kind("array", f"{dtype}[{text}]", str(dtype), tuple(shape))
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     """The name of the function that was written, under partials and decorators."""
     while not isinstance(getattr(function, "__name__", None), str):
         inner = getattr(function, "__wrapped__", getattr(function, "func", None))
@@ -401,7 +401,7 @@ def _name_of(function: Any) -> str:
     return function.__name__
 
 
-def _unjitted(function: Any) -> Any:
+def _unjitted(function: object) -> Any:
     """The function that `jax.jit` was given: its options are kept beside the code."""
     while isinstance(function, jax.stages.Wrapped) and hasattr(function, "__wrapped__"):
         function = function.__wrapped__
@@ -418,11 +418,11 @@ def _raw(array: Any) -> Any:
     return array if _implementation(array) is None else jax.random.key_data(array)
 
 
-def _kind_of_state(array: Any) -> Any:
+def _kind_of_state(array: object) -> Any:
     return kind_of_leaf(_raw(array))
 
 
-def _strong(kind: Any) -> Any:
+def _strong(kind: object) -> Any:
     return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
 
 

@@ -76,7 +76,7 @@ class Cells:
         self._places: dict[int, int] = {}
         self._kept: list[Any] = []  # they live as long as their ids
 
-    def place(self, variable: Variable, storage: list[Any]) -> int:
+    def place(self, variable: Variable, storage: list[object]) -> int:
         """The number of the cell that a variable and others share."""
         if id(storage) not in self._places:
             self._places[id(storage)] = len(self.variables)
@@ -84,7 +84,7 @@ class Cells:
             self.values.append(storage)
         return self._places[id(storage)]
 
-    def hold(self, name: str, kind: Kind, array: Any) -> int:
+    def hold(self, name: str, kind: Kind, array: object) -> int:
         """The number of the cell of an array that is no shared variable, each object once."""
         if id(array) not in self._places:
             self._places[id(array)] = len(self.variables)
@@ -105,7 +105,7 @@ class Cells:
         ]
 
 
-def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
+def describe_signature(function: object, cells: Cells, value: Any) -> Signature:
     """How a function is called; ``value`` describes defaults."""
     maker = function.maker
     inputs = []
@@ -131,7 +131,7 @@ def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
         for spec in maker.outputs[: len(function.output_storage) - sum(s.updated for s in inputs)]
     ]
     form = "one" if function.unpack_single else "none" if function.return_none else "list"
-    mode: Any = get_mode(maker.mode)
+    mode = get_mode(maker.mode)
     query = mode.provided_optimizer
     rewrites = [getattr(query, name, ()) or () for name in ("include", "exclude", "require")]
     options = asdict(mode.linker.options)
@@ -146,7 +146,7 @@ def describe_signature(function: Any, cells: Cells, value: Any) -> Signature:
     )
 
 
-def describe_cell(variable: Any, writer: GraphWriter) -> Any:
+def describe_cell(variable: object, writer: GraphWriter) -> Any:
     """A shared variable, without its value; None for an array that is none."""
     if isinstance(variable, HeldArray):
         return None
@@ -155,14 +155,14 @@ def describe_cell(variable: Any, writer: GraphWriter) -> Any:
     return {**writer.value(variable.type), "class": name_of(type(variable), f"{variable}")}
 
 
-def graph_of(function: Any) -> InnerGraph:
+def graph_of(function: object) -> InnerGraph:
     """The graph of a function as it was before it was rewritten, updates after outputs."""
     given = function.maker.given
     return InnerGraph.between(given.inputs, given.outputs)
 
 
 def make_cell(
-    described: Any, cell: Cell, storage: list[Any], reader: GraphReader
+    described: Any, cell: Cell, storage: list[object], reader: GraphReader
 ) -> SharedVariable:
     """A shared variable whose value is in ``storage``."""
     kind: Any = reader.part(described["part"], Type)
@@ -182,8 +182,8 @@ class GraphFunction(Function):
 def make_function(
     graph: InnerGraph,
     signature: Signature,
-    storages: Sequence[list[Any] | None],
-    mode: Any,
+    storages: Sequence[list[object] | None],
+    mode: object,
 ) -> Any:
     """A function from its graph.
 
@@ -205,7 +205,7 @@ def make_function(
     specs = []
     for variable, spec, storage in zip(graph.inputs, signature.inputs, storages, strict=True):
         update = next(updated) if spec.updated else None
-        value: Any = None
+        value = None
         is_shared = isinstance(variable, SharedVariable)
         if is_shared:
             value = variable.container
@@ -225,7 +225,7 @@ def make_function(
                 implicit=is_shared,
             )
         )
-    wrapped: Any = [
+    wrapped = [
         Out(variable, borrow=spec.borrow)
         for variable, spec in zip(copies[:count], signature.outputs, strict=True)
     ]

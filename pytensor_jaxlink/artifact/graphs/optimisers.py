@@ -24,7 +24,7 @@ def parameters(kind: type) -> list[str]:
 
 
 @properties_of.register(ScipyWrapperOp)
-def _optimiser(op: Any) -> dict[str, Any]:
+def _optimiser(op: object) -> dict[str, Any]:
     return {
         "graph": InnerGraph.of(op),
         "own": {name: getattr(op, name) for name in parameters(type(op))},

@@ -45,7 +45,7 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @singledispatch
-def properties_of(part: Any) -> dict[str, Any]:
+def properties_of(part: object) -> dict[str, Any]:
     """The keyword arguments that make an Op (or a Type) again.
 
     Values may be plain Python data, arrays, Ops, Types, classes, and an `InnerGraph`.  The default
@@ -86,7 +86,7 @@ def build_part(kind: Any, properties: dict[str, Any]) -> Any:
     return kind(*properties.pop(POSITIONAL, ()), **properties)
 
 
-def constructor_arguments(part: Any) -> dict[str, Any]:
+def constructor_arguments(part: object) -> dict[str, Any]:
     """The arguments that make an equal object, by the names of the constructor's parameters."""
     found: dict[str, Any] = {}
     for name, default in _parameters(type(part)):
@@ -127,7 +127,7 @@ def _find_parameters(kind: type) -> Iterator[tuple[str, Any]]:
             return
 
 
-def _is_default(value: Any, default: Any) -> bool:
+def _is_default(value: object, default: object) -> bool:
     if value is default:
         return True
     return type(value) is type(default) and isinstance(value, bool | int | str) and value == default
@@ -145,7 +145,7 @@ class InnerGraph:
     nodes: list[Apply]
 
     @classmethod
-    def of(cls, op: Any) -> InnerGraph:
+    def of(cls, op: object) -> InnerGraph:
         """The graph inside an Op."""
         # Before PyTensor 3.1 there are two: one that is changed when a function is linked, and one
         # that is not, by which Ops are compared.
@@ -176,7 +176,7 @@ def op_of_jax(graph: InnerGraph) -> JAXOp | None:
 
 
 @properties_of.register(ScalarOp)
-def _scalar(op: Any) -> dict[str, Any]:
+def _scalar(op: object) -> dict[str, Any]:
     found = constructor_arguments(op)
     if "output_types_preference" not in vars(op):
         found.pop("output_types_preference", None)  # the class has it
@@ -184,7 +184,7 @@ def _scalar(op: Any) -> dict[str, Any]:
 
 
 @properties_of.register(Composite)
-def _composite(op: Any) -> dict[str, Any]:
+def _composite(op: object) -> dict[str, Any]:
     return {"graph": InnerGraph.of(op), "name": getattr(op, "name", None)}
 
 
@@ -195,7 +195,7 @@ def _build_composite(kind: Any, properties: dict[str, Any]) -> Any:
 
 
 @properties_of.register(ScalarLoop)
-def _scalar_loop(op: Any) -> dict[str, Any]:
+def _scalar_loop(op: object) -> dict[str, Any]:
     return {"graph": InnerGraph.of(op), "conditional": op.is_while, "name": op.name}
 
 
@@ -215,7 +215,7 @@ def _build_scalar_loop(kind: Any, properties: dict[str, Any]) -> Any:
 
 
 @properties_of.register(Elemwise)
-def _elemwise(op: Any) -> dict[str, Any]:
+def _elemwise(op: object) -> dict[str, Any]:
     found: dict[str, Any] = {"scalar_op": op.scalar_op}
     if op.inplace_pattern:
         found["inplace_pattern"] = dict(op.inplace_pattern)
@@ -233,7 +233,7 @@ def _build_elemwise(kind: Any, properties: dict[str, Any]) -> Any:
 
 
 @properties_of.register(Blockwise)
-def _blockwise(op: Any) -> dict[str, Any]:
+def _blockwise(op: object) -> dict[str, Any]:
     found: dict[str, Any] = {"core_op": op.core_op, "signature": op.signature}
     if op.name is not None:
         found["name"] = op.name
@@ -268,7 +268,7 @@ def _check_function(spec: Any) -> None:
 
 
 @properties_of.register(Scan)
-def _scan(op: Any) -> dict[str, Any]:
+def _scan(op: object) -> dict[str, Any]:
     return {
         "graph": InnerGraph.of(op),
         "info": op.info,
@@ -287,7 +287,7 @@ def _build_scan(kind: Any, properties: dict[str, Any]) -> Any:
 
 
 @properties_of.register(Branch)
-def _branch(op: Any) -> dict[str, Any]:
+def _branch(op: object) -> dict[str, Any]:
     sides = [InnerGraph.between(graph.inputs, graph.outputs) for graph in op.graphs]
     return {"name": op.name, "graphs": tuple(sides)}
 
@@ -313,7 +313,7 @@ _OVERRIDES = [
 
 
 @properties_of.register(OpFromGraph)
-def _op_from_graph(op: Any) -> dict[str, Any]:
+def _op_from_graph(op: object) -> dict[str, Any]:
     own = {
         name: value
         for name, value in vars(op).items()
@@ -359,7 +359,7 @@ def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
     return op
 
 
-def _override(value: Any) -> Any:
+def _override(value: object) -> Any:
     """The override of a gradient: an Op, a function by its name, or the note that there was one."""
     if isinstance(value, list):
         return [each if each is None else _override(each) for each in value]
@@ -371,7 +371,7 @@ def _override(value: Any) -> Any:
         return Override(None)
 
 
-def _overriding(value: Any, kind: type, what: str) -> Any:
+def _overriding(value: object, kind: type, what: str) -> Any:
     if isinstance(value, list):
         return [each if each is None else _overriding(each, kind, what) for each in value]
     return _lost(kind, what, value.name) if isinstance(value, Override) else value
@@ -397,7 +397,7 @@ def _lost(kind: type, what: str, name: str | None) -> Any:
 
 
 @properties_of.register(TensorType)
-def _tensor(kind: Any) -> dict[str, Any]:
+def _tensor(kind: object) -> dict[str, Any]:
     found = constructor_arguments(kind)
     found.pop("broadcastable", None)  # another, older way to give the shape
     return found
@@ -407,7 +407,7 @@ def _tensor(kind: Any) -> dict[str, Any]:
 
 
 @properties_of.register(RandomVariable)
-def _random_variable(op: Any) -> dict[str, Any]:
+def _random_variable(op: object) -> dict[str, Any]:
     found = constructor_arguments(op)
     # The number of dimensions follows from the signature; PyTensor warns when it is given.
     return {
@@ -423,7 +423,7 @@ def _build_random_variable(kind: Any, properties: dict[str, Any]) -> Any:
     return kind(**properties)
 
 
-def _check_attributes(*names: Any) -> None:
+def _check_attributes(*names: object) -> None:
     """Refuse special methods: PyTensor calls what these attributes of a value are."""
     for name in names:
         if str(name).startswith("_") and name != "__str__":
@@ -431,7 +431,7 @@ def _check_attributes(*names: Any) -> None:
 
 
 @properties_of.register(FromFunctionOp)
-def _from_function(op: Any) -> dict[str, Any]:
+def _from_function(op: object) -> dict[str, Any]:
     own = vars(op)
     return {
         "fn": own["_FromFunctionOp__fn"],
@@ -442,7 +442,7 @@ def _from_function(op: Any) -> dict[str, Any]:
 
 
 @properties_of.register(Print)
-def _print(op: Any) -> dict[str, Any]:
+def _print(op: object) -> dict[str, Any]:
     default = inspect.signature(Print.__init__).parameters["global_fn"].default
     found = constructor_arguments(op)
     if op.global_fn is default:

@@ -49,7 +49,7 @@ class GraphReader:
         The version of PyTensor that the file was saved with.
     """
 
-    def __init__(self, data: DataReader, entries: Iterable[Any], names: Names, version: str):
+    def __init__(self, data: DataReader, entries: Iterable[object], names: Names, version: str):
         self._data, self._names, self._version = data, names, version
         self.tags: dict[str, Tag] = {**data.tags, **_TAGS}
         self._parts: list[Any] = []
@@ -58,11 +58,11 @@ class GraphReader:
 
     value = DataReader.value  # the same JSON, with more kinds of values
 
-    def data(self, place: Any) -> Any:
+    def data(self, place: object) -> Any:
         """An object of the data."""
         return self._data.data(place)
 
-    def part(self, place: Any, kind: type = object) -> Any:
+    def part(self, place: object, kind: type = object) -> Any:
         """A part by its place in the table."""
         if type(place) is not int or not 0 <= place < len(self._parts):
             raise ValueError(f"a reference to {place!r}, which is no part")
@@ -71,15 +71,15 @@ class GraphReader:
             raise ValueError(f"part {place} is no {kind.__name__}")
         return found
 
-    def function(self, name: Any) -> Any:
+    def function(self, name: object) -> Any:
         """The function with a name."""
         return self._names.of_function(name)
 
-    def override(self, name: Any) -> Any:
+    def override(self, name: object) -> Any:
         """The function that gives a gradient."""
         return self._names.of_override(name)
 
-    def kind(self, name: Any, kinds: tuple[type, ...] = _CLASSES) -> Any:
+    def kind(self, name: object, kinds: tuple[type, ...] = _CLASSES) -> Any:
         """The class with a name."""
         return self._names.of_class(name, kinds)
 
@@ -111,7 +111,7 @@ class GraphReader:
         specs: list[Any] = described["variables"]
         variables: list[Variable | None] = [given.get(place) for place in range(len(specs))]
 
-        def known(place: Any) -> Variable:
+        def known(place: object) -> Variable:
             if type(place) is not int or not 0 <= place < len(specs):
                 raise ValueError(f"a reference to {place!r}, which is no variable")
             if variables[place] is None and (place < count or place in data):
@@ -134,11 +134,11 @@ class GraphReader:
             nodes.append(node)
         return InnerGraph(inputs, list(map(known, described["outputs"])), nodes)
 
-    def _root(self, spec: Any, data: dict[int, Any], place: int) -> Variable:
+    def _root(self, spec: Any, data: dict[int, object], place: int) -> Variable:
         kind, name, *tags = spec
         if kind is None and data.get(place, self) is None:
             return _tagged(Constant(generic, None, name=name), tags)
-        found: Any = self.part(kind, Type)
+        found = self.part(kind, Type)
         variable = (
             found.make_constant(found.filter(data[place], strict=True), name=name)
             if place in data
@@ -186,7 +186,7 @@ def _is_as(made: Apply, inputs: Sequence[Variable], outputs: Sequence[Variable])
     return _go_for(made.inputs, inputs) and _go_for(made.outputs, outputs)
 
 
-def _can_be_asked(op: Op, arguments: list[Any]) -> bool:
+def _can_be_asked(op: Op, arguments: list[object]) -> bool:
     try:
         signature(op.make_node).bind(*arguments)
     except TypeError:
@@ -211,7 +211,7 @@ def _go_for(made: Sequence[Variable], saved: Sequence[Variable]) -> bool:
     )
 
 
-def _tagged(variable: Any, tags: list[Any]) -> Any:
+def _tagged(variable: object, tags: list[object]) -> Any:
     for name, value in tags[0].items() if tags else ():
         if not name.isidentifier() or type(value) not in (bool, int, str):
             raise ValueError(f"a tag {name!r} of a variable")

@@ -63,9 +63,9 @@ class GraphLayer:
         self,
         name: str,
         signature: Signature,
-        storages: Sequence[list[Any] | None],
-        mode: Any,
-        options: Mapping[str, Any],
+        storages: Sequence[list[object] | None],
+        mode: object,
+        options: Mapping[str, object],
     ) -> Any:
         """A function by its name.
 
@@ -100,7 +100,7 @@ def host_ops_of(
     """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
     reader = GraphReader(data, parts, Names(allow), version)
 
-    def function_of(place: Any) -> HostFunction:
+    def function_of(place: object) -> HostFunction:
         [node] = reader.part(place, InnerGraph).nodes
         return host_function(node)
 
@@ -115,9 +115,9 @@ def _mode_of(signature: Signature, given: Mapping[str, Any]) -> Mode:
     return Mode(linker=JAXLinker(**options, **given), optimizer=query)
 
 
-def _check_mode(mode: Any) -> None:
+def _check_mode(mode: object) -> None:
     """Refuse modes that generate C code: Ops of a file put their properties into it."""
-    found: Any = get_mode(mode)
+    found = get_mode(mode)
     linker = getattr(found, "linker", found)  # ours may be given in the place of a mode
     linkers = getattr(linker, "linkers", (linker,))
     if getattr(found, "check_c_code", False) or any(map(_makes_c_code, linkers)):
@@ -127,7 +127,7 @@ def _check_mode(mode: Any) -> None:
         )
 
 
-def _makes_c_code(linker: Any) -> bool:
+def _makes_c_code(linker: object) -> bool:
     return isinstance(linker, CLinker | DualLinker | OpWiseCLinker) or bool(
         getattr(linker, "c_thunks", False)
     )

@@ -67,11 +67,11 @@ class GraphWriter:
         """A value as JSON."""
         return rule_for(describe_value, type(value))(value, self)
 
-    def data(self, value: Any, describe: Any) -> Any:
+    def data(self, value: object, describe: object) -> Any:
         """A reference to an entry of the data."""
         return self._data.value(value)
 
-    def part(self, value: Any, describe: Any) -> dict[str, int]:
+    def part(self, value: object, describe: Any) -> dict[str, int]:
         """A reference to a part; parts with the same description are the same part."""
 
         def place() -> int:
@@ -141,7 +141,7 @@ def is_generic_none(variable: Variable) -> bool:
     return isinstance(variable, Constant) and variable.type == generic and variable.data is None
 
 
-def _made_of(part: Any, kind: str, writer: GraphWriter) -> Any:
+def _made_of(part: object, kind: str, writer: GraphWriter) -> Any:
     what = f"the {kind} {part}"
     try:
         properties = rule_for(properties_of, type(part))(part)
@@ -180,7 +180,7 @@ def _graph(value: InnerGraph, writer: GraphWriter) -> Any:
 
 @describe_value.register(FunctionType)
 @describe_value.register(BuiltinFunctionType)
-def _function(value: Any, writer: GraphWriter) -> Any:
+def _function(value: object, writer: GraphWriter) -> Any:
     return {"function": name_of(value, "a property")}
 
 
@@ -236,7 +236,7 @@ def _check_op(found: Apply, expected: Apply) -> None:
     )
 
 
-def _same_op(one: Any, other: Any) -> bool:
+def _same_op(one: object, other: object) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(other, Blockwise):
@@ -253,7 +253,7 @@ def _same_op(one: Any, other: Any) -> bool:
     return one == other or _same_state(one, other)
 
 
-def _same_state(one: Any, other: Any) -> bool:
+def _same_state(one: object, other: object) -> bool:
     """For Ops that equal only themselves: whether they hold the same."""
     if type(one).__eq__ is not object.__eq__:
         return False
@@ -289,11 +289,11 @@ def _same_data(found: Constant, expected: Constant) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _bits(array: Any) -> bytes:
+def _bits(array: object) -> bytes:
     return np.asarray(array).tobytes()
 
 
-def check_saved(document: Any, graphs: Mapping[str, InnerGraph], data: DataWriter) -> None:
+def check_saved(document: object, graphs: Mapping[str, InnerGraph], data: DataWriter) -> None:
     """Read back what is about to be saved, and compare.
 
     Raises

@@ -74,7 +74,7 @@ class _Reader(DataReader):
         return super()._entry(entry)
 
 
-def structure_of(lowered: Any) -> str:
+def structure_of(lowered: object) -> str:
     """A checksum of a graph that has been rewritten, with the numbers of its values.
 
     PyTensor's rewrites go through sets, so the same graph may come out in another order in another
@@ -83,7 +83,7 @@ def structure_of(lowered: Any) -> str:
     return checksum_of(_structure(lowered))
 
 
-def _structure(lowered: Any) -> Any:
+def _structure(lowered: object) -> Any:
     view, data = lowered.view, Checksums()
     constants = [[number, data.value(value)] for number, value in view.constants.items()]
     return {
@@ -105,7 +105,7 @@ def _structure(lowered: Any) -> Any:
     }
 
 
-def describe(kept: Kept, compiled: Any, key: Key) -> dict[str, Member]:
+def describe(kept: Kept, compiled: object, key: Key) -> dict[str, Member]:
     """The members of a file for a compiled graph.
 
     Raises
@@ -125,7 +125,7 @@ def describe(kept: Kept, compiled: Any, key: Key) -> dict[str, Member]:
     return members | {"data.json": [dump_document(data.table.entries)]} | data.members
 
 
-def _describe_part(lowered: Any, data: DataWriter) -> Any:
+def _describe_part(lowered: object, data: DataWriter) -> Any:
     functions = [
         _describe_step(lowered, step, function, data)
         for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
@@ -134,7 +134,7 @@ def _describe_part(lowered: Any, data: DataWriter) -> Any:
     return {"functions": functions, "constants": constants}
 
 
-def _describe_step(lowered: Any, step: Any, function: Any, data: DataWriter) -> Any:
+def _describe_step(lowered: object, step: object, function: object, data: DataWriter) -> Any:
     from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 
     match step:
@@ -154,7 +154,7 @@ class _PlanReader(CompiledReader):
         super().__init__(container, data, _no_host_ops)
         self._region_of = region_of
 
-    def region(self, step: Region, described: Any) -> Any:
+    def region(self, step: Region, described: object) -> Any:
         return self._region_of(step.index)
 
 
@@ -174,7 +174,7 @@ def read(container: Container, key: Key, regions_of: RegionsOf) -> Kept:
     )
 
 
-def kept_of(compiled: Any, overwritten: tuple[int, ...], regions_of: RegionsOf) -> Kept:
+def kept_of(compiled: object, overwritten: tuple[int, ...], regions_of: RegionsOf) -> Kept:
     """The same of a graph that has just been compiled."""
     lowered = compiled.lowered
     structure = structure_of(lowered)
@@ -184,7 +184,7 @@ def kept_of(compiled: Any, overwritten: tuple[int, ...], regions_of: RegionsOf) 
     )
 
 
-def _part_of(lowered: Any, region_of: RegionOf) -> Part:
+def _part_of(lowered: object, region_of: RegionOf) -> Part:
     functions: list[Any] = []
     for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
         match step:
@@ -198,5 +198,5 @@ def _part_of(lowered: Any, region_of: RegionOf) -> Part:
     return Part(tuple(functions), lowered.constants)
 
 
-def _no_host_ops(place: Any) -> Any:
+def _no_host_ops(place: object) -> Any:
     raise ValueError("a host step")

@@ -76,7 +76,7 @@ class Original:
         return self._programs[index]
 
 
-def _programs(lowered: Any) -> dict[int, Any]:
+def _programs(lowered: object) -> dict[int, Any]:
     """The programs of the regions of a plan, those of loops and branches included."""
     found: dict[int, Any] = {}
     for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
@@ -100,7 +100,7 @@ class KeptRegion:
         self._index, self._key, self._folder, self._original = index, key, folder, original
 
     def __call__(
-        self, static: Sequence[Any], *arguments: Any, barriers: bool = False
+        self, static: Sequence[object], *arguments: object, barriers: bool = False
     ) -> tuple[Any, Any]:
         """Run the code for these sizes, where there is any, else what it is made of."""
         code = self._code(tuple(static), arguments)
@@ -108,11 +108,13 @@ class KeptRegion:
             return self._original.program(self._index)(static, *arguments, barriers=barriers)
         return code(arguments)
 
-    def on_host(self, static: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
+    def on_host(self, static: Sequence[object], *arguments: object) -> tuple[Any, Any]:
         """The same without JAX."""
         return self._original.program(self._index).on_host(static, *arguments)
 
-    def _code(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> Specialisation | None:
+    def _code(
+        self, static: tuple[object, ...], arguments: Sequence[object]
+    ) -> Specialisation | None:
         kinds = jax.tree_util.tree_map(
             lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), list(arguments)
         )
@@ -149,5 +151,5 @@ def _read(container: Container) -> Specialisation:
     )
 
 
-def _no_host_ops(place: Any) -> Any:
+def _no_host_ops(place: object) -> Any:
     raise ValueError("a host step")

@@ -87,7 +87,7 @@ class Key:
         named = {**self.document, "functions": {"": self.document["graph"]}}
         check_saved(named, {"": self.graph}, self.data)
 
-    def code(self, structure: str, region: int, signature: Any) -> str:
+    def code(self, structure: str, region: int, signature: object) -> str:
         """The name of the code of a region for some static values, shapes and dtypes."""
         return checksum_of([self.text, structure, region, signature])
 
@@ -96,8 +96,8 @@ def key_of(
     given: FunctionGraph,
     updated: Mapping[int, int],
     mode: Mode,
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
+    inputs: Sequence[object],
+    outputs: Sequence[object],
 ) -> Key:
     """The key of a graph as the user gave it.
 
@@ -121,7 +121,7 @@ def key_of(
     """
     data, graph = Checksums(), InnerGraph.between(given.inputs, given.outputs)
     writer = GraphWriter(data)
-    options: Any = mode.linker
+    options = mode.linker
     options = {k: v for k, v in asdict(options.options).items() if k not in PLACES}
     document = {
         "format": FORMAT,
@@ -141,14 +141,14 @@ def key_of(
     return Key(checksum_of(document), data, document, graph)
 
 
-def checksum_of(document: Any) -> str:
+def checksum_of(document: object) -> str:
     """The checksum of a document."""
     return hashlib.sha256(dump_document(document)).hexdigest()
 
 
 def _rewrites(mode: Mode) -> list[list[str]]:
     """The tags of the rewrites: those included, excluded and required."""
-    query: Any = mode.provided_optimizer
+    query = mode.provided_optimizer
     if isinstance(query, str) or query is None:
         return [[str(query)]]
     if not isinstance(query, RewriteDatabaseQuery) or query.subquery or query.extra_rewrites:

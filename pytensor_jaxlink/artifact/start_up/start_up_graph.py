@@ -90,7 +90,7 @@ class StartUpGraph:
         return self._original().static_argnums
 
     def fall_back(
-        self, inputs: Sequence[Any], error: BaseException | None, *, plan: Plan
+        self, inputs: Sequence[object], error: BaseException | None, *, plan: Plan
     ) -> Sequence[Any]:
         """Finish a call as the original does.
 
@@ -103,7 +103,7 @@ class StartUpGraph:
             return original.fall_back(inputs, None, plan=original.plan)
         return self._taken_over(inputs, counted=1)
 
-    def _taken_over(self, inputs: Sequence[Any], *, counted: int) -> Sequence[Any]:
+    def _taken_over(self, inputs: Sequence[object], *, counted: int) -> Sequence[Any]:
         """The outputs of the original, which runs all further calls; some it counts again."""
         original = self._original()
         outputs = original.executor(inputs)
@@ -116,11 +116,11 @@ class StartUpGraph:
         """Return True beyond the limit alone: the code for each value of a size is kept."""
         return count >= self.policy.limit and not self._stays_static
 
-    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError) -> bool:
+    def make_dynamic(self, inputs: Sequence[object], error: NewSizeError) -> bool:
         """Return False: the executor does it, beyond the limit."""
         return False
 
-    def _resize(self, inputs: Sequence[Any], error: NewSizeError) -> Sequence[Any]:
+    def _resize(self, inputs: Sequence[object], error: NewSizeError) -> Sequence[Any]:
         """Finish a call as the original does once the size is data, if it can be."""
         original = self._original()
         before = original.plan

@@ -74,7 +74,7 @@ def hybrid(
         zero, zero, zero, zero, zero, jnp.asarray(1),
     )  # fmt: skip
 
-    def step(values: tuple[Any, ...]) -> Step:
+    def step(values: tuple[object, ...]) -> Step:
         state = _State(*values)
         was_fresh = state.fresh
         jacobian, holds = jax.lax.cond(
@@ -100,7 +100,7 @@ def hybrid(
 _EPSILON = float(np.finfo("float64").eps)
 
 
-def _jacobian(evaluate: Evaluate, point: Any) -> tuple[Any, Any]:
+def _jacobian(evaluate: Evaluate, point: object) -> tuple[Any, Any]:
     (_, jacobian), holds = evaluate(point)
     return jacobian, holds
 
@@ -147,7 +147,7 @@ def _dogleg(state: _State) -> Any:
     return -jnp.where(newton_length <= radius, newton, bent)
 
 
-def _judged(state: _State, move: Any, residual: Any, was_fresh: Any) -> tuple[_State, Any, Any]:
+def _judged(state: _State, move: object, residual: Any, was_fresh: Any) -> tuple[_State, Any, Any]:
     """The state after a trial step, the size of its residual, and the length of the step."""
     length = _norm(state.scale * move)
     radius = jnp.where(state.accepted == 0, jnp.minimum(state.radius, length), state.radius)

@@ -56,7 +56,7 @@ def _system(evaluate: Evaluate, start: Any, **options: Any) -> tuple[Any, Any, A
     """A system of equations, of which one may be a number."""
     count = max(start.size, 1)
 
-    def of_vector(point: Any) -> tuple[list[Any], Any]:
+    def of_vector(point: object) -> tuple[list[Any], Any]:
         (values, slopes), holds = evaluate(point.reshape(start.shape))
         return [values.reshape(count), slopes.reshape(count, count)], holds
 
@@ -106,19 +106,19 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
     method, settings = _METHODS[type(op), op.method], _settings(op) or {}
     known_bracket = settings.pop("bracket", method.bracket)
 
-    def optimiser(*inputs: Any) -> tuple[Any, Any]:
+    def optimiser(*inputs: object) -> tuple[Any, Any]:
         start, *arguments = inputs[:count]
         bracket = inputs[count] if len(inputs) > count else known_bracket
         # SciPy looks at the bracket only where the method has one.
         where = jnp.asarray(start if method.bracket is None else bracket, "float64")
 
-        def evaluate(point: Any) -> tuple[list[Any], Any]:
+        def evaluate(point: object) -> tuple[list[Any], Any]:
             with collecting() as conditions:
                 outputs = function(point, *arguments)
             holds = jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()
             return list(outputs[: method.reads]), holds
 
-        def solve(equation: Any, start: Any) -> tuple[Any, tuple[Any, ...]]:
+        def solve(equation: object, start: object) -> tuple[Any, tuple[Any, ...]]:
             solution, *ending = method.follow(evaluate, where, **settings)
             # JAX 0.10 has no tangents of booleans here.
             return solution, tuple(flag.astype("float64") for flag in ending)
@@ -149,12 +149,12 @@ def _solve_tangents(linear: Callable[[Any], Any], tangents: Any) -> Any:
     return tangents / matrix if tangents.ndim == 0 else jnp.linalg.solve(matrix, tangents)
 
 
-def _bounds(op: Any) -> tuple[str, ...]:
+def _bounds(op: object) -> tuple[str, ...]:
     """The options of SciPy that are inputs of the node."""
     return getattr(op, "bound_kwargs", ())
 
 
-def _settings(op: Any) -> dict[str, Any] | None:
+def _settings(op: object) -> dict[str, Any] | None:
     """The options of SciPy's method as numbers, or None where one is something else."""
     if {*_bounds(op)} - {"bracket"}:
         return None

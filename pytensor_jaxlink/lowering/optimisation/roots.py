@@ -13,7 +13,12 @@ from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
 
 
 def newton(
-    evaluate: Evaluate, start: Any, *, xtol: float = 1.48e-8, rtol: float = 0.0, maxiter: int = 50
+    evaluate: Evaluate,
+    start: object,
+    *,
+    xtol: float = 1.48e-8,
+    rtol: float = 0.0,
+    maxiter: int = 50,
 ) -> tuple[Any, Any, Any]:
     """Newton's method; Halley's, if ``evaluate`` gives second derivatives too."""
 

@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 def search(
-    step: Callable[[tuple[Any, ...]], Step], values: tuple[Any, ...], start: Any, limit: int
+    step: Callable[[tuple[Any, ...]], Step], values: tuple[object, ...], start: object, limit: int
 ) -> tuple[Any, Any, Any]:
     """Step until the method ends or has made ``limit`` steps.
 

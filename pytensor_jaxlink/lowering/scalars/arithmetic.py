@@ -21,12 +21,12 @@ from pytensor_jaxlink.lowering.scalars.question import (
 
 
 @scalar_function.register(basic.Add)
-def _add(op: Any, node: Apply) -> ScalarFunction:
+def _add(op: object, node: Apply) -> ScalarFunction:
     return partial(_chained, lax.add, jnp.add)
 
 
 @scalar_function.register(basic.Mul)
-def _multiply(op: Any, node: Apply) -> ScalarFunction:
+def _multiply(op: object, node: Apply) -> ScalarFunction:
     return partial(_chained, lax.mul, jnp.multiply)
 
 
@@ -39,14 +39,14 @@ def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: Any) 
     return result
 
 
-def _plain_dtype(value: Any) -> Any:
+def _plain_dtype(value: object) -> Any:
     """The dtype; nothing is equal to that of a boolean, whose sum is no sum."""
     dtype = getattr(value, "dtype", None)
     return object() if dtype in (None, np.dtype("bool")) else dtype
 
 
 @scalar_function.register(math.Softplus)
-def _softplus(op: Any, node: Apply) -> ScalarFunction:
+def _softplus(op: object, node: Apply) -> ScalarFunction:
     """With one exponential; PyTensor's, by cases, computes three, and XLA all cases."""
     return lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
 
@@ -56,7 +56,7 @@ def _softplus(op: Any, node: Apply) -> ScalarFunction:
 
 
 @scalar_function.register(basic.Exp2)
-def _exp2(op: Any, node: Apply) -> ScalarFunction:
+def _exp2(op: object, node: Apply) -> ScalarFunction:
     def exp2(x: Any) -> Any:
         whole = jnp.round(x)
         exponent = jnp.clip(jnp.nan_to_num(whole), -3000, 3000).astype("int32")
@@ -67,7 +67,7 @@ def _exp2(op: Any, node: Apply) -> ScalarFunction:
 
 
 @scalar_function.register(basic.Sinh)
-def _sinh(op: Any, node: Apply) -> ScalarFunction:
+def _sinh(op: object, node: Apply) -> ScalarFunction:
     def sinh(x: Any) -> Any:
         root = jnp.exp(jnp.abs(x) / 2)  # its square would overflow before the result does
         large = jnp.sign(x) * (root / 2 * root - 0.5 / root / root)
@@ -77,7 +77,7 @@ def _sinh(op: Any, node: Apply) -> ScalarFunction:
 
 
 @scalar_function.register(basic.Cosh)
-def _cosh(op: Any, node: Apply) -> ScalarFunction:
+def _cosh(op: object, node: Apply) -> ScalarFunction:
     def cosh(x: Any) -> Any:
         root = jnp.exp(jnp.abs(x) / 2)
         return root / 2 * root + 0.5 / root / root

@@ -29,7 +29,7 @@ def _is_less(x: Any, y: Any, *, or_equal: bool = False) -> Any:
     return first | ((jnp.real(x) == jnp.real(y)) & below(jnp.imag(x), jnp.imag(y)))
 
 
-def _is_greater(x: Any, y: Any, *, or_equal: bool = False) -> Any:
+def _is_greater(x: object, y: object, *, or_equal: bool = False) -> Any:
     return _is_less(y, x, or_equal=or_equal)
 
 
@@ -69,7 +69,7 @@ def _compare_integers(compare: ScalarFunction, x: Any, y: Any) -> Any:
     return jnp.where(x_below, compare(0, 1), jnp.where(y_below, compare(1, 0), exact))
 
 
-def _compare(op: Any, node: Apply) -> ScalarFunction | None:
+def _compare(op: object, node: Apply) -> ScalarFunction | None:
     if type(op) in _OF_INTEGERS and mixes_integers(node):
         return partial(_compare_integers, _OF_INTEGERS[type(op)])
     return _FUNCTIONS.get(type(op)) if common_dtype(node).kind == "c" else None

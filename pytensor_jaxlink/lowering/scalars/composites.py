@@ -101,15 +101,15 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
 
 
 def _composed(
-    nodes: Sequence[Apply], inputs: Sequence[Any], outputs: Sequence[Any]
+    nodes: Sequence[Apply], inputs: Sequence[object], outputs: Sequence[object]
 ) -> Callable[..., list[Any]]:
     """A graph of scalar Ops as a function of arrays."""
     functions = [scalar_function(n.op, n) or jax_funcify(n.op, node=n) for n in nodes]
 
-    def composed(*values: Any) -> list[Any]:
+    def composed(*values: object) -> list[Any]:
         known = dict(zip(inputs, values, strict=True))
 
-        def value_of(variable: Any) -> Any:
+        def value_of(variable: object) -> Any:
             return np.asarray(variable.data) if isinstance(variable, Constant) else known[variable]
 
         for node, function in zip(nodes, functions, strict=True):

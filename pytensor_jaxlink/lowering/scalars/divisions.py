@@ -20,7 +20,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
 
 
 @scalar_function.register(basic.IntDiv)
-def _int_div(op: Any, node: Apply) -> ScalarFunction:
+def _int_div(op: object, node: Apply) -> ScalarFunction:
     if common_dtype(node).kind == "f":
         return _floor_divide
     result = np.dtype(node.outputs[0].type.dtype)
@@ -28,7 +28,7 @@ def _int_div(op: Any, node: Apply) -> ScalarFunction:
     if divisor is not None and bool(np.all(divisor)):
         return lambda x, y: jnp.floor_divide(jnp.asarray(x, result), jnp.asarray(y, result))
 
-    def divide(x: Any, y: Any) -> Any:
+    def divide(x: object, y: object) -> Any:
         x, y = jnp.asarray(x, result), jnp.asarray(y, result)
         return jnp.where(y == 0, jnp.zeros((), result), jnp.floor_divide(x, y))
 
@@ -36,7 +36,7 @@ def _int_div(op: Any, node: Apply) -> ScalarFunction:
 
 
 @scalar_function.register(basic.Mod)
-def _mod(op: Any, node: Apply) -> ScalarFunction:
+def _mod(op: object, node: Apply) -> ScalarFunction:
     if common_dtype(node).kind == "f":
         return _remainder
     result = np.dtype(node.outputs[0].type.dtype)

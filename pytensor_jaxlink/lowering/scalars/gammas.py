@@ -21,12 +21,12 @@ from pytensor_jaxlink.lowering.special.pieces import pieces
 
 
 @scalar_function.register(math.GammaLn)
-def _gammaln(op: Any, node: Apply) -> ScalarFunction:
+def _gammaln(op: object, node: Apply) -> ScalarFunction:
     return lambda x: jnp.where(x == -jnp.inf, -jnp.inf, special.gammaln(x))
 
 
 @scalar_function.register(math.Psi)
-def _psi(op: Any, node: Apply) -> ScalarFunction:
+def _psi(op: object, node: Apply) -> ScalarFunction:
     return lambda x: jnp.where(x == 0, -jnp.copysign(jnp.inf, x), special.digamma(x))
 
 
@@ -48,22 +48,22 @@ def _trigamma(op: math.TriGamma, node: Apply) -> ScalarFunction:
 
 
 @scalar_function.register(math.GammaInc)
-def _gammainc(op: Any, node: Apply) -> ScalarFunction:
+def _gammainc(op: object, node: Apply) -> ScalarFunction:
     return gammainc
 
 
 @scalar_function.register(math.GammaIncC)
-def _gammaincc(op: Any, node: Apply) -> ScalarFunction:
+def _gammaincc(op: object, node: Apply) -> ScalarFunction:
     return gammaincc
 
 
 @scalar_function_for("GammaL")
-def _gamma_lower(op: Any, node: Apply) -> ScalarFunction:
+def _gamma_lower(op: object, node: Apply) -> ScalarFunction:
     return lambda k, x: gammainc(k, x) * special.gamma(k)
 
 
 @scalar_function_for("GammaU")
-def _gamma_upper(op: Any, node: Apply) -> ScalarFunction:
+def _gamma_upper(op: object, node: Apply) -> ScalarFunction:
     return lambda k, x: gammaincc(k, x) * special.gamma(k)
 
 
@@ -115,7 +115,7 @@ def _uniform(a: Any, x: Any, near: Any, sign: int) -> Any:
     return special.erfc(sign * eta * jnp.sqrt(a / 2)) / 2 + sign * correction
 
 
-def _polynomial(coefficients: Any, x: Any) -> Any:
+def _polynomial(coefficients: Any, x: object) -> Any:
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient

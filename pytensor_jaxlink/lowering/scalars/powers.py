@@ -20,7 +20,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
 
 
 @scalar_function.register(basic.Pow)
-def _pow(op: Any, node: Apply) -> ScalarFunction | None:
+def _pow(op: object, node: Apply) -> ScalarFunction | None:
     """Exact modulo the size of the type; JAX's looks at the last six bits of the exponent."""
     if common_dtype(node).kind not in "biu":
         return None
@@ -30,7 +30,7 @@ def _pow(op: Any, node: Apply) -> ScalarFunction | None:
         bits = int(exponent.max(initial=0)).bit_length()
         return lambda x, y: _power_of_bits(jnp.asarray(x, result), jnp.asarray(y, result), bits)
 
-    def power(x: Any, y: Any) -> Any:
+    def power(x: object, y: object) -> Any:
         x, y = jnp.broadcast_arrays(jnp.asarray(x, result), jnp.asarray(y, result))
         if result.kind == "i":
             require(y >= 0)  # NumPy raises, as there is no integer to return

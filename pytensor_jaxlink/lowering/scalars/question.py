@@ -37,6 +37,6 @@ def common_dtype(node: Apply) -> np.dtype[Any]:
     return np.result_type(*(variable.type.dtype for variable in node.inputs))
 
 
-def literal(variable: Any) -> np.ndarray[Any, Any] | None:
+def literal(variable: object) -> np.ndarray[Any, Any] | None:
     """The value of a constant of the graph."""
     return np.asarray(variable.data) if isinstance(variable, Constant) else None

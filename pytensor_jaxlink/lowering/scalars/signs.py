@@ -17,7 +17,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
 
 
 @scalar_function.register(basic.Sign)
-def _sign(op: Any, node: Apply) -> ScalarFunction | None:
+def _sign(op: object, node: Apply) -> ScalarFunction | None:
     if common_dtype(node).kind == "c":
         return _complex_sign
     if common_dtype(node).kind != "f":
@@ -37,7 +37,7 @@ def _complex_sign(x: Any) -> Any:
 
 
 @scalar_function.register(basic.RoundHalfAwayFromZero)
-def _round_half_away_from_zero(op: Any, node: Apply) -> ScalarFunction:
+def _round_half_away_from_zero(op: object, node: Apply) -> ScalarFunction:
     def rounded(x: Any) -> Any:
         # PyTensor rounds both zeros to the negative one.
         return jnp.where(x == 0, -0.0, jnp.trunc(x + jnp.copysign(0.5, x)))
@@ -46,7 +46,7 @@ def _round_half_away_from_zero(op: Any, node: Apply) -> ScalarFunction:
 
 
 @scalar_function.register(math.Erfinv)
-def _erfinv(op: Any, node: Apply) -> ScalarFunction:
+def _erfinv(op: object, node: Apply) -> ScalarFunction:
     return lambda x: lax.erf_inv(positive_zero(x))
 
 

@@ -20,12 +20,12 @@ from pytensor_jaxlink.lowering.special.error_function import erfcx
 
 
 @scalar_function.register(math.I0)
-def _i0(op: Any, node: Apply) -> ScalarFunction:
+def _i0(op: object, node: Apply) -> ScalarFunction:
     return lambda x: _unscaled(special.i0e, x)
 
 
 @scalar_function.register(math.I1)
-def _i1(op: Any, node: Apply) -> ScalarFunction:
+def _i1(op: object, node: Apply) -> ScalarFunction:
     return lambda x: _unscaled(special.i1e, positive_zero(x))
 
 
@@ -36,7 +36,7 @@ def _unscaled(scaled: ScalarFunction, x: Any) -> Any:
 
 
 @scalar_function.register(math.Owens_t)
-def _owens_t(op: Any, node: Apply) -> ScalarFunction:
+def _owens_t(op: object, node: Apply) -> ScalarFunction:
     def owens_t(h: Any, a: Any) -> Any:
         h, a = jnp.broadcast_arrays(h, positive_zero(a))
         endless = jnp.isinf(a)
@@ -52,7 +52,7 @@ def _owens_t(op: Any, node: Apply) -> ScalarFunction:
 _NEWTON_STEPS = 8
 
 
-def ndtri_exp(y: Any) -> Any:
+def ndtri_exp(y: object) -> Any:
     """The inverse of the logarithm of the normal distribution function.
 
     ``ndtri(exp(y))`` underflows below -745; there the equation ``log_ndtr(x) = y`` is solved.
@@ -72,5 +72,5 @@ def ndtri_exp(y: Any) -> Any:
 
 
 @scalar_function_for("NdtriExp")
-def _ndtri_exp(op: Any, node: Apply) -> ScalarFunction:
+def _ndtri_exp(op: object, node: Apply) -> ScalarFunction:
     return ndtri_exp

@@ -188,11 +188,11 @@ def _of_order(order: int, x: Any) -> Any:
     return jnp.where(jnp.isinf(x), jnp.nan, value)
 
 
-def j0(x: Any) -> Any:
+def j0(x: object) -> Any:
     """The Bessel function of the first kind of order 0."""
     return _of_order(0, x)
 
 
-def j1(x: Any) -> Any:
+def j1(x: object) -> Any:
     """The Bessel function of the first kind of order 1."""
     return _of_order(1, x)

@@ -42,7 +42,7 @@ def _log_ratio(value: Any, mean: Any) -> Any:
     )
 
 
-def _integral(fall: Callable[[Any], Any], reach: Any) -> Any:
+def _integral(fall: Callable[[Any], Any], reach: object) -> Any:
     """The integral of ``exp(-fall(s))`` from 0 to ``reach``."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     return reach * weighted_sum(
@@ -50,7 +50,7 @@ def _integral(fall: Callable[[Any], Any], reach: Any) -> Any:
     )
 
 
-def _reach(fall: Callable[[Any], tuple[Any, Any]], beyond: Any) -> Any:
+def _reach(fall: Callable[[Any], tuple[Any, Any]], beyond: object) -> Any:
     """A distance at which a convex fall is at least `_DEPTH`, by Newton's method from above."""
 
     def step(_: int, s: Any) -> Any:
@@ -67,7 +67,7 @@ def log_gamma_density(a: Any, x: Any) -> Any:
     return a * _log_ratio(x, a) - (x - a) + rest
 
 
-def lower_gamma(a: Any, x: Any) -> Any:
+def lower_gamma(a: object, x: Any) -> Any:
     """Ratio of the lower tail to the density of ``log X`` (DLMF 8.8.7)."""
     total, scale, raised = _raise(lambda k: x / (a + k), a)
 
@@ -112,7 +112,7 @@ def upper_gamma(a: Any, x: Any) -> Any:
     return _integral(fall, _reach(with_slope, beyond))
 
 
-def _upper_gamma_below_one(a: Any, x: Any) -> Any:
+def _upper_gamma_below_one(a: object, x: object) -> Any:
     """The same where both are below 1."""
     return upper_tail_below_one(a, x) / jnp.exp(log_gamma_density(a, x))
 
@@ -226,7 +226,7 @@ def lower_beta(a: Any, b: Any, u: Any) -> Any:
     return pieces((late, _lower_beta_near_one, pairs), (~late, _lower_beta, pairs))
 
 
-def _lower_beta_near_one(a: Any, b: Any, u: Any) -> Any:
+def _lower_beta_near_one(a: object, b: Any, u: Any) -> Any:
     """From the upper tail, for ``b`` below 1 and points near 1 (DLMF 8.17.7)."""
     y = jax.nn.sigmoid(-u)
     series = _series(lambda n: y * (n - a) / n, b, 50, y)

@@ -25,7 +25,7 @@ def _is_pole(value: Any) -> Any:
     return (value <= 0) & (value == jnp.round(value))
 
 
-def _series(a: Any, b: Any, c: Any, z: Any) -> tuple[Any, Any]:
+def _series(a: object, b: object, c: object, z: Any) -> tuple[Any, Any]:
     """The sum of the series and its derivative."""
     precision = jnp.finfo(z.dtype).eps / 8
 
@@ -50,7 +50,7 @@ def _series(a: Any, b: Any, c: Any, z: Any) -> tuple[Any, Any]:
     return total, slope / z
 
 
-def _sum(a: Any, b: Any, c: Any, z: Any) -> Any:
+def _sum(a: object, b: object, c: object, z: object) -> Any:
     return _series(a, b, c, z)[0]
 
 

@@ -90,11 +90,11 @@ def _power_series(v: Any, x: Any) -> Any:
     return special.gammasgn(v + 1) * scale * total
 
 
-def _recurred(v: Any, x: Any) -> Any:
+def _recurred(v: Any, x: object) -> Any:
     """The scaled I_v for orders from 0 to 25 and arguments that are not small."""
     order = v + _UNIFORM
 
-    def down(k: Any, pair: Any) -> Any:
+    def down(k: object, pair: Any) -> Any:
         above, here = pair
         return here, above + 2 * (order - k) / x * here
 

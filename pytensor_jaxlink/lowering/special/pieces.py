@@ -47,7 +47,7 @@ def weighted_sum(function: Callable[[Any], Any], nodes: Any, weights: Any, like:
 def summed(ratio: Callable[[Any], Any], count: int, like: Any) -> Any:
     """``1 + ratio(1) + ratio(1) ratio(2) + ...``, with ``count`` ratios."""
 
-    def add(k: Any, loop: Any) -> Any:
+    def add(k: object, loop: Any) -> Any:
         term, total = loop
         term = term * ratio(jnp.asarray(k, like.dtype))
         return term, total + term

@@ -46,12 +46,12 @@ def _at_ends(value: Any, valid: Any, p: Any, end: float) -> Any:
     return jnp.where(valid & (p == 1), end, value)
 
 
-def _in_double(function: ScalarFunction, op: Any, node: Apply) -> ScalarFunction | None:
+def _in_double(function: ScalarFunction, op: object, node: Apply) -> ScalarFunction | None:
     if any(variable.type.dtype.startswith("complex") for variable in node.inputs):
         return None  # they are functions of real numbers here
     result = canonical_dtype(node.outputs[0].type.dtype)
 
-    def computed(*values: Any) -> Any:
+    def computed(*values: object) -> Any:
         return as_dtype(function(*(as_dtype(value, "float64") for value in values)), result)
 
     return with_own_gradient(computed, op, node)
