@@ -5,8 +5,11 @@ With this package imported PyTensor has the mode ``"JAXSELECTIVE"`` and the link
 PyTensor nor the compiler.
 """
 
+import contextlib as _contextlib
+import os as _os
 import typing as _typing
 from importlib import import_module as _import_module
+from pathlib import Path as _Path
 
 from pytensor_jaxlink.errors import ArtifactError as ArtifactError
 from pytensor_jaxlink.errors import BrokenShapeError as BrokenShapeError
@@ -80,8 +83,16 @@ def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:
     return Cache.at(folder, limit)
 
 
+def _settings() -> _typing.Iterator[str]:
+    """The settings that PyTensor reads when it is imported."""
+    yield _os.environ.get("PYTENSOR_FLAGS", "")
+    for path in _os.environ.get("PYTENSORRC", "~/.pytensorrc").split(_os.pathsep):
+        with _contextlib.suppress(OSError):
+            yield _Path(path).expanduser().read_text()
+
+
 def _explain(error: Exception) -> None:
-    if "JAXSELECTIVE" in str(error):
+    if any("JAXSELECTIVE" in setting for setting in _settings()):
         error.add_note(
             "PyTensor reads PYTENSOR_FLAGS and .pytensorrc before pytensor_jaxlink can register "
             'the mode.  Set it in the program: pytensor.config.mode = "JAXSELECTIVE"'

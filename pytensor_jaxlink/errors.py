@@ -64,7 +64,17 @@ class NewSizeError(NotAcceptedError):
 
 
 class ArtifactError(JAXLinkError, ValueError):
-    """A saved function cannot be written or read; the message names the file and what is wrong."""
+    """A saved function cannot be written or read; the message names the file and what is wrong.
+
+    Attributes
+    ----------
+    path
+        The file, where the message begins with it.
+    """
+
+    def __init__(self, message: str = "", *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class NotSavedError(ArtifactError):

@@ -176,7 +176,7 @@ class Container:
 
     def error(self, problem: str) -> ArtifactError:
         """The error that names this file."""
-        return ArtifactError(f"{self.path}: {problem}")
+        return ArtifactError(f"{self.path}: {problem}", path=self.path)
 
     def _open(self) -> None:
         size = self._file.seek(0, os.SEEK_END)
@@ -266,7 +266,7 @@ class Container:
     def _read_manifest(self) -> dict[str, Any]:
         if MANIFEST not in self._members:
             raise self.error(f"it has no {MANIFEST}: it is a zip file of another kind")
-        manifest = parse_document(bytes(self._raw(MANIFEST)), f"{self.path}: {MANIFEST}")
+        manifest = self._parsed(MANIFEST, self._raw(MANIFEST))
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise self.error(f"its {MANIFEST} is not that of a saved function")
         self._check_version(manifest.get("version"))
@@ -286,7 +286,13 @@ class Container:
 
     def document(self, name: str) -> Any:
         """A member that holds JSON, parsed."""
-        return parse_document(bytes(self.read(name)), f"{self.path}: {name}")
+        return self._parsed(name, self.read(name))
+
+    def _parsed(self, name: str, content: Buffer) -> Any:
+        try:
+            return parse_document(bytes(content))
+        except ArtifactError as error:
+            raise self.error(f"{name}: {error}") from error
 
     def _raw(self, name: str) -> memoryview:
         self._seek(name)

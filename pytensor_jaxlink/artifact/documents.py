@@ -18,29 +18,21 @@ def dump_document(document: object) -> bytes:
     return text.encode()
 
 
-def parse_document(content: bytes, where: str) -> Any:
-    """The document in some bytes.
-
-    Parameters
-    ----------
-    content
-        The bytes.
-    where
-        The file and member, for messages.
-    """
+def parse_document(content: bytes) -> Any:
+    """The document in some bytes."""
     if len(content) > _LARGEST or content.count(b"[") + content.count(b"{") > _MOST_PARTS:
         raise ArtifactError(
-            f"{where}: a document of {len(content)} bytes, which is more than this version of "
+            f"a document of {len(content)} bytes, which is more than this version of "
             "pytensor_jaxlink reads"
         )
     try:
         found = json.loads(content, parse_constant=_no_constant, object_pairs_hook=_unique)
     except RecursionError as error:
-        raise ArtifactError(f"{where}: the document is nested too deeply") from error
+        raise ArtifactError("the document is nested too deeply") from error
     except ValueError as error:
-        raise ArtifactError(f"{where}: not a document: {error}") from error
+        raise ArtifactError(f"not a document: {error}") from error
     if _is_deep(found):  # how deep Python itself goes depends on its version and settings
-        raise ArtifactError(f"{where}: the document is nested too deeply")
+        raise ArtifactError("the document is nested too deeply")
     return found
 
 

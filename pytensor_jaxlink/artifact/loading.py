@@ -309,8 +309,7 @@ def reading(container: Container) -> Iterator[None]:
     try:
         yield
     except ArtifactError as error:
-        named = str(error).startswith(f"{container.path}: ")
-        raise error if named else container.error(str(error)) from error
+        raise error if error.path == container.path else container.error(str(error)) from error
     except JAXLinkError:
         raise
     except Exception as error:

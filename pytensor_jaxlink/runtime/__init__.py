@@ -34,4 +34,5 @@ from pytensor_jaxlink.runtime.specialisation import hashable as hashable
 from pytensor_jaxlink.runtime.states import value_of_state as value_of_state
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY as ARRAY
+from pytensor_jaxlink.runtime.typed_jax import is_out_of_memory as is_out_of_memory
 from pytensor_jaxlink.runtime.whole import is_one_region as is_one_region

@@ -67,3 +67,11 @@ register_pytree_node: Callable[..., None] = jax.tree_util.register_pytree_node
 set_cache_dir: Callable[[str], None] = compilation_cache.set_cache_dir
 reset_cache: Callable[[], None] = compilation_cache.reset_cache
 with_sharding_constraint: Callable[[Any, Sharding], Any] = jax.lax.with_sharding_constraint
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if XLA failed for want of memory, by the code of its error."""
+    return (
+        isinstance(error, jax.errors.JaxRuntimeError)
+        and error.error_code_string == "RESOURCE_EXHAUSTED"
+    )

@@ -11,8 +11,6 @@ from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Donatable, Executor
 
-_NO_BATCHING = "Batching rule for 'call_exported'"
-
 
 class Pure:
     """The pure function of a loaded function, and its arguments.
@@ -49,15 +47,7 @@ class Pure:
         def traced(*values: object) -> list[Any]:
             if len(values) != count:
                 raise TypeError(f"expected {count} arguments, found {len(values)}")
-            try:
-                return self._tracer.trace(values)[:results]
-            except NotImplementedError as error:
-                if _NO_BATCHING not in str(error):
-                    raise
-                raise NotImplementedError(
-                    "JAX cannot map code that was exported over one more axis. "
-                    f"{Remedy.OPEN_AXIS.text()}, or {Remedy.LOAD_GRAPH.text()}."
-                ) from error
+            return self._tracer.trace(values)[:results]
 
         return traced
 

@@ -18,6 +18,7 @@ from pytensor_jaxlink.artifact.compiled.operations import (
 )
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.runtime import is_out_of_memory
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _SHOWN = 12  # arguments in an error
@@ -94,7 +95,13 @@ class Specialisation:
         self._traced = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
         if self._calls_open:
             self._check_for_shapes(self._traced)
-        found, conditions = self._differentiable()(*leaves)
+        try:
+            found, conditions = self._differentiable()(*leaves)
+        except NotImplementedError as error:  # calls of exported code have no rule for `jax.vmap`
+            raise NotImplementedError(
+                "JAX cannot map code that was exported over one more axis. "
+                f"{Remedy.OPEN_AXIS.text()}, or {Remedy.LOAD_GRAPH.text()}."
+            ) from error
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
 
@@ -129,8 +136,8 @@ class Specialisation:
                 zeros = [jax.numpy.zeros(kind.shape, kind.dtype) for kind in self._traced]
                 jax.block_until_ready(call(*zeros))
         except Exception as error:
-            if "RESOURCE_EXHAUSTED" in str(error):
-                return  # the memory of this machine, not the file
+            if is_out_of_memory(error):
+                return  # of this machine, whatever the file holds
             shapes = ", ".join(shown(kind.shape) for kind in self._traced) or "of nothing"
             raise ArtifactError(
                 f"{self.where}: XLA cannot run the code for shapes {shapes}, because it is "

@@ -10,6 +10,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import Any
 
+import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, DropVar, Literal, jaxpr_as_fun
 
@@ -103,7 +104,7 @@ def _is_large(value: object) -> bool:
 
 
 def _is_key(value: object) -> bool:
-    return str(value.dtype).startswith("key<")
+    return jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def _key(value: object) -> Key:

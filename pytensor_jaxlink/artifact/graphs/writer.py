@@ -141,16 +141,23 @@ def is_generic_none(variable: Variable) -> bool:
     return isinstance(variable, Constant) and variable.type == generic and variable.data is None
 
 
+class _PartError(ArtifactError):
+    """The error of a part, which it names: it passes through the parts around that."""
+
+
 def _made_of(part: object, kind: str, writer: GraphWriter) -> Any:
     what = f"the {kind} {part}"
     try:
         properties = rule_for(properties_of, type(part))(part)
         described = {name: writer.value(value) for name, value in properties.items()}
+    except _PartError:
+        raise
     except ArtifactError as error:
-        if str(error).startswith("the "):
-            raise  # from a part of this part, which it names
-        raise ArtifactError(f"{what}: {error}") from error
-    return {kind: name_of(type(part), what), "of": described}
+        raise _PartError(f"{what}: {error}") from error
+    try:
+        return {kind: name_of(type(part), what), "of": described}
+    except ArtifactError as error:
+        raise _PartError(str(error)) from error
 
 
 @describe_value.register(Op)

@@ -196,7 +196,7 @@ def test_size_arithmetic_without_pytensor() -> None:
 def test_plans_round_trip() -> None:
     for _, graph in CORPUS.values():
         f = pytensor.function(INPUTS, graph(), mode="JAXSELECTIVE", on_unused_input="ignore")
-        document = parse_document(dump_document(describe_plan(f.plan)), "here")
+        document = parse_document(dump_document(describe_plan(f.plan)))
         assert plan_of(document) == f.plan
 
 
