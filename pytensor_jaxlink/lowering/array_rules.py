@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.signal import convolve
 from pytensor.graph.basic import Apply
@@ -32,7 +33,7 @@ def _contiguous(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("Choose")
 def _choose(op: Any, node: Apply, context: Context) -> JaxFunction:
-    def choose(index: Any, choices: Any) -> Any:
+    def choose(index: Any, choices: jax.Array) -> Any:
         index = jnp.asarray(index)
         if op.mode == "raise" and context.checks:
             require((index >= 0) & (index < choices.shape[0]))

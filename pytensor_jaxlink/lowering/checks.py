@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -67,7 +68,7 @@ def require(condition: Any) -> None:
         _collectors.stack[-1].append(jnp.all(condition))
 
 
-def conjunction(conditions: list[Any]) -> tuple[Any, ...]:
+def conjunction(conditions: list[Any]) -> tuple[jax.Array, ...]:
     """The conditions as no value, where there are none, or one."""
     if not conditions:
         return ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
@@ -22,7 +23,7 @@ def canonical_dtype(dtype: str) -> np.dtype[Any]:
     return dtypes.canonicalize_dtype(dtype)
 
 
-def as_dtype(value: Any, dtype: Any) -> Any:
+def as_dtype(value: Any, dtype: Any) -> jax.Array:
     """A value as a JAX array of a dtype; real numbers become integers as in `integer_of`.
 
     XLA turns a product with a converted boolean into a selection, in which NaN times False is 0; it
@@ -36,7 +37,7 @@ def as_dtype(value: Any, dtype: Any) -> Any:
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
 
 
-def integer_of(value: Any, dtype: np.dtype[Any]) -> Any:
+def integer_of(value: Any, dtype: np.dtype[Any]) -> jax.Array:
     """Numbers out of range as NumPy converts them on common processors; XLA goes to the nearest.
 
     They wrap from the integer type that the processor converts to.  What has no place in it,

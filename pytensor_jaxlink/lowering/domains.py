@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.tensor.random.op import RandomVariable
@@ -52,7 +54,7 @@ def by_name(table: dict[str, Any], op: RandomVariable) -> Any:
     return None
 
 
-def require_domain(op: RandomVariable, parameters: tuple[object, ...]) -> None:
+def require_domain(op: RandomVariable, parameters: tuple[jax.Array, ...]) -> None:
     """State that the parameters are in the domain of a distribution."""
     for condition in by_name(_DOMAINS, op) or ():
         condition.require(parameters)
@@ -84,28 +86,30 @@ _LARGEST_RATE = float(np.iinfo("int64").max - 10 * np.sqrt(np.iinfo("int64").max
 _LARGEST_POPULATION = 1_000_000_000
 
 
-def _width(xp: object, low: Any, high: Any) -> Any:
+def _width(xp: ModuleType, low: jax.Array, high: jax.Array) -> jax.Array:
     width = high - low
     return xp.isfinite(width) & ~xp.signbit(width)
 
 
-def _standard_bounds(xp: object, mu: Any, sigma: Any, lower: Any, upper: Any) -> Any:
+def _standard_bounds(
+    xp: ModuleType, mu: jax.Array, sigma: jax.Array, lower: Any, upper: Any
+) -> jax.Array:
     """SciPy compares them in standard deviations: it refuses what rounding makes equal."""
     return (lower - mu) / sigma < (upper - mu) / sigma
 
 
-def _mixed_rate(xp: Any, count: Any, chance: Any) -> Any:
+def _mixed_rate(xp: ModuleType, count: Any, chance: jax.Array) -> jax.Array:
     """NumPy draws a negative binomial variable from a Poisson one with a gamma rate."""
     return ~((1 - chance) / chance * (count + 10 * xp.sqrt(count)) > _LARGEST_RATE)
 
 
-def possible_draw(xp: Any, good: Any, bad: Any, drawn: Any) -> Any:
+def possible_draw(xp: ModuleType, good: jax.Array, bad: jax.Array, drawn: jax.Array) -> jax.Array:
     """Return True if so many can be drawn from a population that NumPy takes."""
     counts = (good >= 0) & (bad >= 0) & (drawn >= 0)
     return counts & (xp.maximum(good, bad) < _LARGEST_POPULATION) & (drawn <= good + bad)
 
 
-def _chances_of_all_but_last(xp: object, p: Any) -> Any:
+def _chances_of_all_but_last(xp: ModuleType, p: jax.Array) -> jax.Array:
     in_range = ((p >= 0) & (p <= 1)).all(axis=-1)
     return in_range & (p[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
 

@@ -68,7 +68,7 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
     """NumPy and SciPy refuse other matrices."""
     function = upstream_rule(node, context.static)
 
-    def of_finite(matrix: Any) -> Any:
+    def of_finite(matrix: jax.Array) -> Any:
         matrix = as_jax(matrix)
         if context.checks:
             require(jnp.isfinite(matrix))
@@ -96,7 +96,7 @@ def _schur(op: Schur, node: Apply, context: Context) -> JaxFunction:
 def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.static)
 
-    def lu_factor(matrix: object) -> Any:
+    def lu_factor(matrix: jax.Array) -> Any:
         factors, pivots = function(matrix)
         return jnp.where(_has_zero(factors)[..., None, None], jnp.nan, factors), pivots
 
@@ -110,7 +110,7 @@ def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
     if node.outputs[0].type.dtype.startswith("complex"):
         return function
 
-    def slogdet(matrix: object) -> Any:
+    def slogdet(matrix: jax.Array) -> Any:
         sign, logarithm = function(matrix)
         return jnp.where(jnp.isnan(sign), jnp.ones((), sign.dtype), sign), logarithm
 
@@ -128,7 +128,7 @@ def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
 def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.static)
 
-    def qr(matrix: Any) -> Any:
+    def qr(matrix: jax.Array) -> Any:
         if not np.shape(matrix)[0] and np.shape(matrix)[1]:
             raise ValueError("LAPACK refuses a matrix that has columns and no row")
         return function(matrix)
@@ -140,7 +140,7 @@ def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
 def _alloc_diag(op: AllocDiag, node: Apply, context: Context) -> JaxFunction:
     """By selection: XLA takes longer to compile, and to run, the scatter that PyTensor writes."""
 
-    def alloc_diag(diagonal: Any) -> Any:
+    def alloc_diag(diagonal: jax.Array) -> jax.Array:
         size = np.shape(diagonal)[-1] + abs(op.offset)
         row, column = (jax.lax.broadcasted_iota("int32", (size, size), axis) for axis in (0, 1))
         room = [*[(0, 0)] * (np.ndim(diagonal) - 1), (0, abs(op.offset))]
@@ -157,14 +157,14 @@ def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
     dimensions = (((op.left,), (op.right,)), ((), ()))
     dtype = node.outputs[0].type.dtype
 
-    def contract(*matrices: object) -> Any:
+    def contract(*matrices: jax.Array) -> jax.Array:
         left, right = (as_dtype(matrix, dtype) for matrix in matrices)
         return jax.lax.dot_general(left, right, dimensions)
 
     return contract
 
 
-def _factor_or_nan(factor: Any, matrix: Any) -> Any:
+def _factor_or_nan(factor: Any, matrix: jax.Array) -> jax.Array:
     """A Cholesky factor, or NaN where there is none.
 
     JAX leaves zeros in one half then.  It shows in the first entry, which is otherwise NaN only if
@@ -174,7 +174,7 @@ def _factor_or_nan(factor: Any, matrix: Any) -> Any:
     return jnp.where(failed, jnp.nan, factor)
 
 
-def _finite_or_nan(function: JaxFunction, matrix: Any) -> list[Any]:
+def _finite_or_nan(function: JaxFunction, matrix: jax.Array) -> list[jax.Array]:
     """The outputs for a matrix, or NaN where it is not finite."""
     finite = jnp.isfinite(matrix).all()
     outputs = function(jnp.where(finite, matrix, jnp.zeros((), matrix.dtype)))
@@ -182,12 +182,12 @@ def _finite_or_nan(function: JaxFunction, matrix: Any) -> list[Any]:
     return [jnp.where(finite, output, jnp.nan) for output in outputs]
 
 
-def _half(matrix: object, op: Solve) -> Any:
+def _half(matrix: jax.Array, op: Solve) -> jax.Array:
     """The matrix of a system of which SciPy reads one triangle."""
     return _mirrored(as_jax(matrix), lower=op.lower, conjugate=op.assume_a == "her")
 
 
-def _mirrored(matrix: Any, *, lower: bool, conjugate: bool = True) -> Any:
+def _mirrored(matrix: jax.Array, *, lower: bool, conjugate: bool = True) -> jax.Array:
     """The Hermitian matrix that LAPACK reads from one triangle; JAX takes both, or the mean."""
     if matrix.shape[-1] != matrix.shape[-2]:
         return matrix
@@ -204,24 +204,24 @@ def _is_a_factor(matrix: Variable) -> bool:
     return matrix.owner is not None and isinstance(matrix.owner.op, Cholesky)
 
 
-def _has_zero(matrix: Any) -> Any:
+def _has_zero(matrix: jax.Array) -> jax.Array:
     """Return True if a triangular matrix is singular, as LAPACK finds it."""
     return (jnp.diagonal(matrix, axis1=-2, axis2=-1) == 0).any(axis=-1)
 
 
-def _is_singular(matrix: Any) -> Any:
+def _is_singular(matrix: jax.Array) -> jax.Array:
     """The zero that OpenBLAS looks for by a minimum, which NaN hides in the first place only."""
     return _has_zero(matrix) & ~jnp.isnan(matrix[..., :1, :1]).any(axis=(-2, -1))
 
 
-def _solved(solution: Any, given: Any, core_ndim: int) -> Any:
+def _solved(solution: Any, given: jax.Array, core_ndim: int) -> jax.Array:
     """The solution, or NaN: a matrix is singular where a finite column has none that is finite."""
     axis = -min(core_ndim, 2)
     failed = jnp.isfinite(given).all(axis=axis) & ~jnp.isfinite(solution).all(axis=axis)
     return _solution_or_nan(solution, failed.any(axis=-1) if core_ndim == 2 else failed, core_ndim)
 
 
-def _solution_or_nan(solution: Any, singular: Any, core_ndim: int) -> Any:
+def _solution_or_nan(solution: Any, singular: jax.Array, core_ndim: int) -> jax.Array:
     """The solution, or NaN in the elements of the batch whose matrix is singular."""
     return jnp.where(jnp.expand_dims(singular, tuple(range(-core_ndim, 0))), jnp.nan, solution)
 

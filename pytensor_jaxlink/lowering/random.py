@@ -32,7 +32,7 @@ def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFu
     sampler = sampler_of(op) or jax_sample_fn(op, node=node)
     dtype = node.outputs[1].type.dtype
 
-    def draw(key: object, size: Any, *parameters: Any) -> Any:
+    def draw(key: jax.Array, size: Any, *parameters: jax.Array) -> Any:
         if context.checks:
             require_domain(op, parameters)
         shape = _batch_shape(op, parameters) if size is None else tuple(map(as_size, size))
@@ -46,7 +46,7 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
     """PyTensor's JAX sampler makes a covariance symmetric first; NumPy reads one triangle."""
     dtype = canonical_dtype(node.outputs[1].type.dtype)
 
-    def draw(key: object, size: Any, mean: object, covariance: object) -> Any:
+    def draw(key: jax.Array, size: Any, mean: object, covariance: jax.Array) -> Any:
         mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype)
         factor = _root(covariance, op.method)
         if context.checks:
@@ -59,7 +59,7 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
     return draw
 
 
-def _root(covariance: Any, method: str) -> Any:
+def _root(covariance: jax.Array, method: str) -> jax.Array:
     """A matrix that gives the covariance when it is multiplied by its transpose."""
     if method == "cholesky":
         return jax.lax.linalg.cholesky(covariance, symmetrize_input=False)
@@ -78,7 +78,7 @@ def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxF
     """
     core_ndim = op.ndims_params[0]
 
-    def draw(key: Any, size: Any, a: Any, *others: Any) -> Any:
+    def draw(key: jax.Array, size: Any, a: Any, *others: Any) -> Any:
         *chances, wanted = others
         batch_shape = _batch_shape(op, (a, *others)) if size is None else tuple(map(int, size))
         wanted = tuple(map(as_size, np.reshape(wanted, (-1, np.shape(wanted)[-1]))[0]))
@@ -107,7 +107,7 @@ def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxF
     return draw
 
 
-def _population(a: Any, chances: Sequence[Any], core_ndim: int) -> int:
+def _population(a: Any, chances: Sequence[jax.Array], core_ndim: int) -> int:
     """The number of entries to choose from."""
     if core_ndim:
         return np.shape(a)[np.ndim(a) - core_ndim]
@@ -117,7 +117,7 @@ def _population(a: Any, chances: Sequence[Any], core_ndim: int) -> int:
     return length
 
 
-def _require_chances(p: object, count: int) -> None:
+def _require_chances(p: jax.Array, count: int) -> None:
     """State that NumPy takes them as the chances of entries of which so many are wanted."""
     p = jnp.asarray(p)
     precision = max(jnp.finfo(p.dtype).eps, np.finfo("float64").eps) ** 0.5
@@ -125,7 +125,7 @@ def _require_chances(p: object, count: int) -> None:
     require((p > 0).sum(axis=-1) >= count)
 
 
-def _batch_shape(op: RandomVariable, parameters: tuple[Any, ...]) -> tuple[int, ...]:
+def _batch_shape(op: RandomVariable, parameters: tuple[jax.Array, ...]) -> tuple[int, ...]:
     """The shape of the draws, without what one draw has itself, where no size is given."""
     shapes = [
         np.shape(parameter)[: np.ndim(parameter) - core]

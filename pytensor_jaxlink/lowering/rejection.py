@@ -24,7 +24,11 @@ Shape = tuple[int, ...]
 
 
 def accepted(
-    key: Any, shape: Shape, start: Any, done: Any, propose: Callable[[Any], tuple[Any, Any]]
+    key: jax.Array,
+    shape: Shape,
+    start: Any,
+    done: jax.Array,
+    propose: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
 ) -> Any:
     """The first proposal for each entry that is accepted.
 
@@ -51,7 +55,7 @@ def accepted(
 # -- gamma -----------------------------------------------------------------------------------------
 
 
-def log_gamma(key: Any, shape: Shape, alpha: Any, dtype: Any) -> Any:
+def log_gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: Any) -> jax.Array:
     """Logarithms of gamma variables: those of small concentrations are too small for numbers.
 
     Marsaglia & Tsang, "A simple method for generating gamma variables" (2000); concentrations
@@ -65,7 +69,7 @@ def log_gamma(key: Any, shape: Shape, alpha: Any, dtype: Any) -> Any:
     d = (alpha if above_1 else jnp.where(small, alpha + 1, alpha)) - 1 / 3
     c = 1 / jnp.sqrt(9 * d)
 
-    def propose(key: object) -> tuple[Any, Any]:
+    def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         first, second = uniforms(key, 2, shape, dtype)
         x = normal_of(first)
         root = 1 + c * x
@@ -81,7 +85,7 @@ def log_gamma(key: Any, shape: Shape, alpha: Any, dtype: Any) -> Any:
     return drawn + jnp.where(small, jnp.log(uniform(key, shape, dtype)) / alpha, 0)
 
 
-def gamma(key: object, shape: Shape, alpha: object, dtype: object) -> Any:
+def gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: object) -> jax.Array:
     """Gamma variables with scale 1."""
     return jnp.exp(log_gamma(key, shape, alpha, dtype))
 
@@ -105,12 +109,12 @@ class _Hat:
 
     a: Any
     b: Any
-    centre: Any
-    squeeze: Any
+    centre: jax.Array
+    squeeze: jax.Array
     scale: Any
 
 
-def poisson(key: object, shape: Shape, rate: object) -> Any:
+def poisson(key: jax.Array, shape: Shape, rate: jax.Array) -> jax.Array:
     """Poisson variables, as real numbers.
 
     Large rates by Hörmann, "The transformed rejection method for generating Poisson random
@@ -129,7 +133,7 @@ def poisson(key: object, shape: Shape, rate: object) -> Any:
     )
     log_rate = jnp.log(safe)
 
-    def log_chance(k: Any) -> Any:
+    def log_chance(k: jax.Array) -> jax.Array:
         return k * log_rate - safe - _log_factorial(k)
 
     few = _by_inversion(key, shape, jnp.where(large, 1, jnp.exp(-rate)), rate, 0)
@@ -137,7 +141,7 @@ def poisson(key: object, shape: Shape, rate: object) -> Any:
     return jnp.where(large, many, few)
 
 
-def binomial(key: object, shape: Shape, count: object, chance: object) -> Any:
+def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) -> jax.Array:
     """Binomial variables, as real numbers.
 
     Large means by Hörmann, "The generation of binomial random variates" (1993), algorithm BTRS.
@@ -158,7 +162,7 @@ def binomial(key: object, shape: Shape, count: object, chance: object) -> Any:
     log_odds = jnp.log(r) - jnp.log1p(-r)
     log_mode = _log_factorial(mode) + _log_factorial(n - mode)
 
-    def log_chance(k: Any) -> Any:
+    def log_chance(k: jax.Array) -> jax.Array:
         """The logarithm of the chance, relative to that of the mode."""
         ways = log_mode - _log_factorial(k) - _log_factorial(jnp.maximum(n - k, 0))
         return ways + (k - mode) * log_odds
@@ -175,7 +179,9 @@ _LARGE = 10.0  # the mean from which on the hats hold
 _MOST = 150  # no count with a smaller mean comes near this
 
 
-def _by_inversion(key: object, shape: Shape, chance: Any, first: object, step: object) -> Any:
+def _by_inversion(
+    key: jax.Array, shape: Shape, chance: jax.Array, first: object, step: object
+) -> jax.Array:
     """Counts with small means, by adding up chances from 0 on.
 
     The chance of k + 1 is that of k times ``(first - step * k) / (k + 1)``; where the chance of 0
@@ -199,14 +205,14 @@ def _by_inversion(key: object, shape: Shape, chance: Any, first: object, step: o
 
 
 def _by_transformed_rejection(
-    key: object,
+    key: jax.Array,
     shape: Shape,
-    done: object,
+    done: jax.Array,
     hat: _Hat,
     largest: Any,
-    log_chance: Callable[[Any], Any],
-) -> Any:
-    def propose(key: object) -> tuple[Any, Any]:
+    log_chance: Callable[[jax.Array], jax.Array],
+) -> jax.Array:
+    def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         first, second = uniforms(key, 2, shape, wide())
         first = first - 0.5
         left = 0.5 - jnp.abs(first)
@@ -220,7 +226,7 @@ def _by_transformed_rejection(
     return accepted(key, shape, jnp.zeros((), wide()), done, propose)
 
 
-def _log_factorial(k: Any) -> Any:
+def _log_factorial(k: jax.Array) -> jax.Array:
     """``log(k!)`` by Stirling's series; `lax.lgamma` takes any sign and is three times as long."""
     next_one = k + 1
     series = (1 / 12 - (1 / 360 - 1 / 1260 / next_one**2) / next_one**2) / next_one

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.export import is_symbolic_dim
@@ -38,7 +39,7 @@ def _fitted(op: Fitted, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Indexable)
 def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
-    def pad(array: Any, mask: object) -> Any:
+    def pad(array: Any, mask: object) -> jax.Array:
         added = op.added(np.shape(array))
         if not any(map(any, added)):
             return array
@@ -51,7 +52,7 @@ def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Merged)
 def _merged(op: Merged, node: Apply, context: Context) -> JaxFunction:
-    def merge(part: Any, array: Any) -> Any:
+    def merge(part: Any, array: Any) -> jax.Array:
         if _agree(np.shape(part), np.shape(array)):
             return part
         both = overlap(np.shape(array), np.shape(part))

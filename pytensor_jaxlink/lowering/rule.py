@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from pytensor.compile.ops import FromFunctionOp
@@ -456,8 +456,22 @@ def _failure(op: Op, find_rule: Callable[[], Any]) -> str | None:
     except Exception as error:
         if isinstance(op, FromFunctionOp):
             return f"`{op_name(op)}` is a Python function that JAX cannot trace"
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
-        known = "Implementation is available" in text  # with another package
-        missing = text.startswith(("No JAX conversion", "No JAX implementation")) and not known
-        return f"{op_name(op)} has no JAX implementation" if missing else text
+        if _raised_by(error) in _DEFAULTS:
+            return f"{op_name(op)} has no JAX implementation"
+        return _first_line(error)
     return None
+
+
+_DEFAULTS = frozenset(table.dispatch(object).__code__ for table in (jax_funcify, jax_sample_fn))
+"""The code of the entries that PyTensor's tables have for every class: they say that none is there.
+
+An entry for a class may fail too: its rule needs another package, or other inputs.
+"""
+
+
+def _raised_by(error: BaseException) -> CodeType | None:
+    """The code of the function that raised an exception."""
+    trace, code = error.__traceback__, None
+    while trace is not None:
+        trace, code = trace.tb_next, trace.tb_frame.f_code
+    return code

@@ -18,7 +18,14 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.domains import by_name, possible_draw
-from pytensor_jaxlink.lowering.rejection import accepted, binomial, gamma, log_gamma, poisson
+from pytensor_jaxlink.lowering.rejection import (
+    Shape,
+    accepted,
+    binomial,
+    gamma,
+    log_gamma,
+    poisson,
+)
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
 from pytensor_jaxlink.lowering.streams import (
     exponential,
@@ -50,58 +57,64 @@ def sampler_of(op: RandomVariable) -> Sampler | None:
 def _scaled(draw: Callable[..., Any]) -> Sampler:
     """The sampler of a family with location and scale, from its standard draws."""
 
-    def scaled(key: object, shape: object, dtype: str, loc: object, scale: object) -> Any:
+    def scaled(
+        key: jax.Array, shape: Shape, dtype: str, loc: jax.Array, scale: jax.Array
+    ) -> jax.Array:
         return loc + scale * draw(key, shape, real_of(dtype))
 
     return scaled
 
 
-def _cauchy(key: Any, shape: Any, kind: Any) -> Any:
+def _cauchy(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
     return jnp.tan(jnp.pi * (uniform(key, shape, kind) - 0.5))
 
 
-def _gumbel(key: Any, shape: Any, kind: Any) -> Any:
+def _gumbel(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
     return -jnp.log(exponential(key, shape, kind))
 
 
-def _laplace(key: Any, shape: Any, kind: Any) -> Any:
+def _laplace(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
     centred = 2 * uniform(key, shape, kind) - 1
     return -jnp.sign(centred) * jnp.log1p(-jnp.abs(centred))
 
 
-def _logistic(key: Any, shape: Any, kind: Any) -> Any:
+def _logistic(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
     drawn = uniform(key, shape, kind)
     return jnp.log(drawn) - jnp.log1p(-drawn)
 
 
-def _uniform(key: Any, shape: Any, dtype: str, low: Any, high: Any) -> Any:
+def _uniform(
+    key: jax.Array, shape: Shape, dtype: str, low: jax.Array, high: jax.Array
+) -> jax.Array:
     low, high = (jnp.asarray(bound, real_of(dtype)) for bound in (low, high))
     return low + (high - low) * uniform(key, shape, real_of(dtype))
 
 
-def _bernoulli(key: Any, shape: Any, dtype: str, p: Any) -> Any:
+def _bernoulli(key: jax.Array, shape: Shape, dtype: str, p: jax.Array) -> jax.Array:
     return uniform(key, shape, wide()) < p
 
 
-def _exponential(key: Any, shape: Any, dtype: str, scale: Any) -> Any:
+def _exponential(key: jax.Array, shape: Shape, dtype: str, scale: jax.Array) -> jax.Array:
     return scale * exponential(key, shape, real_of(dtype))
 
 
-def _pareto(key: Any, shape: Any, dtype: str, b: Any, scale: Any) -> Any:
+def _pareto(key: jax.Array, shape: Shape, dtype: str, b: jax.Array, scale: jax.Array) -> jax.Array:
     return scale * jnp.exp(exponential(key, shape, real_of(dtype)) / b)
 
 
-def _weibull(key: Any, shape: Any, dtype: str, concentration: Any) -> Any:
+def _weibull(key: jax.Array, shape: Shape, dtype: str, concentration: jax.Array) -> jax.Array:
     concentration = jnp.asarray(concentration, real_of(dtype))
     draws = exponential(key, shape, real_of(dtype)) ** (1 / concentration)
     return jnp.where(concentration == 0, jnp.zeros((), draws.dtype), draws)
 
 
-def _gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: Any) -> Any:
+def _gamma(
+    key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, scale: jax.Array
+) -> jax.Array:
     return scale * gamma(key, shape, alpha, real_of(dtype))
 
 
-def _beta(key: Any, shape: Any, dtype: str, alpha: object, beta: object) -> Any:
+def _beta(key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, beta: jax.Array) -> jax.Array:
     """The share of one gamma variable in the sum of two; of an infinite one it is NaN."""
     kind = real_of(dtype)
     both = jnp.stack([jnp.broadcast_to(jnp.asarray(each, kind), shape) for each in (alpha, beta)])
@@ -110,7 +123,7 @@ def _beta(key: Any, shape: Any, dtype: str, alpha: object, beta: object) -> Any:
     return 1 / (1 + jnp.exp(second - first))
 
 
-def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
+def _dirichlet(key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array) -> jax.Array:
     """Beside an infinite concentration the finite ones have nothing."""
     kind = real_of(dtype)
     alpha = jnp.asarray(alpha, kind)
@@ -119,7 +132,9 @@ def _dirichlet(key: Any, shape: Any, dtype: str, alpha: Any) -> Any:
     return jnp.where(none, jnp.zeros((), kind), draws)
 
 
-def _student_t(key: Any, shape: Any, dtype: str, df: object, loc: Any, scale: Any) -> Any:
+def _student_t(
+    key: jax.Array, shape: Shape, dtype: str, df: jax.Array, loc: jax.Array, scale: jax.Array
+) -> jax.Array:
     """A normal variable over the root of a gamma variable of which the mean is 1."""
     kind = real_of(dtype)
     half = jnp.asarray(df, kind) / 2
@@ -128,29 +143,39 @@ def _student_t(key: Any, shape: Any, dtype: str, df: object, loc: Any, scale: An
     )
 
 
-def _half_normal(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
+def _half_normal(
+    key: jax.Array, shape: Shape, dtype: str, loc: jax.Array, scale: jax.Array
+) -> jax.Array:
     return loc + scale * jnp.abs(normal(key, shape, real_of(dtype)))
 
 
-def _half_cauchy(key: Any, shape: Any, dtype: str, loc: Any, scale: Any) -> Any:
+def _half_cauchy(
+    key: jax.Array, shape: Shape, dtype: str, loc: jax.Array, scale: jax.Array
+) -> jax.Array:
     return loc + scale * jnp.tan(jnp.pi / 2 * uniform(key, shape, real_of(dtype)))
 
 
-def _log_normal(key: Any, shape: Any, dtype: str, mean: Any, sigma: Any) -> Any:
+def _log_normal(
+    key: jax.Array, shape: Shape, dtype: str, mean: jax.Array, sigma: jax.Array
+) -> jax.Array:
     return jnp.exp(mean + sigma * normal(key, shape, real_of(dtype)))
 
 
-def _inverse_gamma(key: Any, shape: Any, dtype: str, alpha: Any, scale: object) -> Any:
+def _inverse_gamma(
+    key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, scale: jax.Array
+) -> jax.Array:
     rate = 1 / jnp.asarray(scale, real_of(dtype))
     return 1 / (gamma(key, shape, alpha, real_of(dtype)) * rate)
 
 
-def _generalised_gamma(key: Any, shape: Any, dtype: str, alpha: Any, power: Any, scale: Any) -> Any:
+def _generalised_gamma(
+    key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, power: jax.Array, scale: jax.Array
+) -> jax.Array:
     power = jnp.asarray(power, real_of(dtype))
     return gamma(key, shape, alpha / power, real_of(dtype)) ** (1 / power) * scale
 
 
-def _wald(key: Any, shape: Any, dtype: str, mean: object, scale: object) -> Any:
+def _wald(key: jax.Array, shape: Shape, dtype: str, mean: jax.Array, scale: jax.Array) -> jax.Array:
     """Michael, Schucany & Haas, "Generating random variates" (1976), in NumPy's form."""
     mean, scale = jnp.asarray(mean, wide()), jnp.asarray(scale, wide())
     first, second = uniforms(key, 2, shape, wide())
@@ -160,7 +185,9 @@ def _wald(key: Any, shape: Any, dtype: str, mean: object, scale: object) -> Any:
     return jnp.where(jnp.isinf(scale), mean, draws)
 
 
-def _triangular(key: Any, shape: Any, dtype: str, left: Any, mode: Any, right: Any) -> Any:
+def _triangular(
+    key: jax.Array, shape: Shape, dtype: str, left: jax.Array, mode: Any, right: jax.Array
+) -> jax.Array:
     """By inversion of the distribution function."""
     drawn, width = uniform(key, shape, real_of(dtype)), jnp.asarray(right, real_of(dtype)) - left
     below = left + jnp.sqrt(drawn * width * (mode - left))
@@ -169,22 +196,28 @@ def _triangular(key: Any, shape: Any, dtype: str, left: Any, mode: Any, right: A
 
 
 def _truncated_exponential(
-    key: Any, shape: Any, dtype: str, bound: Any, loc: Any, scale: Any
-) -> Any:
+    key: jax.Array, shape: Shape, dtype: str, bound: jax.Array, loc: jax.Array, scale: jax.Array
+) -> jax.Array:
     """By inversion of the distribution function."""
     drawn = uniform(key, shape, real_of(dtype))
     return loc - scale * jnp.log1p(drawn * jnp.expm1(-bound))
 
 
 def _shifted_wald(
-    key: object, shape: object, dtype: str, mu: object, lam: object, alpha: object
-) -> Any:
+    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, lam: jax.Array, alpha: jax.Array
+) -> jax.Array:
     return _wald(key, shape, dtype, mu, lam) + alpha
 
 
 def _truncated_normal(
-    key: Any, shape: Any, dtype: str, mu: Any, sigma: Any, lower: Any, upper: Any
-) -> Any:
+    key: jax.Array,
+    shape: Shape,
+    dtype: str,
+    mu: jax.Array,
+    sigma: jax.Array,
+    lower: jax.Array,
+    upper: jax.Array,
+) -> jax.Array:
     """By inversion of the logarithm of the distribution function, in the tail that is lighter.
 
     ``jax.random.truncated_normal`` loses its digits a few standard deviations out.
@@ -201,39 +234,49 @@ def _truncated_normal(
     return mu + sigma * jnp.where(mirrored, -value, value)
 
 
-def _integers(key: Any, shape: Any, dtype: str, low: Any, high: Any) -> Any:
+def _integers(
+    key: jax.Array, shape: Shape, dtype: str, low: jax.Array, high: jax.Array
+) -> jax.Array:
     """As NumPy draws them: in 64 bits, before the dtype of the draws."""
     return integers(key, shape, low, high)
 
 
-def _discrete_uniform(key: object, shape: object, dtype: str, lower: object, upper: object) -> Any:
+def _discrete_uniform(
+    key: jax.Array, shape: Shape, dtype: str, lower: jax.Array, upper: jax.Array
+) -> jax.Array:
     return _integers(key, shape, dtype, lower, jnp.asarray(upper) + 1)
 
 
-def _moyal(key: Any, shape: Any, dtype: str, mu: Any, sigma: Any) -> Any:
+def _moyal(key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, sigma: jax.Array) -> jax.Array:
     """``-log(z**2)`` for a standard normal z (SciPy, ``moyal``)."""
     return mu - 2 * sigma * jnp.log(jnp.abs(normal(key, shape, real_of(dtype))))
 
 
-def _rice(key: Any, shape: Any, dtype: str, b: Any, sigma: Any) -> Any:
+def _rice(key: jax.Array, shape: Shape, dtype: str, b: jax.Array, sigma: jax.Array) -> jax.Array:
     """The length of a normal vector in the plane, with mean of length b."""
     first, second = normal(key, (2, *shape), real_of(dtype))
     return sigma * jnp.hypot(first + b, second)
 
 
-def _skew_normal(key: Any, shape: Any, dtype: str, mu: object, sigma: object, alpha: Any) -> Any:
+def _skew_normal(
+    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, sigma: jax.Array, alpha: jax.Array
+) -> jax.Array:
     """Azzalini, "A class of distributions which includes the normal ones" (1985), section 2."""
     first, second = normal(key, (2, *shape), real_of(dtype))
     delta = alpha / jnp.sqrt(1 + jnp.asarray(alpha, real_of(dtype)) ** 2)
     return mu + sigma * (delta * jnp.abs(first) + jnp.sqrt(1 - delta**2) * second)
 
 
-def _matrix_normal(key: Any, shape: Any, dtype: str, mu: Any, rows: Any, columns: Any) -> Any:
+def _matrix_normal(
+    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, rows: jax.Array, columns: jax.Array
+) -> jax.Array:
     drawn = normal(key, (*shape, *jnp.shape(mu)[-2:]), real_of(dtype))
     return mu + rows @ drawn @ jnp.swapaxes(columns, -1, -2)
 
 
-def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: object, drawn: object) -> Any:
+def _hypergeometric(
+    key: jax.Array, shape: Shape, dtype: str, good: jax.Array, bad: jax.Array, drawn: jax.Array
+) -> jax.Array:
     """Draw without replacement, one by one; the cost grows with the largest number drawn."""
     kind = canonical_dtype(dtype)
     good, bad, drawn = (
@@ -257,13 +300,13 @@ def _hypergeometric(key: Any, shape: Any, dtype: str, good: Any, bad: object, dr
     return jnp.where(left == drawn, found, good - found)
 
 
-def _categorical(key: Any, shape: Any, dtype: str, p: object) -> Any:
+def _categorical(key: jax.Array, shape: Shape, dtype: str, p: jax.Array) -> jax.Array:
     """By inversion, as PyTensor draws: what is left of 1 is a category after the last one."""
     drawn = uniform(key, shape, wide())[..., None]
     return (jnp.cumsum(jnp.asarray(p, wide()), axis=-1) < drawn).sum(axis=-1)
 
 
-def _geometric(key: Any, shape: Any, dtype: str, p: Any) -> Any:
+def _geometric(key: jax.Array, shape: Shape, dtype: str, p: jax.Array) -> jax.Array:
     """By inversion; what is beyond the largest integer is that."""
     kind = canonical_dtype(dtype)
     trials = jnp.ceil(-exponential(key, shape, wide()) / jnp.log1p(-jnp.asarray(p, wide())))
@@ -272,25 +315,33 @@ def _geometric(key: Any, shape: Any, dtype: str, p: Any) -> Any:
     return jnp.where(trials >= float(largest), largest, draws)
 
 
-def _poisson(key: Any, shape: Any, dtype: str, rate: Any) -> Any:
+def _poisson(key: jax.Array, shape: Shape, dtype: str, rate: jax.Array) -> jax.Array:
     return poisson(key, shape, rate)
 
 
-def _negative_binomial(key: Any, shape: Any, dtype: str, count: Any, chance: Any) -> Any:
+def _negative_binomial(
+    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, chance: jax.Array
+) -> jax.Array:
     chance = jnp.asarray(chance, wide())
     rate = gamma(key, shape, count, wide()) * ((1 - chance) / chance)
     return poisson(fork(key), shape, rate)
 
 
-def _binomial(key: Any, shape: Any, dtype: str, count: Any, chance: Any) -> Any:
+def _binomial(
+    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, chance: jax.Array
+) -> jax.Array:
     return binomial(key, shape, count, chance)
 
 
-def _beta_binomial(key: Any, shape: Any, dtype: str, count: Any, alpha: Any, beta: Any) -> Any:
+def _beta_binomial(
+    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, alpha: jax.Array, beta: jax.Array
+) -> jax.Array:
     return binomial(fork(key), shape, count, _beta(key, shape, "float64", alpha, beta))
 
 
-def _multinomial(key: Any, shape: Any, dtype: str, count: object, p: Any) -> Any:
+def _multinomial(
+    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, p: jax.Array
+) -> jax.Array:
     """One category after the other, binomial among the rest; the last takes what is left."""
     p = jnp.broadcast_to(jnp.asarray(p, wide()), (*shape, jnp.shape(p)[-1]))
     first = jnp.moveaxis(p[..., :-1], -1, 0)
@@ -300,7 +351,7 @@ def _multinomial(key: Any, shape: Any, dtype: str, count: object, p: Any) -> Any
     chances = jnp.clip(jnp.where(rest > 0, first / rest, 0.0), 0.0, 1.0)
     left = jnp.broadcast_to(jnp.asarray(count, p.dtype), shape)
 
-    def category(state: Any, chance: Any) -> tuple[Any, Any]:
+    def category(state: Any, chance: jax.Array) -> tuple[Any, Any]:
         left, key = state
         found = jnp.where(left > 0, binomial(key, shape, left, chance), 0.0)
         return (left - found, fork(fork(key))), found
@@ -312,7 +363,9 @@ def _multinomial(key: Any, shape: Any, dtype: str, count: object, p: Any) -> Any
 _NARROW = 1e6  # from this concentration on NumPy draws from a normal distribution, too
 
 
-def _von_mises(key: Any, shape: Any, dtype: str, mu: Any, kappa: Any) -> Any:
+def _von_mises(
+    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, kappa: jax.Array
+) -> jax.Array:
     """By rejection: Best & Fisher, "Efficient simulation of the von Mises distribution" (1979)."""
     kind = real_of(dtype)
     kappa = jnp.broadcast_to(jnp.asarray(kappa, kind), shape)
@@ -321,7 +374,7 @@ def _von_mises(key: Any, shape: Any, dtype: str, mu: Any, kappa: Any) -> Any:
     rho = (tau - jnp.sqrt(2 * tau)) / (2 * safe)
     r = (1 + rho**2) / (2 * rho)
 
-    def propose(key: Any) -> tuple[Any, Any]:
+    def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         first, second = uniforms(key, 2, shape, kind)
         z = jnp.cos(jnp.pi * first)
         c = safe * (r - (1 + r * z) / (r + z))

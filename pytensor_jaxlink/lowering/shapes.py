@@ -35,7 +35,7 @@ from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_
 from pytensor_jaxlink.size_functions import as_integer, is_open
 
 
-def _integers(values: Any) -> tuple[Any, ...]:
+def _integers(values: Any) -> tuple[jax.Array, ...]:
     return tuple(map(as_integer, values))
 
 
@@ -138,7 +138,7 @@ def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Split)
 def _split(op: Split, node: Apply, context: Context) -> JaxFunction:
-    def split(array: Any, *axis_and_sizes: Any) -> Any:
+    def split(array: Any, *axis_and_sizes: jax.Array) -> Any:
         *axis, sizes = axis_and_sizes
         along = int(axis[0]) if axis else op.axis
         lengths = _integers(sizes)
@@ -190,7 +190,7 @@ def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(FillDiagonal)
 def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFunction:
-    def fill_diagonal(array: object, value: object) -> Any:
+    def fill_diagonal(array: object, value: object) -> jax.Array:
         if array.ndim > 2 and len(set(array.shape)) != 1:
             raise ValueError("All dimensions of input must be of equal length")
         along = jnp.arange(min(array.shape))
@@ -207,7 +207,7 @@ def _pad(op: Pad, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(SpecifyShape)
 def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFunction:
-    def specify_shape(array: Any, *shape: Any) -> Any:
+    def specify_shape(array: Any, *shape: Any) -> jax.Array:
         for length, wanted in zip(np.shape(array), shape, strict=True):
             if context.checks and wanted is not None:
                 require(wanted == length)

@@ -137,7 +137,7 @@ def _least_squares(op: Lstsq, node: Apply, context: Context) -> JaxFunction:
     call is finished on the host.
     """
 
-    def least_squares(a: Any, b: Any, cutoff: Any) -> Any:
+    def least_squares(a: Any, b: Any, cutoff: jax.Array) -> Any:
         a, b = as_dtype(a, "float64"), as_dtype(b, "float64")
         rows, columns = a.shape
         if b.shape[0] != rows:

@@ -30,22 +30,22 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
 
-def next_key(key: object) -> Any:
+def next_key(key: jax.Array) -> jax.Array:
     """The key that a draw leaves for the next one."""
     return _advance(key, _NEXT)
 
 
-def next_round(key: object) -> Any:
+def next_round(key: jax.Array) -> jax.Array:
     """The key of the next round of a loop; a draw may make any number of rounds."""
     return _advance(key, _ROUND)
 
 
-def fork(key: object) -> Any:
+def fork(key: jax.Array) -> jax.Array:
     """The key of a second part of the same draw."""
     return _advance(key, _FORK)
 
 
-def _advance(key: Any, by: int) -> Any:
+def _advance(key: jax.Array, by: int) -> jax.Array:
     """The key as a number of 64 bits, plus another one."""
     high, low = jnp.asarray(key[0]), jnp.asarray(key[1])  # NumPy's numbers warn when they overflow
     advanced = low + np.uint32(by & 0xFFFFFFFF)
@@ -53,7 +53,7 @@ def _advance(key: Any, by: int) -> Any:
     return jnp.stack([high + np.uint32(by >> 32) + carry, advanced])
 
 
-def uniform(key: object, shape: tuple[int, ...], dtype: Any) -> Any:
+def uniform(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
     """Numbers between 0 and 1, which are neither.
 
     They are the odd multiples of 2**-53 (float64) or 2**-24 (float32), so that 1 minus one of them
@@ -66,7 +66,7 @@ def uniform(key: object, shape: tuple[int, ...], dtype: Any) -> Any:
     return ((high >> np.uint32(9)).astype(dtype) + 0.5) * 2.0**-23
 
 
-def uniforms(key: object, number: int, shape: tuple[int, ...], dtype: object) -> list[Any]:
+def uniforms(key: jax.Array, number: int, shape: tuple[int, ...], dtype: object) -> list[jax.Array]:
     """Several of them for each entry.
 
     XLA would compute and compile all again in each operation that reads one: hence the barrier.
@@ -74,17 +74,17 @@ def uniforms(key: object, number: int, shape: tuple[int, ...], dtype: object) ->
     return list(jax.lax.optimization_barrier(uniform(key, (number, *shape), dtype)))
 
 
-def normal(key: object, shape: tuple[int, ...], dtype: object) -> Any:
+def normal(key: jax.Array, shape: tuple[int, ...], dtype: object) -> jax.Array:
     """Standard normal numbers."""
     return normal_of(uniform(key, shape, dtype))
 
 
-def normal_of(uniform: Any) -> Any:
+def normal_of(uniform: jax.Array) -> jax.Array:
     """The standard normal numbers with these values of the distribution function."""
     return math.sqrt(2) * jax.lax.erf_inv(2 * uniform - 1)
 
 
-def exponential(key: object, shape: tuple[int, ...], dtype: object) -> Any:
+def exponential(key: jax.Array, shape: tuple[int, ...], dtype: object) -> jax.Array:
     """Numbers of the exponential distribution with mean 1."""
     return -jnp.log(uniform(key, shape, dtype))
 
@@ -99,7 +99,7 @@ def wide() -> Any:
     return canonical_dtype("float64")
 
 
-def integers(key: object, shape: tuple[int, ...], low: object, high: object) -> Any:
+def integers(key: jax.Array, shape: tuple[int, ...], low: jax.Array, high: jax.Array) -> Any:
     """Integers from ``low`` to ``high``, without it, in the widest type of JAX's configuration.
 
     A number of twice as many bits, modulo the width: the bias is below 2**-32.
@@ -113,12 +113,12 @@ def integers(key: object, shape: tuple[int, ...], low: object, high: object) -> 
     return (low + (first % width * scale + second % width) % width).astype(signed)
 
 
-def _bits(key: Any, shape: tuple[int, ...], kind: np.dtype[Any]) -> Any:
+def _bits(key: jax.Array, shape: tuple[int, ...], kind: np.dtype[Any]) -> jax.Array:
     high, low = _words(key, shape)
     return high if kind.itemsize == 4 else (high.astype(kind) << kind.type(32)) | low.astype(kind)
 
 
-def _words(key: object, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def _words(key: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
     """Two words of 32 bits for each entry."""
     # One word counts along the first axis, the other one along the rest: both stay below 2**32.
     first, rest = (shape[0], math.prod(shape[1:])) if shape else (1, 1)
@@ -127,7 +127,7 @@ def _words(key: object, shape: tuple[int, ...]) -> tuple[Any, Any]:
     return high.reshape(shape), low.reshape(shape)
 
 
-def _threefry(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
+def _threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array, jax.Array]:
     keys = key[0], key[1], key[0] ^ key[1] ^ np.uint32(_PARITY)
     high, low = high + keys[0], low + keys[1]
     for injection in range(5):

@@ -71,7 +71,5 @@ with_sharding_constraint: Callable[[Any, Sharding], Any] = jax.lax.with_sharding
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if XLA failed for want of memory, by the code of its error."""
-    return (
-        isinstance(error, jax.errors.JaxRuntimeError)
-        and error.error_code_string == "RESOURCE_EXHAUSTED"
-    )
+    code = getattr(error, "error_code_string", None)
+    return isinstance(error, jax.errors.JaxRuntimeError) and code == "RESOURCE_EXHAUSTED"

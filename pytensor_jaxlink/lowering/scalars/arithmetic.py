@@ -30,7 +30,7 @@ def _multiply(op: object, node: Apply) -> ScalarFunction:
     return partial(_chained, lax.mul, jnp.multiply)
 
 
-def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: Any) -> Any:
+def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: Any) -> jax.Array:
     """An operation of two numbers on any number of arrays; the plain one is traced faster."""
     result = values[0]
     for value in values[1:]:
@@ -39,7 +39,7 @@ def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: Any) 
     return result
 
 
-def _plain_dtype(value: object) -> Any:
+def _plain_dtype(value: jax.Array) -> Any:
     """The dtype; nothing is equal to that of a boolean, whose sum is no sum."""
     dtype = getattr(value, "dtype", None)
     return object() if dtype in (None, np.dtype("bool")) else dtype
@@ -57,7 +57,7 @@ def _softplus(op: object, node: Apply) -> ScalarFunction:
 
 @scalar_function.register(basic.Exp2)
 def _exp2(op: object, node: Apply) -> ScalarFunction:
-    def exp2(x: Any) -> Any:
+    def exp2(x: jax.Array) -> jax.Array:
         whole = jnp.round(x)
         exponent = jnp.clip(jnp.nan_to_num(whole), -3000, 3000).astype("int32")
         exact = jnp.ldexp(jnp.exp2(x - whole), exponent)
@@ -68,7 +68,7 @@ def _exp2(op: object, node: Apply) -> ScalarFunction:
 
 @scalar_function.register(basic.Sinh)
 def _sinh(op: object, node: Apply) -> ScalarFunction:
-    def sinh(x: Any) -> Any:
+    def sinh(x: jax.Array) -> jax.Array:
         root = jnp.exp(jnp.abs(x) / 2)  # its square would overflow before the result does
         large = jnp.sign(x) * (root / 2 * root - 0.5 / root / root)
         return jnp.where(jnp.abs(x) < 1, jnp.sinh(x), large)
@@ -78,7 +78,7 @@ def _sinh(op: object, node: Apply) -> ScalarFunction:
 
 @scalar_function.register(basic.Cosh)
 def _cosh(op: object, node: Apply) -> ScalarFunction:
-    def cosh(x: Any) -> Any:
+    def cosh(x: jax.Array) -> jax.Array:
         root = jnp.exp(jnp.abs(x) / 2)
         return root / 2 * root + 0.5 / root / root
 
@@ -96,7 +96,7 @@ def _complex(op: basic.Complex, node: Apply) -> ScalarFunction:
 
 @scalar_function_for("ComplexFromPolar")
 def _complex_from_polar(op: basic.ComplexFromPolar, node: Apply) -> ScalarFunction:
-    def complex_from_polar(radius: Any, angle: Any) -> Any:
+    def complex_from_polar(radius: jax.Array, angle: jax.Array) -> jax.Array:
         require(~(radius < 0))  # PyTensor raises
         return jax.lax.complex(radius * jnp.cos(angle), radius * jnp.sin(angle))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
@@ -22,18 +23,18 @@ from pytensor_jaxlink.lowering.scalars.question import (
 )
 
 
-def _is_less(x: Any, y: Any, *, or_equal: bool = False) -> Any:
+def _is_less(x: jax.Array, y: jax.Array, *, or_equal: bool = False) -> jax.Array:
     numbers = ~(jnp.isnan(jnp.imag(x)) | jnp.isnan(jnp.imag(y)))
     below = jnp.less_equal if or_equal else jnp.less
     first = (jnp.real(x) < jnp.real(y)) & numbers
     return first | ((jnp.real(x) == jnp.real(y)) & below(jnp.imag(x), jnp.imag(y)))
 
 
-def _is_greater(x: object, y: object, *, or_equal: bool = False) -> Any:
+def _is_greater(x: jax.Array, y: jax.Array, *, or_equal: bool = False) -> jax.Array:
     return _is_less(y, x, or_equal=or_equal)
 
 
-def _extreme(wins: ScalarFunction, x: Any, y: Any) -> Any:
+def _extreme(wins: ScalarFunction, x: jax.Array, y: jax.Array) -> jax.Array:
     """The first of two that are equal; NaN where one is."""
     return jnp.where(wins(x, y, or_equal=True) | jnp.isnan(x), x, y)
 
@@ -62,7 +63,7 @@ def mixes_integers(node: Apply) -> bool:
     return kinds == {"i", "u"} and common_dtype(node).kind == "f"
 
 
-def _compare_integers(compare: ScalarFunction, x: Any, y: Any) -> Any:
+def _compare_integers(compare: ScalarFunction, x: jax.Array, y: jax.Array) -> jax.Array:
     """A negative number is below every unsigned one."""
     x_below, y_below = x < 0, y < 0
     exact = compare(jnp.asarray(x, "uint64"), jnp.asarray(y, "uint64"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -28,7 +27,7 @@ def _cast(op: basic.Cast, node: Apply) -> ScalarFunction | None:
     return None
 
 
-def _half_of(value: Any) -> Any:
+def _half_of(value: jax.Array) -> jax.Array:
     """A float64 rounded once; XLA rounds it to float32 first."""
     limits = np.finfo(np.float16)
     least = float(limits.smallest_subnormal)

@@ -28,7 +28,7 @@ def _int_div(op: object, node: Apply) -> ScalarFunction:
     if divisor is not None and bool(np.all(divisor)):
         return lambda x, y: jnp.floor_divide(jnp.asarray(x, result), jnp.asarray(y, result))
 
-    def divide(x: object, y: object) -> Any:
+    def divide(x: jax.Array, y: jax.Array) -> jax.Array:
         x, y = jnp.asarray(x, result), jnp.asarray(y, result)
         return jnp.where(y == 0, jnp.zeros((), result), jnp.floor_divide(x, y))
 
@@ -43,7 +43,7 @@ def _mod(op: object, node: Apply) -> ScalarFunction:
     return lambda x, y: jnp.remainder(jnp.asarray(x, result), jnp.asarray(y, result))
 
 
-def _floor_divide(x: Any, y: Any) -> Any:
+def _floor_divide(x: jax.Array, y: jax.Array) -> jax.Array:
     """Piecewise constant, so it has no derivative: neither has its formula."""
     x, y = lax.stop_gradient(x), lax.stop_gradient(y)
     left = jnp.fmod(x, y)
@@ -56,7 +56,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 
 @jax.custom_jvp
-def _remainder(x: Any, y: Any) -> Any:
+def _remainder(x: jax.Array, y: jax.Array) -> jax.Array:
     left, below = jnp.fmod(x, y), y < 0
     across = (left != 0) & ((left < 0) != below)
     size = jnp.abs(left)
@@ -64,7 +64,7 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 @_remainder.defjvp
-def _remainder_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _remainder_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     x, y = primals
     left = _remainder(x, y)
     slope = -_floor_divide(x, y)

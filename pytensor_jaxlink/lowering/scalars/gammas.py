@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax.scipy import special
 from pytensor.graph.basic import Apply
@@ -34,7 +35,7 @@ def _psi(op: object, node: Apply) -> ScalarFunction:
 def _trigamma(op: math.TriGamma, node: Apply) -> ScalarFunction:
     """Reflected at zero: ``jax.scipy.special.polygamma`` is right for positive numbers only."""
 
-    def trigamma(x: Any) -> Any:
+    def trigamma(x: jax.Array) -> jax.Array:
         negative, large = x < 0, x > 1e6
         value = special.polygamma(1, jnp.where(negative, 1 - x, jnp.where(large, 1, x)))
         # In float32 polygamma underflows; this is its asymptotic series.
@@ -67,7 +68,7 @@ def _gamma_upper(op: object, node: Apply) -> ScalarFunction:
     return lambda k, x: gammaincc(k, x) * special.gamma(k)
 
 
-def gammainc(a: Any, x: Any) -> Any:
+def gammainc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised lower incomplete gamma function."""
     near = _is_uniform(a, x)
     value = special.gammainc(jnp.where(near, 1, a), jnp.where(near, 1, x))
@@ -77,7 +78,7 @@ def gammainc(a: Any, x: Any) -> Any:
     return jnp.where(a == jnp.inf, endless, value)
 
 
-def gammaincc(a: Any, x: Any) -> Any:
+def gammaincc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised upper incomplete gamma function."""
     near = _is_uniform(a, x)
     value = special.gammaincc(jnp.where(near, 1, a), jnp.where(near, 1, x))
@@ -97,11 +98,11 @@ _LARGE, _NEAR = 200, 0.3
 _ORDERS, _TERMS = 6, 18
 
 
-def _is_uniform(a: Any, x: Any) -> Any:
+def _is_uniform(a: jax.Array, x: jax.Array) -> jax.Array:
     return (a > _LARGE) & (a < jnp.inf) & (jnp.abs(x - a) < _NEAR * a)
 
 
-def _uniform(a: Any, x: Any, near: Any, sign: int) -> Any:
+def _uniform(a: jax.Array, x: jax.Array, near: jax.Array, sign: int) -> jax.Array:
     """The upper (1) or lower (-1) function; other elements are computed at a harmless place."""
     a, x = jnp.where(near, a, 2.0 * _LARGE), jnp.where(near, x, 2.0 * _LARGE)
     distance = (x - a) / a
@@ -115,7 +116,7 @@ def _uniform(a: Any, x: Any, near: Any, sign: int) -> Any:
     return special.erfc(sign * eta * jnp.sqrt(a / 2)) / 2 + sign * correction
 
 
-def _polynomial(coefficients: Any, x: object) -> Any:
+def _polynomial(coefficients: Any, x: jax.Array) -> jax.Array:
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -30,7 +31,7 @@ def _pow(op: object, node: Apply) -> ScalarFunction | None:
         bits = int(exponent.max(initial=0)).bit_length()
         return lambda x, y: _power_of_bits(jnp.asarray(x, result), jnp.asarray(y, result), bits)
 
-    def power(x: object, y: object) -> Any:
+    def power(x: jax.Array, y: jax.Array) -> jax.Array:
         x, y = jnp.broadcast_arrays(jnp.asarray(x, result), jnp.asarray(y, result))
         if result.kind == "i":
             require(y >= 0)  # NumPy raises, as there is no integer to return
@@ -39,7 +40,7 @@ def _pow(op: object, node: Apply) -> ScalarFunction | None:
     return power
 
 
-def _power_of_bits(x: Any, y: Any, bits: int) -> Any:
+def _power_of_bits(x: jax.Array, y: jax.Array, bits: int) -> jax.Array:
     power = jnp.ones((), x.dtype)
     for bit in range(bits):
         power = jnp.where((y >> bit) & 1 == 1, power * x, power)
@@ -47,7 +48,7 @@ def _power_of_bits(x: Any, y: Any, bits: int) -> Any:
     return jnp.broadcast_to(power, jnp.broadcast_shapes(x.shape, y.shape))
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: jax.Array, y: jax.Array) -> jax.Array:
     """As many squarings as the largest exponent has bits."""
 
     def goes_on(state: Any) -> Any:

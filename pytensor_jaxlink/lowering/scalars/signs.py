@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from pytensor.graph.basic import Apply
@@ -25,7 +26,7 @@ def _sign(op: object, node: Apply) -> ScalarFunction | None:
     return lambda x: jnp.where(x == 0, 0.0, jnp.sign(x))
 
 
-def _complex_sign(x: Any) -> Any:
+def _complex_sign(x: jax.Array) -> jax.Array:
     """A number of length 1; of an infinite part only the sign counts."""
     real, imaginary = jnp.real(x), jnp.imag(x)
     endless = jnp.isinf(real) ^ jnp.isinf(imaginary)
@@ -38,7 +39,7 @@ def _complex_sign(x: Any) -> Any:
 
 @scalar_function.register(basic.RoundHalfAwayFromZero)
 def _round_half_away_from_zero(op: object, node: Apply) -> ScalarFunction:
-    def rounded(x: Any) -> Any:
+    def rounded(x: jax.Array) -> Any:
         # PyTensor rounds both zeros to the negative one.
         return jnp.where(x == 0, -0.0, jnp.trunc(x + jnp.copysign(0.5, x)))
 
@@ -50,6 +51,6 @@ def _erfinv(op: object, node: Apply) -> ScalarFunction:
     return lambda x: lax.erf_inv(positive_zero(x))
 
 
-def positive_zero(x: Any) -> Any:
+def positive_zero(x: jax.Array) -> jax.Array:
     """The argument with the positive zero for the negative one, and a derivative of 1."""
     return jnp.where(x == 0, x - lax.stop_gradient(x), x)

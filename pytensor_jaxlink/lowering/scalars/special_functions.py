@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
@@ -29,7 +28,7 @@ def _i1(op: object, node: Apply) -> ScalarFunction:
     return lambda x: _unscaled(special.i1e, positive_zero(x))
 
 
-def _unscaled(scaled: ScalarFunction, x: Any) -> Any:
+def _unscaled(scaled: ScalarFunction, x: jax.Array) -> jax.Array:
     size = x * jnp.sign(x)  # unlike that of `abs`, its derivative at 0 is 0
     root = jnp.exp(size / 2)  # its square would overflow before the result does
     return scaled(x) * root * root
@@ -37,7 +36,7 @@ def _unscaled(scaled: ScalarFunction, x: Any) -> Any:
 
 @scalar_function.register(math.Owens_t)
 def _owens_t(op: object, node: Apply) -> ScalarFunction:
-    def owens_t(h: Any, a: Any) -> Any:
+    def owens_t(h: jax.Array, a: jax.Array) -> jax.Array:
         h, a = jnp.broadcast_arrays(h, positive_zero(a))
         endless = jnp.isinf(a)
         value = special.owens_t(jnp.where(endless, 1, h), jnp.where(endless, 1, a))
@@ -52,7 +51,7 @@ def _owens_t(op: object, node: Apply) -> ScalarFunction:
 _NEWTON_STEPS = 8
 
 
-def ndtri_exp(y: object) -> Any:
+def ndtri_exp(y: jax.Array) -> jax.Array:
     """The inverse of the logarithm of the normal distribution function.
 
     ``ndtri(exp(y))`` underflows below -745; there the equation ``log_ndtr(x) = y`` is solved.

@@ -30,11 +30,11 @@ _HANKEL_TERMS = 24
 _MOST_STEPS = 2.0**22
 
 
-def _hankel(v: Any, x: Any) -> Any:
+def _hankel(v: jax.Array, x: jax.Array) -> jax.Array:
     """J_v for large arguments; the phase is reduced before it is subtracted."""
     square = 4 * v * v
 
-    def add(k: Any, loop: Any) -> Any:
+    def add(k: jax.Array, loop: Any) -> Any:
         term, real, imaginary = loop
         k = jnp.asarray(k, x.dtype)
         term = term * (square - (2 * k - 1) ** 2) / (8 * k * x)
@@ -55,7 +55,7 @@ def _hankel(v: Any, x: Any) -> Any:
     return np.sqrt(2 / np.pi) / jnp.sqrt(x) * (cosine * real - sine * imaginary)
 
 
-def _power_series(v: Any, x: Any) -> Any:
+def _power_series(v: jax.Array, x: jax.Array) -> jax.Array:
     """J_v for small arguments; ``v`` may be negative if it is not an integer."""
     square = -x * x / 4
     total = summed(lambda k: square / (k * (v + k)), 30, x)
@@ -63,7 +63,7 @@ def _power_series(v: Any, x: Any) -> Any:
     return special.gammasgn(v + 1) * scale * total
 
 
-def _recurred(v: Any, x: Any) -> Any:
+def _recurred(v: jax.Array, x: jax.Array) -> jax.Array:
     """J_v from orders far above, or from two orders in [0, 2)."""
     whole = jnp.floor(v)
     mu = v - whole
@@ -78,7 +78,9 @@ def _recurred(v: Any, x: Any) -> Any:
     return jnp.where(falls, value, _along(jnp.where(falls, 0.0, whole), mu, x, (at_mu, at_one)))
 
 
-def _downward(whole: Any, mu: Any, x: Any, needed: Any) -> tuple[Any, Any, Any]:
+def _downward(
+    whole: jax.Array, mu: jax.Array, x: jax.Array, needed: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """J of the orders ``mu + whole``, ``mu``, and ``mu + 1``; above 25 up to a factor."""
     # There the function is below the rounding of its values at ``v`` and at the turning point.
     highest = jnp.maximum(whole, jnp.ceil(x))
@@ -108,7 +110,9 @@ def _downward(whole: Any, mu: Any, x: Any, needed: Any) -> tuple[Any, Any, Any]:
     return at_v * factor, low * factor, one * factor
 
 
-def _along(whole: Any, mu: Any, x: Any, given: tuple[Any, Any]) -> Any:
+def _along(
+    whole: jax.Array, mu: jax.Array, x: jax.Array, given: tuple[jax.Array, jax.Array]
+) -> jax.Array:
     """J of the order ``mu + whole`` below x or below 0, from those of ``mu`` and ``mu + 1``."""
     negative = whole < 0
     at_mu, at_one = given
@@ -129,7 +133,7 @@ def _along(whole: Any, mu: Any, x: Any, given: tuple[Any, Any]) -> Any:
     return jnp.where(count < 0, previous, here)
 
 
-def jv(v: Any, x: Any) -> Any:
+def jv(v: jax.Array, x: jax.Array) -> jax.Array:
     """The Bessel function of the first kind."""
     whole = v == jnp.round(v)
     order, distance = jnp.where(whole, jnp.abs(v), v), jnp.abs(x)
@@ -164,7 +168,7 @@ def _series_below(order: int) -> np.ndarray:
     return -4 / _HANKEL**2 * np.polynomial.chebyshev.chebder(of_zero) if order else of_zero
 
 
-def _of_order(order: int, x: Any) -> Any:
+def _of_order(order: int, x: jax.Array) -> jax.Array:
     """J_0 or J_1."""
     distance = jnp.abs(x)
     table = jnp.asarray(_series_below(order), x.dtype)
@@ -172,7 +176,7 @@ def _of_order(order: int, x: Any) -> Any:
     # How far Chebyshev's argument is from -1; Reinsch's form of the sum keeps the digits there.
     rise = 2 * jnp.square(jnp.minimum(distance, _HANKEL) / _HANKEL)
 
-    def add(k: Any, pair: Any) -> Any:
+    def add(k: jax.Array, pair: Any) -> Any:
         here, step = pair
         step = table[last - k] + 2 * rise * here - step
         return step - here, step
@@ -188,11 +192,11 @@ def _of_order(order: int, x: Any) -> Any:
     return jnp.where(jnp.isinf(x), jnp.nan, value)
 
 
-def j0(x: object) -> Any:
+def j0(x: jax.Array) -> jax.Array:
     """The Bessel function of the first kind of order 0."""
     return _of_order(0, x)
 
 
-def j1(x: object) -> Any:
+def j1(x: jax.Array) -> jax.Array:
     """The Bessel function of the first kind of order 1."""
     return _of_order(1, x)

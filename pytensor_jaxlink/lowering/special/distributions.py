@@ -32,7 +32,7 @@ _RAISED = 10
 _STEPS = 60
 
 
-def _log_ratio(value: Any, mean: Any) -> Any:
+def _log_ratio(value: jax.Array, mean: jax.Array) -> jax.Array:
     """``log(value / mean)``, exact where the two are close."""
     near = jnp.abs(value - mean) < 0.5 * mean
     return jnp.where(
@@ -61,13 +61,13 @@ def _reach(fall: Callable[[Any], tuple[Any, Any]], beyond: object) -> Any:
     return jax.lax.fori_loop(0, 12, step, beyond)
 
 
-def log_gamma_density(a: Any, x: Any) -> Any:
+def log_gamma_density(a: jax.Array, x: jax.Array) -> jax.Array:
     """Logarithm of the density of ``log X``, where X has the gamma distribution."""
     rest = 0.5 * jnp.log(a / (2 * np.pi)) - stirling_rest(a)
     return a * _log_ratio(x, a) - (x - a) + rest
 
 
-def lower_gamma(a: object, x: Any) -> Any:
+def lower_gamma(a: jax.Array, x: jax.Array) -> Any:
     """Ratio of the lower tail to the density of ``log X`` (DLMF 8.8.7)."""
     total, scale, raised = _raise(lambda k: x / (a + k), a)
 
@@ -80,14 +80,14 @@ def lower_gamma(a: object, x: Any) -> Any:
     return total + scale * _integral(fall, _reach(with_slope, (_DEPTH + x) / raised))
 
 
-def _raise(ratio: Callable[[Any], Any], a: Any) -> tuple[Any, Any, Any]:
+def _raise(ratio: Callable[[Any], Any], a: jax.Array) -> tuple[Any, Any, Any]:
     """The term that raising a small first parameter adds, the ratio of densities, the parameter.
 
     The argument is the ratio of the densities of one step.
     """
     raised = a < _RAISED
 
-    def add(k: Any, loop: Any) -> Any:
+    def add(k: jax.Array, loop: Any) -> Any:
         total, scale = loop
         k = jnp.asarray(k, a.dtype)
         return total + scale / (a + k), scale * ratio(k)
@@ -97,7 +97,7 @@ def _raise(ratio: Callable[[Any], Any], a: Any) -> tuple[Any, Any, Any]:
     return total, scale, jnp.where(raised, a + _RAISED, a)
 
 
-def upper_gamma(a: Any, x: Any) -> Any:
+def upper_gamma(a: jax.Array, x: jax.Array) -> jax.Array:
     """Ratio of the upper tail to the density of ``log X``."""
 
     def fall(s: Any) -> Any:
@@ -112,18 +112,18 @@ def upper_gamma(a: Any, x: Any) -> Any:
     return _integral(fall, _reach(with_slope, beyond))
 
 
-def _upper_gamma_below_one(a: object, x: object) -> Any:
+def _upper_gamma_below_one(a: jax.Array, x: jax.Array) -> jax.Array:
     """The same where both are below 1."""
     return upper_tail_below_one(a, x) / jnp.exp(log_gamma_density(a, x))
 
 
-def upper_tail_below_one(a: Any, x: Any) -> Any:
+def upper_tail_below_one(a: jax.Array, x: jax.Array) -> jax.Array:
     """The upper tail of a gamma variable where both arguments are at most 1 (DLMF 8.7.3)."""
     series = _series(lambda n: -x / n, a, 20, x)
     return _complement(gammaln1p(a), a, jnp.log(x), series)
 
 
-def _complement(log_scale: Any, a: Any, log_x: Any, series: Any) -> Any:
+def _complement(log_scale: Any, a: jax.Array, log_x: Any, series: Any) -> Any:
     """``1 - exp(a log_x - log_scale) (1 + a series)``, exact where the difference is small."""
     return -jnp.expm1(a * log_x - log_scale + jnp.log1p(a * series))
 
@@ -167,13 +167,13 @@ def solve(
     return jax.lax.while_loop(goes_on, body, (0, start, jnp.zeros(start.shape, bool)))[1]
 
 
-def inverse_gamma(a: Any, p: Any, q: Any) -> Any:
+def inverse_gamma(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
     """Where the tails of a gamma distribution are ``p`` and ``q``, which are complements."""
     valid = (a > 0) & (a < jnp.inf) & (p > 0) & (q > 0)
     a, p, q = (jnp.where(valid, v, 0.5) for v in (a, p, q))
     upper = p > 0.5
 
-    def tail(u: Any) -> tuple[Any, Any, Any]:
+    def tail(u: jax.Array) -> tuple[Any, Any, Any]:
         x = jnp.exp(u)
         pairs = (a, 0.5), (x, 0.5)
         ratio = pieces(
@@ -187,7 +187,7 @@ def inverse_gamma(a: Any, p: Any, q: Any) -> Any:
     return jnp.where(valid, jnp.exp(u), jnp.nan)
 
 
-def _gamma_guess(a: Any, p: Any, q: Any) -> Any:
+def _gamma_guess(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
     # The first term of the power series gives a lower bound.
     power = (jnp.log(p) + gammaln1p(a)) / a
     normal = jnp.where(p < 0.5, special.ndtri(p), -special.ndtri(q))
@@ -199,7 +199,7 @@ def _gamma_guess(a: Any, p: Any, q: Any) -> Any:
     return jnp.where(a < 1, small, jnp.maximum(cubed, power))
 
 
-def log_beta_density(a: Any, b: Any, u: Any) -> Any:
+def log_beta_density(a: jax.Array, b: jax.Array, u: jax.Array) -> Any:
     """Logarithm of the density of the log-odds ``u`` of a variable with the beta distribution."""
     total = a + b
     x, y = jax.nn.sigmoid(u), jax.nn.sigmoid(-u)
@@ -208,7 +208,7 @@ def log_beta_density(a: Any, b: Any, u: Any) -> Any:
     excess = jnp.where(u < 0, x - mean, other - y)
     log_x, log_y = -jax.nn.softplus(-u), -jax.nn.softplus(u)
 
-    def part(weight: Any, change: Any, value: Any, middle: Any) -> Any:
+    def part(weight: jax.Array, change: jax.Array, value: jax.Array, middle: jax.Array) -> Any:
         near = jnp.abs(change) < 0.5 * middle
         close = jnp.log1p(jnp.where(near, change, 0.0) / middle)
         return weight * jnp.where(near, close, value - jnp.log(middle))
@@ -218,7 +218,7 @@ def log_beta_density(a: Any, b: Any, u: Any) -> Any:
     return part(a, excess, log_x, mean) + part(b, -excess, log_y, other) + scale + rest
 
 
-def lower_beta(a: Any, b: Any, u: Any) -> Any:
+def lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     """Ratio of the lower tail to the density of the log-odds ``u``."""
     y = jax.nn.sigmoid(-u)
     late = (b < 1) & (y < 0.5) & (y * (a + 1) < 1)
@@ -226,7 +226,7 @@ def lower_beta(a: Any, b: Any, u: Any) -> Any:
     return pieces((late, _lower_beta_near_one, pairs), (~late, _lower_beta, pairs))
 
 
-def _lower_beta_near_one(a: object, b: Any, u: Any) -> Any:
+def _lower_beta_near_one(a: jax.Array, b: jax.Array, u: jax.Array) -> Any:
     """From the upper tail, for ``b`` below 1 and points near 1 (DLMF 8.17.7)."""
     y = jax.nn.sigmoid(-u)
     series = _series(lambda n: y * (n - a) / n, b, 50, y)
@@ -235,7 +235,7 @@ def _lower_beta_near_one(a: object, b: Any, u: Any) -> Any:
     return tail / jnp.exp(log_beta_density(a, b, u))
 
 
-def _lower_beta(a: Any, b: Any, u: Any) -> Any:
+def _lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     """By raising the first parameter (DLMF 8.17.21) and integration."""
     x = jax.nn.sigmoid(u)
     total, scale, raised = _raise(lambda k: x * (a + b + k) / (a + k), a)
@@ -255,7 +255,7 @@ def _lower_beta(a: Any, b: Any, u: Any) -> Any:
     return total + scale * _integral(fall, _reach(with_slope, beyond))
 
 
-def _log_gamma_fall(a: Any, b: Any) -> Any:
+def _log_gamma_fall(a: jax.Array, b: jax.Array) -> Any:
     """``gammaln(a) - gammaln(a + b)`` for small ``b``, without the cancellation for large ``a``."""
     power = b - (a - 0.5) * jnp.log1p(b / a) - b * jnp.log(a + b)
     large = power + stirling_rest(a) - stirling_rest(a + b)
@@ -265,7 +265,7 @@ def _log_gamma_fall(a: Any, b: Any) -> Any:
 def _series(ratio: Callable[[Any], Any], parameter: Any, count: int, like: Any) -> Any:
     """The sum of ``ratio(1) ... ratio(n) / (parameter + n)``."""
 
-    def add(n: Any, loop: Any) -> Any:
+    def add(n: jax.Array, loop: Any) -> Any:
         term, total = loop
         n = jnp.asarray(n, like.dtype)
         term = term * ratio(n)
@@ -275,7 +275,7 @@ def _series(ratio: Callable[[Any], Any], parameter: Any, count: int, like: Any) 
     return jax.lax.fori_loop(1, count, add, start)[1]
 
 
-def inverse_beta(a: Any, b: Any, p: Any) -> Any:
+def inverse_beta(a: jax.Array, b: jax.Array, p: jax.Array) -> jax.Array:
     """Where the lower tail of a beta distribution is ``p``."""
     valid = (a > 0) & (a < jnp.inf) & (b > 0) & (b < jnp.inf) & (p > 0) & (p < 1)
     a, b, p = (jnp.where(valid, v, 0.5) for v in (a, b, p))
@@ -283,7 +283,7 @@ def inverse_beta(a: Any, b: Any, p: Any) -> Any:
     first, second = jnp.where(upper, b, a), jnp.where(upper, a, b)
     target = jnp.where(upper, 1 - p, p)
 
-    def tail(u: Any) -> tuple[Any, Any, Any]:
+    def tail(u: jax.Array) -> tuple[Any, Any, Any]:
         slope = first * jax.nn.sigmoid(-u) - second * jax.nn.sigmoid(u)
         return log_beta_density(first, second, u), slope, lower_beta(first, second, u)
 
@@ -293,7 +293,7 @@ def inverse_beta(a: Any, b: Any, p: Any) -> Any:
     return jnp.where(valid, x, jnp.nan)
 
 
-def _beta_guess(a: Any, b: Any, p: Any) -> Any:
+def _beta_guess(a: jax.Array, b: jax.Array, p: jax.Array) -> jax.Array:
     """Log-odds: Abramowitz and Stegun 26.5.22, or the powers at both ends."""
     normal = -special.ndtri(p)
     mean = (normal**2 - 3) / 6

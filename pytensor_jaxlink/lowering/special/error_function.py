@@ -6,8 +6,7 @@ are ``exp(x**2 - 5 pi x)`` for x below 8 and ``exp(-(5 pi / 2)**2)``.
 
 from __future__ import annotations
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
@@ -18,7 +17,7 @@ _STEP = 0.4
 _BORDER = 3.0
 
 
-def erfcx(x: Any) -> Any:
+def erfcx(x: jax.Array) -> jax.Array:
     """``exp(x**2) erfc(x)``."""
     low, high = jnp.minimum(x, _BORDER), jnp.maximum(x, _BORDER)
     nodes = _STEP * np.arange(17)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
@@ -35,7 +36,7 @@ def _zeta() -> np.ndarray:
     return (head + rest - third / 720 + fifth / 30240)[:, 0]
 
 
-def stirling_rest(a: Any) -> Any:
+def stirling_rest(a: jax.Array) -> jax.Array:
     """Difference of ``gammaln(a)`` and Stirling's formula (DLMF 5.11.1)."""
     large = jnp.maximum(a, 10.0)
     series = polynomial(_STIRLING, 1 / large**2) / large
@@ -44,7 +45,7 @@ def stirling_rest(a: Any) -> Any:
     return jnp.where(a >= 10, series, special.gammaln(small) - power)
 
 
-def gammaln1p(a: Any) -> Any:
+def gammaln1p(a: jax.Array) -> Any:
     """``gammaln(1 + a)`` for positive ``a``, with all digits where it is small (DLMF 5.7.3)."""
     small = jnp.minimum(a, 0.5)
     zeta = _zeta()
@@ -65,7 +66,7 @@ def _reciprocal_gamma() -> np.ndarray:
     return np.array(found)
 
 
-def reciprocal_gamma_parts(z: Any) -> tuple[Any, Any]:
+def reciprocal_gamma_parts(z: jax.Array) -> tuple[jax.Array, jax.Array]:
     """For ``1 / gamma(1 + z)``: the even part, and the odd part by ``z``; for z in [-1/2, 1/2]."""
     coefficients, square = _reciprocal_gamma(), z * z
     return polynomial(coefficients[::2], square), polynomial(coefficients[1::2], square)

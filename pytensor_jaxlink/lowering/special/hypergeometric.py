@@ -20,12 +20,12 @@ from pytensor_jaxlink.lowering.special.pieces import pieces
 _MOST_TERMS = 10_000
 
 
-def _is_pole(value: Any) -> Any:
+def _is_pole(value: jax.Array) -> jax.Array:
     """Where a number is 0, -1, -2 and so on."""
     return (value <= 0) & (value == jnp.round(value))
 
 
-def _series(a: object, b: object, c: object, z: Any) -> tuple[Any, Any]:
+def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[Any, Any]:
     """The sum of the series and its derivative."""
     precision = jnp.finfo(z.dtype).eps / 8
 
@@ -50,11 +50,11 @@ def _series(a: object, b: object, c: object, z: Any) -> tuple[Any, Any]:
     return total, slope / z
 
 
-def _sum(a: object, b: object, c: object, z: object) -> Any:
+def _sum(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Array:
     return _series(a, b, c, z)[0]
 
 
-def _continued(a: Any, b: Any, c: Any, z: Any) -> Any:
+def _continued(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Array:
     """From 1/2 to arguments between it and 1."""
     precision = jnp.finfo(z.dtype).eps / 8
 
@@ -95,7 +95,7 @@ def _continued(a: Any, b: Any, c: Any, z: Any) -> Any:
     return jax.lax.while_loop(lambda loop: (loop[0] < z).any(), move, start)[1]
 
 
-def _at_one(a: Any, b: Any, c: Any, z: Any) -> Any:
+def _at_one(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Array:
     """Gauss's sum (DLMF 15.4.20)."""
     upper, lower = (c, c - a - b), (c - a, c - b)
     log = sum(map(special.gammaln, upper)) - sum(map(special.gammaln, lower))
@@ -105,7 +105,7 @@ def _at_one(a: Any, b: Any, c: Any, z: Any) -> Any:
     return jnp.where(_is_pole(c - a) | _is_pole(c - b), 0.0, sign * jnp.exp(log))
 
 
-def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
+def hyp2f1(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Array:
     """The hypergeometric function; infinite beyond 1, as in SciPy, unless it is a polynomial."""
     degree = jnp.minimum(jnp.where(_is_pole(a), -a, jnp.inf), jnp.where(_is_pole(b), -b, jnp.inf))
     ends = degree < jnp.inf
@@ -118,7 +118,9 @@ def hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     return jnp.where(z == 0, 1.0, value)
 
 
-def _general(a: Any, b: Any, c: Any, z: Any, degree: Any) -> Any:
+def _general(
+    a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array, degree: jax.Array
+) -> jax.Array:
     """The function where it is no elementary one; ``degree`` is infinite if it does not end."""
     finite = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isfinite(c) & jnp.isfinite(z)
     terminates = degree < jnp.inf

@@ -52,7 +52,7 @@ def _uniform_polynomials() -> np.ndarray:
     return table
 
 
-def _uniform_sum(order: Any, t: Any, sign: int) -> Any:
+def _uniform_sum(order: jax.Array, t: jax.Array, sign: int) -> jax.Array:
     """``sum(U_k(t) (sign / order)**k)``; each U_k is ``t**k`` times a polynomial of ``t**2``."""
     table, square = jnp.asarray(_uniform_polynomials(), t.dtype), t * t
 
@@ -66,7 +66,7 @@ def _uniform_sum(order: Any, t: Any, sign: int) -> Any:
     return jax.lax.fori_loop(0, _UNIFORM_TERMS, add, jnp.zeros_like(t))
 
 
-def _uniform(sign: int, order: Any, x: Any) -> Any:
+def _uniform(sign: int, order: jax.Array, x: jax.Array) -> jax.Array:
     """For large orders: the scaled I for the sign 1, the scaled K for the sign -1."""
     radius = jnp.hypot(order, x)
     quotient = order / x
@@ -82,7 +82,7 @@ def _uniform(sign: int, order: Any, x: Any) -> Any:
     return jnp.exp(sign * exponent) / jnp.sqrt(scale * radius) * _uniform_sum(order, t, sign)
 
 
-def _power_series(v: Any, x: Any) -> Any:
+def _power_series(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled I_v for small arguments; ``v`` may be negative if it is not an integer."""
     square = x * x / 4
     total = summed(lambda k: square / (k * (v + k)), 32, x)
@@ -90,11 +90,11 @@ def _power_series(v: Any, x: Any) -> Any:
     return special.gammasgn(v + 1) * scale * total
 
 
-def _recurred(v: Any, x: object) -> Any:
+def _recurred(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled I_v for orders from 0 to 25 and arguments that are not small."""
     order = v + _UNIFORM
 
-    def down(k: object, pair: Any) -> Any:
+    def down(k: jax.Array, pair: Any) -> Any:
         above, here = pair
         return here, above + 2 * (order - k) / x * here
 
@@ -102,14 +102,14 @@ def _recurred(v: Any, x: object) -> Any:
     return jax.lax.fori_loop(0, _UNIFORM, down, pair)[1]
 
 
-def _trapezoidal_k(v: Any, x: Any) -> Any:
+def _trapezoidal_k(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled K_v for orders from 0 to 25 and arguments from 1 on."""
     # Around its peak the integrand falls at least as cosh(s) - 1, times this.
     radius = jnp.hypot(v, x)
     end = jnp.arcsinh(v / x) + jnp.arccosh(1 + 45 / radius)
     width = end / _TRAPEZOIDS
 
-    def integrand(k: Any) -> Any:
+    def integrand(k: jax.Array) -> jax.Array:
         t = k * width
         fall = 2 * x * jnp.sinh(t / 2) ** 2
         growth = jnp.exp(v * t)
@@ -119,7 +119,7 @@ def _trapezoidal_k(v: Any, x: Any) -> Any:
     return width * weighted_sum(integrand, nodes, np.where(nodes == 0, 0.5, 1.0), x)
 
 
-def _temme_k(v: Any, x: Any) -> Any:
+def _temme_k(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled K_v for orders from 0 to 25 and arguments to 1."""
     nearest = jnp.round(v)
     mu = v - nearest
@@ -135,7 +135,7 @@ def _temme_k(v: Any, x: Any) -> Any:
     q = 0.5 * jnp.exp(-sigma) / minus
     square, one = x * x / 4, jnp.ones_like(x)
 
-    def add(k: Any, loop: Any) -> Any:
+    def add(k: jax.Array, loop: Any) -> Any:
         f, p, q, term, total, raised = loop
         f = (k * f + p + q) / (k * k - mu * mu)
         p, q, term = p / (k - mu), q / (k + mu), term * square / k
@@ -143,7 +143,7 @@ def _temme_k(v: Any, x: Any) -> Any:
 
     *_, total, raised = jax.lax.fori_loop(1, 16, add, (f, p, q, one, f, p))
 
-    def up(k: Any, pair: Any) -> Any:
+    def up(k: jax.Array, pair: Any) -> Any:
         here, above = pair
         following = 2 * (mu + k) / x * above + here
         going = k < nearest
@@ -154,7 +154,7 @@ def _temme_k(v: Any, x: Any) -> Any:
     return jnp.exp(x) * jnp.where(nearest == 0, total, pair[1])
 
 
-def kve(v: Any, x: Any) -> Any:
+def kve(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled modified Bessel function of the second kind."""
     order = jnp.abs(v)
     valid = (x > 0) & (x <= _LIMIT) & (order <= _LIMIT)
@@ -162,7 +162,7 @@ def kve(v: Any, x: Any) -> Any:
     return jnp.where(x == 0, jnp.inf, value)
 
 
-def _second_kind(order: Any, x: Any, where: Any) -> Any:
+def _second_kind(order: jax.Array, x: jax.Array, where: jax.Array) -> jax.Array:
     low = order < _UNIFORM
     return pieces(
         (where & low & (x < 1), _temme_k, ((order, 1.0), (x, 0.5))),
@@ -171,7 +171,7 @@ def _second_kind(order: Any, x: Any, where: Any) -> Any:
     )
 
 
-def ive(v: Any, x: Any) -> Any:
+def ive(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled modified Bessel function of the first kind."""
     order, distance, whole = jnp.abs(v), jnp.abs(x), v == jnp.round(v)
     valid = (distance > 0) & (distance <= _LIMIT) & (order <= _LIMIT) & ((x > 0) | whole)
@@ -194,7 +194,7 @@ def ive(v: Any, x: Any) -> Any:
     return jnp.where((x == 0) & (order <= _LIMIT), at_zero, value)
 
 
-def _sine_of_pi(value: Any) -> Any:
+def _sine_of_pi(value: jax.Array) -> jax.Array:
     """``sin(pi value)``, exactly 0 at the integers."""
     nearest = jnp.round(value)
     sine = jnp.sin(np.pi * (value - nearest))

@@ -28,7 +28,7 @@ def pieces(*cases: tuple[Any, Callable[..., Any], tuple[Any, ...]]) -> Any:
             jnp.where(here, value, jnp.asarray(safe, value.dtype)) for value, safe in pairs
         ]
 
-        def nowhere(*values: Any) -> Any:
+        def nowhere(*values: Any) -> jax.Array:
             return jnp.full_like(values[0], jnp.nan)
 
         found = jax.lax.cond(here.any(), function, nowhere, *arguments)
@@ -44,10 +44,10 @@ def weighted_sum(function: Callable[[Any], Any], nodes: Any, weights: Any, like:
     return (factors * function(places)).sum(axis=0)
 
 
-def summed(ratio: Callable[[Any], Any], count: int, like: Any) -> Any:
+def summed(ratio: Callable[[jax.Array], jax.Array], count: int, like: Any) -> jax.Array:
     """``1 + ratio(1) + ratio(1) ratio(2) + ...``, with ``count`` ratios."""
 
-    def add(k: object, loop: Any) -> Any:
+    def add(k: jax.Array, loop: Any) -> Any:
         term, total = loop
         term = term * ratio(jnp.asarray(k, like.dtype))
         return term, total + term
@@ -56,12 +56,12 @@ def summed(ratio: Callable[[Any], Any], count: int, like: Any) -> Any:
     return jax.lax.fori_loop(1, count + 1, add, (one, one))[1]
 
 
-def polynomial(coefficients: Any, x: Any) -> Any:
+def polynomial(coefficients: Any, x: jax.Array) -> Any:
     """A polynomial by rising powers."""
     table = jnp.asarray(coefficients, x.dtype)
     last = len(coefficients) - 1
 
-    def add(k: Any, total: Any) -> Any:
+    def add(k: jax.Array, total: Any) -> Any:
         return total * x + table[last - k]
 
     return jax.lax.fori_loop(1, last + 1, add, jnp.full_like(x, table[last]))

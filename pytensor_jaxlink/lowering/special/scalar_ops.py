@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from pytensor.graph.basic import Apply
 from pytensor.scalar import math
@@ -22,17 +23,17 @@ from pytensor_jaxlink.lowering.special.hypergeometric import hyp2f1
 from pytensor_jaxlink.lowering.special.modified_bessel import ive, kve
 
 
-def gammaincinv(a: Any, p: Any) -> Any:
+def gammaincinv(a: jax.Array, p: jax.Array) -> jax.Array:
     """The inverse of the lower incomplete gamma function, with SciPy's values at the ends."""
     return _at_ends(inverse_gamma(a, p, 1 - p), a >= 0, p, jnp.inf)
 
 
-def gammainccinv(a: Any, q: Any) -> Any:
+def gammainccinv(a: jax.Array, q: jax.Array) -> jax.Array:
     """The inverse of the upper incomplete gamma function."""
     return _at_ends(inverse_gamma(a, 1 - q, q), a >= 0, 1 - q, jnp.inf)
 
 
-def betaincinv(a: Any, b: Any, p: Any) -> Any:
+def betaincinv(a: jax.Array, b: jax.Array, p: jax.Array) -> jax.Array:
     """The inverse of the incomplete beta function."""
     value = _at_ends(inverse_beta(a, b, p), (a > 0) & (b > 0), p, 1.0)
     # Two limits that SciPy takes.
@@ -41,7 +42,7 @@ def betaincinv(a: Any, b: Any, p: Any) -> Any:
     return jnp.where((a == jnp.inf) & (b == 1) & inside, 1.0, value)
 
 
-def _at_ends(value: Any, valid: Any, p: Any, end: float) -> Any:
+def _at_ends(value: jax.Array, valid: jax.Array, p: jax.Array, end: float) -> jax.Array:
     value = jnp.where(valid & (p == 0), 0.0, value)
     return jnp.where(valid & (p == 1), end, value)
 
