@@ -30,7 +30,7 @@ Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
 
 SMALLEST_BUCKETS = (64, 256, 1024)
-"""From which one on arrays are padded depends on how much is computed; see `smallest_bucket`."""
+"""The candidates for the smallest bucket; see `smallest_bucket`."""
 
 _OFTEN = 32
 _SHARE = 16
@@ -200,7 +200,7 @@ class PaddedGraph(Protocol):
 
     @property
     def executor(self) -> Any:
-        """What runs it."""
+        """The function that runs it."""
         ...
 
     @property
