@@ -92,8 +92,8 @@ class Spans:
         full = move(chosen.full, *here, *there, length)
         return Selection(full, like.mask, chosen.axis)
 
-    def part(self, mask: object, start: Any, stop: Any) -> Any:
-        """The mask of a slice, with literal bounds, of what a slice takes; None of other masks."""
+    def part(self, mask: Any, start: Any, stop: Any) -> Any:
+        """The mask of a slice of what a slice takes; None of other masks."""
         ends = self._ends(mask)
         if ends is None:
             return None

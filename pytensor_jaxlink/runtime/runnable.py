@@ -6,7 +6,7 @@ Constants are moved to the devices once in a process, whichever functions use th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -18,7 +18,7 @@ from jax.sharding import Sharding
 
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.devices import place_for
-from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import configuration, device_put
 from pytensor_jaxlink.sparse_values import from_scipy
@@ -65,14 +65,14 @@ class Runnable:
         policy: Policy,
         *,
         jit: bool,
-        may_be_dynamic: Callable[[Plan, Collection[int], int], bool] | None = None,
+        resizing: Resizing | None = None,
     ) -> Runnable:
-        """The plan with what was lowered for its steps; see `Executor` and `Resizing`."""
+        """The plan with what was lowered for its steps; see `Executor`."""
 
         def ready(step: Step, function: Any) -> Any:
             match step:
                 case Region() if jit:
-                    return CompiledRegion(plan, step, function, policy, stats, may_be_dynamic)
+                    return CompiledRegion(plan, step, function, policy, stats, resizing)
                 case HostLoop() | HostBranch():
                     pairs = zip(step.inner, function.parts, strict=True)
                     return HostExecuted(
