@@ -92,7 +92,7 @@ def _width(xp: ModuleType, low: jax.Array, high: jax.Array) -> jax.Array:
 
 
 def _standard_bounds(
-    xp: ModuleType, mu: jax.Array, sigma: jax.Array, lower: Any, upper: Any
+    xp: ModuleType, mu: jax.Array, sigma: jax.Array, lower: jax.Array, upper: jax.Array
 ) -> jax.Array:
     """SciPy compares them in standard deviations: it refuses what rounding makes equal."""
     return (lower - mu) / sigma < (upper - mu) / sigma

@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 def accepted(
     key: jax.Array,
     shape: Shape,
-    start: Any,
+    start: jax.Array,
     done: jax.Array,
     propose: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
 ) -> Any:
@@ -107,11 +107,11 @@ class _Hat:
         What the second uniform number is multiplied by.
     """
 
-    a: Any
-    b: Any
+    a: jax.Array
+    b: jax.Array
     centre: jax.Array
     squeeze: jax.Array
-    scale: Any
+    scale: jax.Array
 
 
 def poisson(key: jax.Array, shape: Shape, rate: jax.Array) -> jax.Array:
@@ -180,7 +180,7 @@ _MOST = 150  # no count with a smaller mean comes near this
 
 
 def _by_inversion(
-    key: jax.Array, shape: Shape, chance: jax.Array, first: object, step: object
+    key: jax.Array, shape: Shape, chance: jax.Array, first: jax.Array, step: object
 ) -> jax.Array:
     """Counts with small means, by adding up chances from 0 on.
 
@@ -209,7 +209,7 @@ def _by_transformed_rejection(
     shape: Shape,
     done: jax.Array,
     hat: _Hat,
-    largest: Any,
+    largest: jax.Array | float,
     log_chance: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
     def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:

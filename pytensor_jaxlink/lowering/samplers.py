@@ -351,7 +351,7 @@ def _multinomial(
     chances = jnp.clip(jnp.where(rest > 0, first / rest, 0.0), 0.0, 1.0)
     left = jnp.broadcast_to(jnp.asarray(count, p.dtype), shape)
 
-    def category(state: Any, chance: jax.Array) -> tuple[Any, Any]:
+    def category(state: Any, chance: jax.Array) -> tuple[Any, jax.Array]:
         left, key = state
         found = jnp.where(left > 0, binomial(key, shape, left, chance), 0.0)
         return (left - found, fork(fork(key))), found

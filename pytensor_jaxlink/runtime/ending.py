@@ -86,7 +86,7 @@ class Ending:
 replace_in_forked_child(Ending, forms=Ending.forms_in_child)
 
 
-def as_jax_array(value: object) -> Any:
+def as_jax_array(value: Any) -> Any:
     """An output as a `jax.Array`."""
     if type(value) is ARRAY:
         return value

@@ -38,29 +38,29 @@ class _State(NamedTuple):
         Counts of accepted steps and of evaluations.
     """
 
-    point: Any
-    residual: Any
-    jacobian: Any
-    fresh: Any
-    scale: Any
-    radius: Any
-    distance: Any
-    failures: Any
-    successes: Any
-    slow_steps: Any
-    slow_jacobians: Any
-    accepted: Any
-    evaluations: Any
+    point: jax.Array
+    residual: jax.Array
+    jacobian: jax.Array
+    fresh: jax.Array
+    scale: jax.Array
+    radius: jax.Array
+    distance: jax.Array
+    failures: jax.Array
+    successes: jax.Array
+    slow_steps: jax.Array
+    slow_jacobians: jax.Array
+    accepted: jax.Array
+    evaluations: jax.Array
 
 
 def hybrid(
     evaluate: Evaluate,
-    start: Any,
+    start: jax.Array,
     *,
     xtol: float = 1.49012e-8,
     factor: float = 100.0,
     maxfev: int = 0,
-) -> tuple[Any, Any, Any]:
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The root that Powell's method reaches from a vector of the equations' length.
 
     ``evaluate`` gives the equations and their Jacobian.
@@ -74,7 +74,7 @@ def hybrid(
         zero, zero, zero, zero, zero, jnp.asarray(1),
     )  # fmt: skip
 
-    def step(values: tuple[object, ...]) -> Step:
+    def step(values: tuple[jax.Array, ...]) -> Step:
         state = _State(*values)
         was_fresh = state.fresh
         jacobian, holds = jax.lax.cond(
@@ -100,7 +100,7 @@ def hybrid(
 _EPSILON = float(np.finfo("float64").eps)
 
 
-def _jacobian(evaluate: Evaluate, point: object) -> tuple[Any, Any]:
+def _jacobian(evaluate: Evaluate, point: jax.Array) -> tuple[jax.Array, jax.Array]:
     (_, jacobian), holds = evaluate(point)
     return jacobian, holds
 
@@ -147,7 +147,9 @@ def _dogleg(state: _State) -> Any:
     return -jnp.where(newton_length <= radius, newton, bent)
 
 
-def _judged(state: _State, move: object, residual: Any, was_fresh: Any) -> tuple[_State, Any, Any]:
+def _judged(
+    state: _State, move: jax.Array, residual: jax.Array, was_fresh: jax.Array
+) -> tuple[_State, jax.Array, jax.Array]:
     """The state after a trial step, the size of its residual, and the length of the step."""
     length = _norm(state.scale * move)
     radius = jnp.where(state.accepted == 0, jnp.minimum(state.radius, length), state.radius)

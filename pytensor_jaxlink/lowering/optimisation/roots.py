@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
@@ -14,12 +15,12 @@ from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
 
 def newton(
     evaluate: Evaluate,
-    start: object,
+    start: jax.Array,
     *,
     xtol: float = 1.48e-8,
     rtol: float = 0.0,
     maxiter: int = 50,
-) -> tuple[Any, Any, Any]:
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Newton's method; Halley's, if ``evaluate`` gives second derivatives too."""
 
     def step(values: tuple[Any, ...]) -> Step:
@@ -40,13 +41,13 @@ def newton(
 
 def secant(  # the options of SciPy's method
     evaluate: Evaluate,
-    start: Any,
+    start: jax.Array,
     *,
     xtol: float = 1.48e-8,
     rtol: float = 0.0,
     maxiter: int = 50,
     x1: float | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The secant method, whose second point is near the first where none is given."""
     near = start * (1 + 1e-4)
     other = near + jnp.where(near >= 0, 1e-4, -1e-4) if x1 is None else jnp.asarray(x1, start.dtype)
@@ -85,7 +86,7 @@ def brentq(
     xtol: float = 2e-12,
     rtol: float = 8.881784197001252e-16,
     maxiter: int = 100,
-) -> tuple[Any, Any, Any]:
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Brent's method: inverse quadratic steps inside a bracket, halved where they do not help."""
     left, right = bracket[0], bracket[1]
     (at_left,), left_holds = evaluate(left)
@@ -135,6 +136,6 @@ def brentq(
     return solution, at_end | (solved & brackets), holds & left_holds & right_holds
 
 
-def _close(one: Any, other: Any, xtol: float, rtol: float) -> Any:
+def _close(one: jax.Array, other: jax.Array, xtol: float, rtol: float) -> Any:
     """NumPy's closeness, of finite numbers."""
     return (jnp.abs(one - other) <= xtol + rtol * jnp.abs(other)) & jnp.isfinite(one)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 Evaluate = Callable[[Any], tuple[list[Any], Any]]
 
 # The solution and whether it is one.
-Found = tuple[Any, Any]
+Found = tuple[jax.Array, jax.Array]
 
 
 class Search(NamedTuple):
@@ -39,26 +39,29 @@ class Search(NamedTuple):
     """
 
     values: tuple[Any, ...]
-    holds: Any
-    steps: Any
-    ended: Any
-    solved: Any
-    solution: Any
+    holds: jax.Array
+    steps: jax.Array
+    ended: jax.Array
+    solved: jax.Array
+    solution: jax.Array
 
 
 class Step(NamedTuple):
     """The outcome of one step; the attributes are those of `Search`."""
 
     values: tuple[Any, ...]
-    holds: Any
-    ended: Any
-    solved: Any
-    solution: Any
+    holds: jax.Array
+    ended: jax.Array
+    solved: jax.Array
+    solution: jax.Array
 
 
 def search(
-    step: Callable[[tuple[Any, ...]], Step], values: tuple[object, ...], start: object, limit: int
-) -> tuple[Any, Any, Any]:
+    step: Callable[[tuple[Any, ...]], Step],
+    values: tuple[object, ...],
+    start: jax.Array,
+    limit: int,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Step until the method ends or has made ``limit`` steps.
 
     Returns the solution, whether it is one, and whether the conditions of the graph held.

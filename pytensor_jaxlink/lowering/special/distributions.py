@@ -50,10 +50,10 @@ def _integral(fall: Callable[[Any], Any], reach: object) -> Any:
     )
 
 
-def _reach(fall: Callable[[Any], tuple[Any, Any]], beyond: object) -> Any:
+def _reach(fall: Callable[[Any], tuple[jax.Array, jax.Array]], beyond: object) -> Any:
     """A distance at which a convex fall is at least `_DEPTH`, by Newton's method from above."""
 
-    def step(_: int, s: Any) -> Any:
+    def step(_: int, s: jax.Array) -> Any:
         height, slope = fall(s)
         better = s - (height - _DEPTH) / slope
         return jnp.where((height > _DEPTH) & (better > 0) & (better < s), better, s)
@@ -71,16 +71,16 @@ def lower_gamma(a: jax.Array, x: jax.Array) -> Any:
     """Ratio of the lower tail to the density of ``log X`` (DLMF 8.8.7)."""
     total, scale, raised = _raise(lambda k: x / (a + k), a)
 
-    def fall(s: Any) -> Any:
+    def fall(s: jax.Array) -> Any:
         return raised * s + x * jnp.expm1(-s)
 
-    def with_slope(s: Any) -> tuple[Any, Any]:
+    def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
         return fall(s), raised - x * jnp.exp(-s)
 
     return total + scale * _integral(fall, _reach(with_slope, (_DEPTH + x) / raised))
 
 
-def _raise(ratio: Callable[[Any], Any], a: jax.Array) -> tuple[Any, Any, Any]:
+def _raise(ratio: Callable[[Any], Any], a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The term that raising a small first parameter adds, the ratio of densities, the parameter.
 
     The argument is the ratio of the densities of one step.
@@ -100,10 +100,10 @@ def _raise(ratio: Callable[[Any], Any], a: jax.Array) -> tuple[Any, Any, Any]:
 def upper_gamma(a: jax.Array, x: jax.Array) -> jax.Array:
     """Ratio of the upper tail to the density of ``log X``."""
 
-    def fall(s: Any) -> Any:
+    def fall(s: jax.Array) -> Any:
         return x * jnp.expm1(s) - a * s
 
-    def with_slope(s: Any) -> tuple[Any, Any]:
+    def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
         return fall(s), x * jnp.exp(s) - a
 
     # (x - a) s + x s^2 / 2 is below the fall.
@@ -129,7 +129,10 @@ def _complement(log_scale: Any, a: jax.Array, log_x: Any, series: Any) -> Any:
 
 
 def solve(
-    tail: Callable[[Any], tuple[Any, Any, Any]], target: Any, start: Any, decreasing: Any
+    tail: Callable[[Any], tuple[jax.Array, jax.Array, jax.Array]],
+    target: jax.Array,
+    start: jax.Array,
+    decreasing: jax.Array,
 ) -> Any:
     """Where the logarithm of a tail is the logarithm of ``target``, by Halley's method.
 
@@ -173,7 +176,7 @@ def inverse_gamma(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
     a, p, q = (jnp.where(valid, v, 0.5) for v in (a, p, q))
     upper = p > 0.5
 
-    def tail(u: jax.Array) -> tuple[Any, Any, Any]:
+    def tail(u: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         x = jnp.exp(u)
         pairs = (a, 0.5), (x, 0.5)
         ratio = pieces(
@@ -246,10 +249,10 @@ def _lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     linear, side = jnp.where(right, -b, raised), jnp.where(right, -1.0, 1.0)
     part = jax.nn.sigmoid(side * u)
 
-    def fall(s: Any) -> Any:
+    def fall(s: jax.Array) -> Any:
         return linear * s + both * jnp.log1p(part * jnp.expm1(-side * s))
 
-    def with_slope(s: Any) -> tuple[Any, Any]:
+    def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
         return fall(s), raised - both * jax.nn.sigmoid(u - s)
 
     return total + scale * _integral(fall, _reach(with_slope, beyond))
@@ -283,7 +286,7 @@ def inverse_beta(a: jax.Array, b: jax.Array, p: jax.Array) -> jax.Array:
     first, second = jnp.where(upper, b, a), jnp.where(upper, a, b)
     target = jnp.where(upper, 1 - p, p)
 
-    def tail(u: jax.Array) -> tuple[Any, Any, Any]:
+    def tail(u: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         slope = first * jax.nn.sigmoid(-u) - second * jax.nn.sigmoid(u)
         return log_beta_density(first, second, u), slope, lower_beta(first, second, u)
 

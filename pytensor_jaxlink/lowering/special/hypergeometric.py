@@ -25,7 +25,7 @@ def _is_pole(value: jax.Array) -> jax.Array:
     return (value <= 0) & (value == jnp.round(value))
 
 
-def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[Any, Any]:
+def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The sum of the series and its derivative."""
     precision = jnp.finfo(z.dtype).eps / 8
 

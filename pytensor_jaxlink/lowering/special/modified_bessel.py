@@ -56,7 +56,7 @@ def _uniform_sum(order: jax.Array, t: jax.Array, sign: int) -> jax.Array:
     """``sum(U_k(t) (sign / order)**k)``; each U_k is ``t**k`` times a polynomial of ``t**2``."""
     table, square = jnp.asarray(_uniform_polynomials(), t.dtype), t * t
 
-    def add(step: Any, total: Any) -> Any:
+    def add(step: Any, total: jax.Array) -> Any:
         row = table[_UNIFORM_TERMS - 1 - step]
         value = jnp.zeros_like(t)
         for column in range(_UNIFORM_TERMS - 1, -1, -1):

@@ -61,7 +61,7 @@ def polynomial(coefficients: Any, x: jax.Array) -> Any:
     table = jnp.asarray(coefficients, x.dtype)
     last = len(coefficients) - 1
 
-    def add(k: jax.Array, total: Any) -> Any:
+    def add(k: jax.Array, total: jax.Array) -> Any:
         return total * x + table[last - k]
 
     return jax.lax.fori_loop(1, last + 1, add, jnp.full_like(x, table[last]))
