@@ -114,7 +114,7 @@ class JAXFunction(FastFunction):
     def explain(self) -> Explanation:
         """Regions, graph breaks and static inputs, and calls that fell back, in words."""
         compiled = self._compiled
-        return with_fallbacks(compiled.explanation, compiled.stats, compiled.policy.limit)
+        return with_fallbacks(compiled.explanation, self.stats, compiled.policy.limit)
 
     @property
     def plan(self) -> Plan:
@@ -124,7 +124,7 @@ class JAXFunction(FastFunction):
     @property
     def stats(self) -> Stats:
         """Counters: calls, compilations and cache hits of each region, host steps, bytes moved."""
-        return self._compiled.stats
+        return self._compiled.stats.collected()
 
     @property
     def jax_fn(self) -> Callable[..., list[Any]]:
