@@ -1,4 +1,9 @@
-"""The exceptions and warnings that this library raises."""
+"""The exceptions and warnings that this library raises.
+
+Each ends with the code of its page (`pytensor_jaxlink.catalogue`).
+"""
+
+from pytensor_jaxlink.catalogue import WithCode
 
 FAILED_NODE = "__pytensor_jaxlink_node__"
 """The attribute that tells, on an exception raised while JAX traces, which node raised it."""
@@ -7,7 +12,7 @@ FAILED_ON_HOST = "__pytensor_jaxlink_host_step__"
 """The attribute that marks an exception of a host step: running it again would not help."""
 
 
-class JAXLinkError(Exception):
+class JAXLinkError(WithCode, Exception):
     """Base of every error that pytensor_jaxlink itself raises."""
 
 
@@ -75,5 +80,5 @@ class CheckFailedError(JAXLinkError, AssertionError, ValueError, IndexError):
     """A check of a loaded function is false, and PyTensor, which knows which, is not there."""
 
 
-class JAXLinkWarning(UserWarning):
+class JAXLinkWarning(WithCode, UserWarning):
     """Base of the warnings that pytensor_jaxlink issues."""
