@@ -18,8 +18,8 @@ mended program, and says when to ignore it. The pages are part of the package:
 python -m pytensor_jaxlink explain PJL201
 ```
 
-An exception has its code as `error.code`, a graph break as `f.explain().breaks[0].code`. Errors that
-PyTensor's Python linker raises for the same call have no code, because they are the same here.
+An exception has its code as `error.code`, a graph break as `f.explain().breaks[0].code`. Errors
+that PyTensor's Python linker raises for the same call have no code: they are the same here.
 """
 
 
