@@ -148,7 +148,9 @@ class _File:
     def takes_compiled(self, prefer: str) -> bool:
         """Return True if the compiled layer is used."""
         if not self._layers:
-            raise ArtifactError("it has no layer that functions could be made of")
+            raise ArtifactError(
+                "it has no layer that functions could be made of", code=Code.DAMAGED
+            )
         if "graph" not in self._layers or self._without_graph:
             return True  # all functions come from one layer
         return prefer == "compiled" and "compiled" in self._layers and self._is_for_here()

@@ -78,7 +78,8 @@ class Names:
             found = self._find(module, path)
         if not isinstance(found, type) or not issubclass(found, kinds):
             raise ArtifactError(
-                f"{name!r} does not name a {' or '.join(kind.__name__ for kind in kinds)}"
+                f"{name!r} does not name a {' or '.join(kind.__name__ for kind in kinds)}",
+                code=Code.DAMAGED,
             )
         return found
 
@@ -91,7 +92,7 @@ class Names:
             return found
         made_from = [v for v in getattr(found, "__dict__", {}).values() if _is_named(v, path)]
         if not made_from:
-            raise ArtifactError(f"{name!r} does not name a function")
+            raise ArtifactError(f"{name!r} does not name a function", code=Code.DAMAGED)
         return made_from[0]
 
     def of_override(self, name: Any) -> Any:
@@ -106,7 +107,7 @@ class Names:
             return Override(name)
         found = self._find(module, path)
         if not isinstance(found, FunctionType):
-            raise ArtifactError(f"{name!r} does not name a function")
+            raise ArtifactError(f"{name!r} does not name a function", code=Code.DAMAGED)
         return found
 
     def allows(self, name: Any) -> bool:
@@ -116,7 +117,9 @@ class Names:
     @staticmethod
     def _split(name: Any) -> tuple[str, str]:
         if not isinstance(name, str) or name.count(":") != 1:
-            raise ArtifactError(f"{name!r} is not the name of something in a module")
+            raise ArtifactError(
+                f"{name!r} is not the name of something in a module", code=Code.DAMAGED
+            )
         module, path = name.split(":")
         return module, path
 
@@ -156,7 +159,7 @@ class Names:
             ) from error
         # What a module has imported from elsewhere is not its own to give.
         if isinstance(found, type | FunctionType) and found.__module__ != module:
-            raise ArtifactError(f"{path} is not defined in {module}")
+            raise ArtifactError(f"{path} is not defined in {module}", code=Code.DAMAGED)
         return found
 
 

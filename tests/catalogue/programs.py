@@ -31,8 +31,8 @@ SECTIONS = ["What it means", "A program that shows it", "How to mend it", "When 
 APART = ("PJL611", "PJL705", "PJL805", "PJL621", "PJL622")
 """In this order: the first sets the number of devices, the last ones fork."""
 
-ALONE = {("PJL622", 1), ("PJL902", 0), ("PJL902", 1), ("PJL903", 0), ("PJL903", 1)}
-"""Programs that set something before the first import, or are imported by their children."""
+ALONE = {("PJL705", 0), ("PJL622", 1), ("PJL902", 0), ("PJL902", 1), ("PJL903", 0), ("PJL903", 1)}
+"""Programs that do something before the first import, or are imported by their children."""
 
 ALSO = {
     "PJL121": {"PJL102"},  # the reason inside
@@ -108,8 +108,8 @@ def run_alone(program: str, folder: Path) -> Outcome:
 
 
 @cache
-def run_apart() -> dict[str, list[str]]:
-    """The texts of the programs that share a process of their own, by code."""
+def run_apart() -> dict[str, dict[str, str]]:
+    """The texts of the programs that share a process of their own, by code and number."""
     with TemporaryDirectory() as folder:
         ended = subprocess.run(
             [sys.executable, "-m", "tests.catalogue.programs", folder, *APART],
@@ -135,7 +135,7 @@ def outcome_of(code: Code, number: int, folder: Path) -> Outcome:
     if (code.text, number) in ALONE:
         return run_alone(program, folder)
     if code.text in APART:
-        text = run_apart()[code.text][number]
+        text = run_apart()[code.text][str(number)]
         return Outcome(Exception(text) if "Error" in text else None, text)
     return run_here(program, folder)
 
@@ -159,8 +159,8 @@ def _all_output() -> Iterator[Any]:
                 os.close(old)
 
 
-def _texts(code: Code) -> Iterator[str]:
-    """What the programs of a page print that run in this process, one after the other."""
+def _texts(code: Code) -> Iterator[tuple[str, str]]:
+    """What the programs of a page print that run in this process, by their numbers."""
     for number, program in enumerate(Page.of(code).programs):
         if (code.text, number) in ALONE:
             continue
@@ -176,13 +176,13 @@ def _texts(code: Code) -> Iterator[str]:
                 del sys.modules[name]  # the program has hidden it
             sys.stderr.flush()
             file.seek(0)
-            yield file.read()
+            yield str(number), file.read()
 
 
 def _main(folder: str, *codes: str) -> None:
     warnings.simplefilter("always")
     with chdir(folder):
-        texts = {text: [*_texts(code_of(text))] for text in codes}
+        texts = {text: dict(_texts(code_of(text))) for text in codes}
     sys.stdout.write(json.dumps(texts) + "\n")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.artifact.compiled.calling import Calling
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotJittableError, NotSavedError
 from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import is_traced, value_for_jax
