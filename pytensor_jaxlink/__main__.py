@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 
 from pytensor_jaxlink import __version__
 from pytensor_jaxlink.catalogue import pages
 from pytensor_jaxlink.errors import ArtifactError
+
+_WIDEST, _NARROWEST = 88, 20  # characters in a line of text
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,13 +51,17 @@ def _explain(given: argparse.Namespace) -> int:
     if code is None:
         sys.stderr.write(f"{pages.problem(given.code)}\n")
         return 2
-    return _printed(pages.page_of(code).strip())
+    width = max(min(shutil.get_terminal_size().columns, _WIDEST), _NARROWEST)
+    return _printed(pages.wrapped(pages.page_of(code), width))
 
 
 def _info(given: argparse.Namespace) -> int:
     from pytensor_jaxlink.system_info import system_info
 
-    return _printed(system_info())
+    for number, part in enumerate(system_info()):
+        _printed(f"\n{part}" if number else part)
+        sys.stdout.flush()
+    return 0
 
 
 def _inspect(given: argparse.Namespace) -> int:

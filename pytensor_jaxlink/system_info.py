@@ -26,28 +26,31 @@ _SETTINGS = (
 _FLAGS = ("floatX", "mode", "linker", "cxx", "optimizer")
 
 
-def system_info() -> str:
-    """The text that ``python -m pytensor_jaxlink info`` prints.
+def system_info() -> Iterator[str]:
+    """The parts of the text that ``python -m pytensor_jaxlink info`` prints.
 
-    What cannot be found out is said in its place, and is no error.
+    What cannot be found out is said in its place, and is no error.  The devices come last, because
+    XLA ends the process where `XLA_FLAGS` has an unknown flag: then the other parts are printed.
     """
     parts = {
         "versions": _versions,
-        "devices": _devices,
-        "configuration of JAX": _settings,
-        "flags of PyTensor": _flags,
         "environment variables": _variables,
+        "flags of PyTensor": _flags,
+        "configuration of JAX": _settings,
         "caches": _caches,
+        "devices": _devices,
     }
-    return "\n\n".join("\n".join([title, *_lines(part)]) for title, part in parts.items())
+    for title, part in parts.items():
+        yield "\n".join([title, *_lines(part)])
 
 
 def _lines(part: Callable[[], Iterator[tuple[str, object]]]) -> list[str]:
     try:
         found = [f"  {name}: {value}" for name, value in part()]
     except Exception as error:  # an import that fails, a device that is gone
-        first = (str(error).splitlines() or [""])[0]
-        found = [f"  not available: {type(error).__name__}: {first}"]
+        found = [
+            f"  not available: {': '.join([type(error).__name__, *str(error).splitlines()[:1]])}"
+        ]
     return found or ["  none"]
 
 

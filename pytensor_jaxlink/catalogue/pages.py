@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from pathlib import Path
+from textwrap import fill
 
 from pytensor_jaxlink.catalogue.codes import GROUPS, Code
 
@@ -17,6 +18,27 @@ _SHOWN = 40  # characters of an argument in an error
 def page_of(code: Code) -> str:
     """The page of a code, as Markdown."""
     return (FOLDER / f"{code.text}.md").read_text(encoding="utf-8")
+
+
+def wrapped(page: str, width: int) -> str:
+    r"""A page for a terminal: lines of text are wrapped, programs are not.
+
+    Examples
+    --------
+    >>> print(wrapped("Some words.\n\n```python\nname = 'some words'\n```\n", 6))
+    Some
+    words.
+    <BLANKLINE>
+    ```python
+    name = 'some words'
+    ```
+    """
+    lines, in_program = [], False
+    for line in page.strip().splitlines():
+        if line.startswith("```"):
+            in_program = not in_program
+        lines.append(line if in_program else fill(line, width, break_long_words=False))
+    return "\n".join(lines)
 
 
 def find(typed: str) -> Code | None:
@@ -39,7 +61,7 @@ def nearest(typed: str) -> list[Code]:
     Examples
     --------
     >>> [code.text for code in nearest("103.")]
-    ['PJL103', 'PJL101', 'PJL102']
+    ['PJL103', 'PJL102', 'PJL104']
     >>> nearest("NotJitableError")[0].title
     'The graph cannot run inside one jax.jit'
     """

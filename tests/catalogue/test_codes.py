@@ -287,7 +287,7 @@ class TestWarnings:
     @staticmethod
     def recompile() -> None:
         x = pt.dvector("x")
-        f = pytensor.function([x], x.sum(), mode=JAXLinker(recompile_limit=1))
+        f = pytensor.function([x], x.sum(), mode=JAXLinker(recompile_limit=1, dynamic=False))
         for length in (1, 2):
             f(np.ones(length))
 

@@ -41,7 +41,17 @@ class TestExplain:
     @pytest.mark.parametrize("typed", ["PJL201", "pjl201", "201", " 201 ", "0201", "Pjl0201"])
     def test_a_page(self, typed: str, capsys: Any) -> None:
         assert main(["explain", typed]) == 0
-        assert capsys.readouterr().out == page_of(Code.NOT_JITTABLE)
+        assert capsys.readouterr().out.split() == page_of(Code.NOT_JITTABLE).split()
+
+    @pytest.mark.parametrize(("columns", "widest"), [("40", 40), ("500", 88), ("1", 30), ("x", 88)])
+    def test_it_is_wrapped(
+        self, columns: str, widest: int, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["explain", "601"]) == 0
+        text, program, *_ = capsys.readouterr().out.split("```")
+        assert max(map(len, text.splitlines())) <= widest
+        assert program in page_of(Code.DONATED)
 
     def test_all_codes(self, capsys: Any) -> None:
         assert main(["explain"]) == 0
@@ -134,7 +144,7 @@ class TestExplain:
 
 class TestInfo:
     def test_all_of_it(self, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("XLA_FLAGS", "--xla_x=1\n--xla_y=2")
+        monkeypatch.setenv("XLA_OF_TESTS", "one\ntwo")
         monkeypatch.setenv("SECRET_TOKEN", "hidden")
         assert main(["info"]) == 0
         text = capsys.readouterr().out
@@ -142,7 +152,7 @@ class TestInfo:
             f"  pytensor_jaxlink: {pytensor_jaxlink.__version__} ({ROOT / 'pytensor_jaxlink'})",
             f"  jax: {jax.__version__}",
             f"  {jax.devices()[0]}: {jax.devices()[0].platform}, {jax.devices()[0].device_kind}",
-            r"  XLA_FLAGS: '--xla_x=1\n--xla_y=2'",
+            r"  XLA_OF_TESTS: 'one\ntwo'",
             "  floatX: 'float64'",
         ):
             assert line in text.splitlines()
@@ -155,7 +165,7 @@ class TestInfo:
             monkeypatch.setitem(sys.modules, name, None)
         assert main(["info"]) == 0
         text = capsys.readouterr().out
-        [_, flags] = text.split("flags of PyTensor\n")
+        [_, flags] = text.split("\nflags of PyTensor\n")
         assert flags.startswith("  not available: ModuleNotFoundError: import of pytensor")
         assert f"  jax: {jax.__version__}" in text
 
@@ -169,6 +179,14 @@ class TestInfo:
         assert (
             "devices\n  not available: RuntimeError: Unable to initialize backend 'cuda'\n" in text
         )
+
+    def test_a_flag_that_ends_the_process(self) -> None:
+        flags = {"XLA_FLAGS": "--xla_no_such_flag=1"}
+        ended = python("-m", "pytensor_jaxlink", "info", env={**os.environ, **flags})
+        assert ended.stdout.startswith("versions\n  pytensor_jaxlink: ")
+        assert "  XLA_FLAGS: '--xla_no_such_flag=1'\n" in ended.stdout
+        assert "flags of PyTensor\n" in ended.stdout
+        assert "xla_no_such_flag" in ended.stderr
 
     def test_a_cache(
         self, capsys: Any, tmp_path: Path, restored_cache: None, monkeypatch: pytest.MonkeyPatch
