@@ -86,7 +86,6 @@ def _devices() -> Iterator[tuple[str, object]]:
 def _settings() -> Iterator[tuple[str, object]]:
     import jax
 
-    # PyTensor's rules for JAX, which the first function imports, set the 64-bit types.
     return ((name, _of(jax.config, name)) for name in _SETTINGS)
 
 
