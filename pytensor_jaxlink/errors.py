@@ -17,7 +17,20 @@ FAILED_ON_HOST = "__pytensor_jaxlink_host_step__"
 
 
 class JAXLinkError(WithCode, Exception):
-    """Base of every error that pytensor_jaxlink itself raises."""
+    """Base of every error that pytensor_jaxlink itself raises.
+
+    Attributes
+    ----------
+    code : str
+        The code at the end of the message, ``"PJL201"``, whose page
+        ``python -m pytensor_jaxlink explain PJL201`` shows.
+
+    Examples
+    --------
+    >>> from pytensor_jaxlink import NotJittableError
+    >>> print(NotJittableError("no single region"), NotJittableError("no").code)
+    no single region [PJL201] PJL201
+    """
 
 
 class UntranspilableOpError(JAXLinkError, NotImplementedError):
@@ -96,4 +109,4 @@ class CheckFailedError(JAXLinkError, AssertionError, ValueError, IndexError):
 
 
 class JAXLinkWarning(WithCode, UserWarning):
-    """Base of the warnings that pytensor_jaxlink issues."""
+    """Base of the warnings that pytensor_jaxlink issues; it has a ``code`` as errors have."""
