@@ -44,6 +44,8 @@ CLASSES = [each for each in vars(errors).values() if isinstance(each, type)]
 OURS = [each for each in CLASSES if issubclass(each, WithCode) and each is not WithCode]
 sort = black_box(sort_down)
 
+CALLED = ("link/", "trees.py", "pymc.py", "runtime/devices.py", "runtime/padding.py")
+"""Modules with ValueErrors for the user; elsewhere they stop a trace or stand for NumPy's."""
 CAUGHT = ("lowering/program.py", "lowering/coercion.py", "size_functions.py")
 """Modules with TypeErrors that stop a trace, which is then tried in another way."""
 
@@ -132,7 +134,7 @@ class TestTheSource:
         for where, node in nodes_of_package():
             if not isinstance(node, ast.Call) or named(node) not in ("TypeError", "ValueError"):
                 continue
-            at_the_top = where.startswith(("link/", "trees.py", "pymc.py", "runtime/devices.py"))
+            at_the_top = where.startswith(CALLED)
             if named(node) == "TypeError" or at_the_top:
                 assert "mark" in ast.unparse(node) or where.startswith(CAUGHT), where
 
