@@ -8,6 +8,7 @@ from typing import Any
 
 from pytensor.compile.maker import FunctionMaker
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
@@ -76,9 +77,8 @@ class JAXFunction(FastFunction):
         [1]
         """
         if len(examples) != len(self._fast_converters):
-            raise TypeError(
-                f"expected {len(self._fast_converters)} examples, found {len(examples)}"
-            )
+            text = f"expected {len(self._fast_converters)} examples, found {len(examples)}"
+            raise TypeError(Code.EXAMPLES_OF_COMPILE.mark(text))
         executor = None
         while executor is not self._compiled.executor:  # a failure changes the plan
             executor = self._compiled.executor

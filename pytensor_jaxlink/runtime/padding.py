@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.devices import to_numpy
@@ -59,10 +60,11 @@ def bucket_of(buckets: Buckets, smallest: int = SMALLEST_BUCKETS[0]) -> Callable
     def bucket(length: int) -> int:
         found = int(chosen(length))
         if found < length:
-            raise ValueError(
+            text = (
                 f"JAXLinker(buckets={chosen!r}) gave {found} for an array of length {length}; "
                 "a bucket has to be at least as long as what is padded to it"
             )
+            raise ValueError(Code.OPTIONS.mark(text))
         return found
 
     return bucket

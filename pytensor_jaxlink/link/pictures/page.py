@@ -119,7 +119,7 @@ def _brief(values: Sequence[Value]) -> str:
 
 
 def _break(number: int, cut: Break) -> str:
-    return _noted(f"break {number}", f"{short(cut.operation)} ({cut.kind})", cut.lines)
+    return _noted(f"break {number}", f"{short(cut.operation)} {cut.label}", cut.lines)
 
 
 def _callback(number: int, called: CallbackSummary) -> str:
