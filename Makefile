@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint bench peer-suite client-suite clean
+.PHONY: demo test lint docs bench peer-suite client-suite clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
@@ -17,6 +17,11 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+# The site, in build/docs; needs no network once the environment is there.
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -W --keep-going -n -q -c docs . build/docs
+	@echo "build/docs/index.html"
 
 # Ratios to hand-written JAX, taken in turns in one process; about 7 minutes.  Options: BENCH=--help.
 bench: $(VENV)/.bench

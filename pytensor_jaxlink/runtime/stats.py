@@ -10,6 +10,8 @@ from typing import Any
 class Stats:
     """Counters of a function since it was built.
 
+    Counters are not locked: under many threads they are approximate.
+
     Attributes
     ----------
     calls
@@ -46,8 +48,6 @@ class Stats:
     direct
         Calls that went straight to the function that JAX compiled of the one region.  The others
         are ``general_calls``, so that each call counts once: counting takes time.
-
-    Counters are not locked: under many threads they are approximate.
     """
 
     general_calls: int = 0
