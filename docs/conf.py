@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from docutils import nodes
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")  # no page needs a C compiler
@@ -106,6 +108,7 @@ INDEXES = (
 """The pages that stand for a section of the site."""
 
 _IF_THERE = ("errors.md",)
+_SENTENCE = 60  # characters: a cell of a table that is longer is read, not compared
 
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
 _ENTRY = re.compile(r"^\s*(?:- |\d+\. |\| )\[[^\]]*\]\(([^)#\s]+\.md)\)", re.MULTILINE)
@@ -129,7 +132,8 @@ def _target(app: Any, folder: PurePosixPath, link: str) -> str:
     if "://" in link or link.startswith("mailto:"):
         return link
     path = (ROOT / folder / link).resolve().relative_to(ROOT)
-    if str(path.with_suffix("")) in app.env.found_docs or path.suffix in (".svg", ".png"):
+    is_page = path.suffix == ".md" and str(path.with_suffix("")) in app.env.found_docs
+    if is_page or path.suffix in (".svg", ".png"):
         return link
     return f"{REPOSITORY}/{'tree' if (ROOT / path).is_dir() else 'blob'}/main/{path}"
 
@@ -145,6 +149,20 @@ def _directive(name: str) -> str:
     return f"```{{eval-rst}}\n.. auto{kind}:: {name}\n{options}```"
 
 
+def _label(app: Any, document: nodes.document) -> None:
+    """Mark tables of sentences, which narrow screens show row by row, and label their cells."""
+    for table in document.findall(nodes.table):
+        head, body = (list(part.findall(nodes.row)) for part in table.children[0].children[-2:])
+        if all(len(cell.astext()) < _SENTENCE for row in body for cell in row.children):
+            continue
+        table["classes"].append("wordy")
+        labels = [cell.astext() for cell in head[0].children]
+        for row in body:
+            for label, cell in list(zip(labels, row.children, strict=True))[1:]:
+                if label and cell.children:
+                    cell.children[0].insert(0, nodes.inline("", label, classes=["cell-label"]))
+
+
 def _home(app: Any, error: Exception | None) -> None:
     """Lead from the address of the site to its first page."""
     if error is None:
@@ -156,4 +174,5 @@ def _home(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Connect the functions above."""
     app.connect("source-read", _read)
+    app.connect("doctree-read", _label)
     app.connect("build-finished", _home)
