@@ -19,6 +19,8 @@ import jax
 import pytensor
 import pytest
 
+from pytensor_jaxlink.lowering import domains, samplers
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
@@ -47,8 +49,10 @@ def blocks(page: Path) -> list[tuple[int, str, str | None]]:
 
 
 @pytest.fixture
-def configurations() -> Iterator[None]:
-    """The configurations of JAX and PyTensor are as before after the test."""
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The configurations of JAX and PyTensor and our tables are as before after the test."""
+    monkeypatch.setattr(samplers, "_SAMPLERS", dict(samplers._SAMPLERS))
+    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
     mode = pytensor.config.mode
     yield
     pytensor.config.mode = mode
@@ -56,7 +60,7 @@ def configurations() -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")  # PyMC's packages warn about each other, and of few draws
-@pytest.mark.usefixtures("configurations", "restored_cache")
+@pytest.mark.usefixtures("restored", "restored_cache")
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
 )
