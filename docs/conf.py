@@ -121,9 +121,10 @@ def _read(app: Any, name: str, text: list[str]) -> None:
     folder = PurePosixPath(name).parent
     page = _LINK.sub(lambda found: found[1] + _target(app, folder, found[2]) + found[3], page)
     if name in INDEXES:
-        entries = [entry for entry in dict.fromkeys(_ENTRY.findall(page)) if "://" not in entry]
+        found = _ENTRY.findall(page)
         if name == root_doc:
-            entries += [entry for entry in _IF_THERE if (ROOT / folder / entry).exists()]
+            found += [entry for entry in _IF_THERE if (ROOT / folder / entry).exists()]
+        entries = [entry for entry in dict.fromkeys(found) if "://" not in entry]
         page += "\n\n```{{toctree}}\n:hidden:\n\n{}\n```\n".format("\n".join(entries))
     text[0] = _AUTODOC.sub(lambda found: _directive(found[1]), page)
 
