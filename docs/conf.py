@@ -107,11 +107,11 @@ INDEXES = (
 )
 """The pages that stand for a section of the site."""
 
-_IF_THERE = ("errors.md",)
-_SENTENCE = 60  # characters: a cell of a table that is longer is read, not compared
+_IF_THERE = {"errors.md": "Errors"}
+_SENTENCE = 40  # characters: a cell of a table that is longer is read, not compared
 
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
-_ENTRY = re.compile(r"^\s*(?:- |\d+\. |\| )\[[^\]]*\]\(([^)#\s]+\.md)\)", re.MULTILINE)
+_ENTRY = re.compile(r"^\s*(?:- |\d+\. |\| )\[([^\]]*)\]\(([^)#\s]+\.md)\)", re.MULTILINE)
 _AUTODOC = re.compile(r"^<!-- autodoc: ([\w.]+) -->$", re.MULTILINE)
 
 
@@ -121,10 +121,11 @@ def _read(app: Any, name: str, text: list[str]) -> None:
     folder = PurePosixPath(name).parent
     page = _LINK.sub(lambda found: found[1] + _target(app, folder, found[2]) + found[3], page)
     if name in INDEXES:
-        found = _ENTRY.findall(page)
-        if name == root_doc:
-            found += [entry for entry in _IF_THERE if (ROOT / folder / entry).exists()]
-        entries = [entry for entry in dict.fromkeys(found) if "://" not in entry]
+        titles = {path: title for title, path in _ENTRY.findall(page) if "://" not in path}
+        entries = [*titles]
+        if name == root_doc:  # short titles for the head of each page
+            there = {path: _IF_THERE[path] for path in _IF_THERE if (ROOT / folder / path).exists()}
+            entries = [f"{title} <{path}>" for path, title in (titles | there).items()]
         page += "\n\n```{{toctree}}\n:hidden:\n\n{}\n```\n".format("\n".join(entries))
     text[0] = _AUTODOC.sub(lambda found: _directive(found[1]), page)
 
