@@ -85,3 +85,17 @@ def test_a_wheel_with_something_else_is_refused(names: list[str]) -> None:
     with pytest.raises(AssertionError):
         check_names(names)
     check_names(["pytensor_jaxlink/py.typed", "pytensor_jaxlink-0.1.dist-info/METADATA"])
+
+
+def test_the_policy_has_the_oldest_versions() -> None:
+    bounds = dict(re.findall(r"^([\w-]+)>=([\d.]+)", SETUP["options"]["install_requires"], re.M))
+    policy = (ROOT / "docs" / "policy.md").read_text()
+    oldest = dict(re.findall(r"^\| ([\w ]+) \| ([\d.]+) \|", policy, re.M))
+    assert oldest == {
+        "Python": SETUP["options"]["python_requires"].removeprefix(">="),
+        "PyTensor": bounds["pytensor"],
+        "JAX and jaxlib": bounds["jax"],
+        "NumPy": bounds["numpy"],
+        "SciPy": bounds["scipy"],
+    }
+    assert bounds["jax"] == bounds["jaxlib"]
