@@ -1,5 +1,9 @@
 """The exceptions and warnings that this library raises."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
 FAILED_NODE = "__pytensor_jaxlink_node__"
 """The attribute that tells, on an exception raised while JAX traces, which node raised it."""
 
@@ -54,13 +58,24 @@ class NewSizeError(NotAcceptedError):
     ----------
     numbers
         The values of the plan that select a specialisation and have changed.
+    lengths
+        For each dimension of an argument, by position and axis, the lengths that it had, the
+        present one last.
     plan
         The plan, which another thread may have replaced.
+    count
+        For how many combinations the region has been compiled.
     """
 
-    def __init__(self, numbers: frozenset[int], text: str, plan: object) -> None:
-        super().__init__(text)
-        self.numbers, self.plan = numbers, plan
+    def __init__(
+        self,
+        numbers: frozenset[int],
+        lengths: Mapping[tuple[int, int], Sequence[int]],
+        plan: object,
+        count: int,
+    ) -> None:
+        super().__init__()
+        self.numbers, self.lengths, self.plan, self.count = numbers, lengths, plan, count
 
 
 class ArtifactError(JAXLinkError, ValueError):

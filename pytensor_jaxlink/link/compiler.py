@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import jax
@@ -30,13 +30,13 @@ from pytensor_jaxlink.compat import mutable, prepared_inner_graph
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
     JAXLinkError,
-    NewSizeError,
     NotJittableError,
     NotTranspilableOrJittableError,
     UntranspilableOpError,
 )
 from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, operation_with_place
-from pytensor_jaxlink.link.dynamic import Form, Sizes, is_worth
+from pytensor_jaxlink.link.changing_sizes import ChangingSizes
+from pytensor_jaxlink.link.dynamic import Form, Sizes
 from pytensor_jaxlink.link.explanation import (
     Explanation,
     describe_callbacks,
@@ -69,10 +69,12 @@ from pytensor_jaxlink.runtime import (
     WORTH_A_REGION,
     Executor,
     Policy,
-    Resizing,
     Stats,
     use_compilation_cache,
 )
+
+_BUCKETS = 8
+"""How much more often a graph of padded arguments may be compiled than others."""
 
 
 class CompiledGraph:
@@ -97,9 +99,16 @@ class CompiledGraph:
     """
 
     exported = False
-    _installed: _Way
+    installed: Way
 
-    def __init__(self, fgraph: FunctionGraph, options: Options) -> None:
+    def __init__(
+        self,
+        fgraph: FunctionGraph,
+        options: Options,
+        *,
+        outer: ChangingSizes | None = None,
+        lengths: Collection[int] = (),
+    ) -> None:
         self.options, self.source = options, fgraph
         self.stats = Stats()
         if options.compilation_cache is not None:
@@ -115,28 +124,41 @@ class CompiledGraph:
         self._rewritten: dict[Any, Any] = {}
         self._prepared: dict[Apply, tuple[NestedGraph, ...]] = {}
         self._failures: list[str] = []
-        self._recording = Lock()
+        self.lock = RLock()
         self._rewrites = notes_of(fgraph)
         self._fallback = PythonFallback(fgraph, self.stats)
-        self._sizes = Sizes()
-        self._padded: _Way | None = None
-        self._build(frozenset())
-        if options.dynamic is True and (way := self._dynamic_way(self._form.sizes)):
-            self._install(way)
+        self.when_installed: Callable[[], None] | None = None
+        self.changing = ChangingSizes(self, outer)
+        self._build(lengths)
+        if options.dynamic is True and (way := self.changing.way(self.form.sizes)):
+            self.install(way)
         self._refuse()
 
     # -- compiling -----------------------------------------------------------------------------
 
-    def _build(self, dynamic: frozenset[int]) -> None:
+    def _build(self, dynamic: Collection[int]) -> None:
         """Analyse the graph anew, with the inputs at some positions as data where they can be."""
         self._prepared.clear()
-        self._sizes.dynamic, self._padded = frozenset(), None
-        form = self._form_of(frozenset())
+        self.changing.forget()
+        form = self.form_of(frozenset())
         if dynamic:
-            form = self._sizes.extend(form, dynamic, self._form_of)
-        self._install(self._way(form, self.stats))
+            form = self.changing.sizes.extend(form, dynamic, self.form_of)
+        self.install(self.way(form, self.stats))
 
-    def _form_of(self, dynamic: frozenset[int]) -> Form:
+    def padded(self, graph: FunctionGraph, lengths: Collection[int]) -> CompiledGraph:
+        """The graph of padded arguments, which is compiled once for each bucket.
+
+        Parameters
+        ----------
+        graph
+            The graph.
+        lengths
+            The positions of the inputs that are lengths.
+        """
+        options = replace(self.options, recompile_limit=_BUCKETS * self.options.recompile_limit)
+        return CompiledGraph(graph, options, outer=self.changing, lengths=lengths)
+
+    def form_of(self, dynamic: frozenset[int]) -> Form:
         """The graph, analysed and partitioned, with the inputs at some positions as data."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
@@ -153,7 +175,7 @@ class CompiledGraph:
             partition = select(view, facts, times, stages)
             return Form(dynamic, avoided, view, facts, times, partition)
 
-    def _way(self, form: Form, stats: Stats) -> _Way:
+    def way(self, form: Form, stats: Stats) -> Way:
         """Lower a form, and make what runs it."""
         lowered = self._lower(form, form.partition)
         executor = self._executor(
@@ -161,14 +183,14 @@ class CompiledGraph:
             stats,
             jit=self.options.jit is not False,
             fallback=partial(self.fall_back, plan=lowered.plan),
-            resizing=Resizing(self._may_be_dynamic, self.resize),
+            resizing=self.changing,
         )
-        return _Way(form, lowered, executor, stats)
+        return Way(form, lowered, executor, stats)
 
-    def _install(self, way: _Way) -> None:
+    def install(self, way: Way) -> None:
         """Run the graph in this way from now on."""
         form = way.form
-        self._installed, self.view, self.stats = way, form.view, way.stats
+        self.installed, self.view, self.stats = way, form.view, way.stats
         self._fallback.stats = way.stats
         self._for_user: dict[bool, _ForUser] = {}
         self.explanation: Explanation = explain_plan(
@@ -178,17 +200,20 @@ class CompiledGraph:
             self._failures,
             (*self._rewrites, *form.avoided),
             describe_callbacks(form.view, form.facts),
-            self._described_sizes(),
+            self.changing.described(),
         )
         self.executor: Callable[[Sequence[Any]], list[Any]] = way.executor
         for cut in self.explanation.breaks:
             Topic.BREAKS.log(cut.__str__)
         if self._refusal() is not None:
             self.executor = self._refuse
+        if self.when_installed is not None:
+            self.when_installed()
 
     @property
-    def _form(self) -> Form:
-        return self._installed.form
+    def form(self) -> Form:
+        """The graph with the results of its analyses."""
+        return self.installed.form
 
     def _lower(self, form: Form, partition: Partition) -> Lowered:
         checks = self.options.checks == "raise"
@@ -208,9 +233,9 @@ class CompiledGraph:
             Whether sizes are data wherever they can be.
         """
         if dynamic not in self._for_user:
-            form = self._form_of(frozenset()) if self._form.dynamic else self._form
+            form = self.form_of(frozenset()) if self.form.dynamic else self.form
             if dynamic:
-                form = Sizes().extend(form, form.static, self._form_of)
+                form = Sizes().extend(form, form.static, self.form_of)
             partition = form.partition
             if partition.breaks:
                 view, facts, times = form.view, form.facts, form.times
@@ -243,7 +268,7 @@ class CompiledGraph:
         *,
         jit: bool,
         fallback: Any,
-        resizing: Resizing | None = None,
+        resizing: ChangingSizes | None = None,
     ) -> Executor:
         stats.with_regions(len(lowered.plan.regions))
         return Executor(
@@ -373,7 +398,7 @@ class CompiledGraph:
     @property
     def lowered(self) -> Lowered:
         """The plan with the functions of its steps and its constants."""
-        return self._installed.lowered
+        return self.installed.lowered
 
     def without_callbacks(self) -> CompiledGraph:
         """The same with host steps for what JAX calls here; itself where it calls nothing."""
@@ -427,91 +452,6 @@ class CompiledGraph:
             raise self._not_jittable()
         return form.static
 
-    # -- sizes that change ---------------------------------------------------------------------
-
-    def _may_be_dynamic(self, plan: Plan, numbers: Collection[int], count: int) -> bool:
-        """Return True if sizes that have a new value may turn out to be data.
-
-        Parameters
-        ----------
-        plan, numbers
-            The values of a plan that select specialisations and have changed.
-        count
-            For how many combinations their region has been compiled.
-        """
-        if self.options.dynamic != "auto" or plan is not self.plan:
-            return False
-        form, many = self._form, count >= self.policy.limit
-        if self._padded is not None:
-            return many
-        # The last, shorter batch is a second length, and not the beginning of many.
-        changed = numbers if many else set(numbers) - form.extents
-        behind = form.inputs_behind(changed).intersection(form.static)
-        return not behind <= self._sizes.refused.keys()
-
-    def resize(self, inputs: Sequence[Any], error: NewSizeError) -> Sequence[Any]:
-        """Finish a call that came with a new value of a size; see `make_dynamic`."""
-        padded = self._padded
-        if padded is not None and error.plan is self.plan:
-            self.stats.general_calls += 1
-            self.stats.padded_calls += 1
-            return padded.executor(inputs)
-        self.make_dynamic(inputs, error)
-        return self.executor(inputs)
-
-    def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError) -> bool:
-        """Let sizes be data from now on, those of them that can.
-
-        They stay static, as long as there are few of their values, if the program for all values
-        does much more work than those for one (`dynamic.is_worth`).
-
-        Parameters
-        ----------
-        inputs
-            The values of the call that came with a second value.
-        error
-            Names the sizes.
-
-        Returns
-        -------
-        bool
-            Whether the call may start again: the sizes have become data, or are compiled for.
-        """
-        with self._recording:
-            if self._padded is not None:
-                return False
-            stale = error.plan is not self.plan  # another thread was faster
-            if not stale and (way := self._dynamic_way(error.numbers)) is not None:
-                entries = way.executor.measure(inputs)
-                if entries is None or is_worth(entries, self._installed.executor.entries):
-                    way.stats.go_on_from(self.stats)
-                    self._install(way)
-                else:
-                    self._padded = way
-                self._say_sizes(error)
-        return True
-
-    def _dynamic_way(self, numbers: Collection[int]) -> _Way | None:
-        """The way in which the inputs behind some values are data; None if none of them can be."""
-        before = self._form
-        form = self._sizes.extend(before, before.inputs_behind(numbers), self._form_of)
-        if form is before:
-            self._say_sizes()
-            return None
-        stats = Stats(dynamic_sizes=len(form.dynamic - before.dynamic))
-        return self._way(form, stats)
-
-    def _say_sizes(self, *changes: NewSizeError) -> None:
-        """Tell what became of the sizes, in the explanation and in the log."""
-        sizes = self._described_sizes()
-        self.explanation = replace(self.explanation, sizes=sizes)
-        Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *sizes]))
-
-    def _described_sizes(self) -> tuple[str, ...]:
-        names = [self.view.expression_of(number) for number in self.view.inputs]
-        limit = None if self._padded is None else self.policy.limit
-        return self._sizes.described(names, limit)
-
     # -- when JAX fails ------------------------------------------------------------------------
 
     def fall_back(
@@ -543,9 +483,8 @@ class CompiledGraph:
         if error is None and broken is not None:
             raise broken
         if error is not None:
-            with self._recording:
-                padded = None if self._padded is None else self._padded.lowered.plan
-                if plan is self.plan or plan is padded:
+            with self.lock:
+                if self.changing.is_plan(plan):
                     self._record(getattr(error, FAILED_NODE), error)
             if (refusal := self._refusal()) is not None:
                 raise refusal from error
@@ -554,7 +493,7 @@ class CompiledGraph:
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
         """Name the inputs whose values selected the specialisation that failed."""
         values = dict(zip(self.view.inputs, inputs, strict=True))
-        for position in self._form.static:
+        for position in self.form.static:
             number = self.view.inputs[position]
             error.add_note(
                 f"argument {position}, {self.view.expression_of(number)!r}, a size or bound of "
@@ -569,17 +508,22 @@ class CompiledGraph:
             what = operation_with_place(self.view, self.view.nodes.index(node))
         self._failures.append(f"{what}: {change}")
         Topic.FAILURES.log(lambda: self._failures[-1])
-        self._build(self._form.dynamic)
+        self._build(self.form.dynamic)
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
+class Way:
     """A way of running a graph: its form, what was lowered, what runs that, and its counters."""
 
     form: Form
     lowered: Lowered
     executor: Executor
     stats: Stats
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is run."""
+        return self.lowered.plan
 
 
 @dataclass(frozen=True)

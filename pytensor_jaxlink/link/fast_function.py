@@ -113,8 +113,11 @@ class FastFunction(FastCall, Function):
 
     def _again(self, args: tuple[Any, ...], error: Exception) -> Any:
         if isinstance(error, NewSizeError):
+            # Nothing has been moved: JAX was stopped while it traced.
+            given = (value.nbytes for value in args if type(value) is np.ndarray)
+            self._stats.bytes_to_device -= sum(given)
             inputs = [*args, *(cell[0] for cell in self._cells)]
-            if self._compiled.make_dynamic(inputs, error):
+            if self._compiled.changing.make_dynamic(inputs, error):
                 self._find_fast()
                 return self(*args)
         return super()._again(args, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from os import PathLike
 from typing import Any, Literal
@@ -55,7 +55,12 @@ class JAXLinker(PerformLinker):
         start, ``False`` compiles for each value.  A size stays static where an array whose length
         depends on it is needed as it is; ``f.explain()`` says so, with the operation.  What the
         user traces (``f.jax_fn``, `jaxify`) takes a size that JAX traces as data, except under
-        ``False``.
+        ``False``.  An argument that comes with a second length is padded from then on, and its
+        length goes along as data; the first length, and others that come often, keep programs of
+        their own.
+    buckets : sequence of int or callable, optional
+        The lengths to which arguments are padded, ascending, or a function that gives the one for a
+        length.  By default, and beyond the longest: the powers of two from 64 on.
     recompile_limit : int
         For how many combinations of shapes and static values a region is compiled.
     on_recompile_limit : {"host", "compile", "error"}
@@ -116,6 +121,7 @@ class JAXLinker(PerformLinker):
         checks: Literal["raise", "ignore"] = "raise",
         outputs: Literal["jax", "numpy"] = "jax",
         dynamic: Literal["auto"] | bool = "auto",
+        buckets: Sequence[int] | Callable[[int], int] | None = None,
         recompile_limit: int = 8,
         on_recompile_limit: Literal["host", "compile", "error"] = "host",
         compiler_options: Mapping[str, Any] | None = None,
@@ -140,6 +146,7 @@ class JAXLinker(PerformLinker):
             cache_limit,
             _name_of(device),
             dynamic,
+            buckets,
         )
 
     @property
@@ -220,7 +227,8 @@ class JAXLinker(PerformLinker):
         return (
             f"JAXLinker(jit={options.jit!r}, host_ops={options.host_ops!r}, "
             f"donate={options.donate!r}, checks={options.checks!r}, outputs={options.outputs!r}, "
-            f"dynamic={options.dynamic!r}, recompile_limit={options.recompile_limit!r}, "
+            f"dynamic={options.dynamic!r}, buckets={options.buckets!r}, "
+            f"recompile_limit={options.recompile_limit!r}, "
             f"on_recompile_limit={options.on_recompile_limit!r}, "
             f"compiler_options={options.compiler_options!r}, "
             f"compilation_cache={options.compilation_cache!r}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
@@ -57,6 +57,7 @@ class Options:
     cache_limit: int = 1 << 30
     device: str | None = None
     dynamic: Literal["auto"] | bool = "auto"
+    buckets: Sequence[int] | Callable[[int], int] | None = None
 
     def __post_init__(self) -> None:
         problems = []
@@ -77,6 +78,7 @@ class Options:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 problems.append(f"{name}={value!r} is not a positive integer")
+        problems += _problems_of_buckets(self.buckets)
         if self.device is not None and not _DEVICE.fullmatch(str(self.device)):
             problems.append(
                 f"device={self.device!r} is no jax.Device, platform ('cpu') or device of one "
@@ -84,3 +86,15 @@ class Options:
             )
         if problems:
             raise ValueError("JAXLinker: " + "; ".join(problems))
+
+
+def _problems_of_buckets(buckets: Any) -> list[str]:
+    if buckets is None or callable(buckets):
+        return []
+    lengths = list(buckets) if isinstance(buckets, Sequence) else []
+    if lengths and all(type(length) is int and length > 0 for length in lengths):
+        return []
+    return [
+        f"buckets={buckets!r} is neither a sequence of positive integers nor a function that gives "
+        "the length to which one is padded"
+    ]

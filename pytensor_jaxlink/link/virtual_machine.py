@@ -14,6 +14,7 @@ from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
+    Dispatch,
     Donatable,
     Ending,
     Executor,
@@ -55,6 +56,7 @@ class VirtualMachine:
         self._input_cells, self._output_cells = input_cells, output_cells
         self.ending = self._ending(overwritten)
         self._path: FastPath | None = None
+        self._own: tuple[Executor | None, FastPath | None] = None, None
 
     def _ending(self, overwritten: tuple[int, ...]) -> Ending:
         compiled = self.compiled
@@ -77,12 +79,17 @@ class VirtualMachine:
         """The function as one that goes straight to compiled code; see `Executor.fast`."""
         self._path = None
         executor, options = self.compiled.executor, self.compiled.options
-        if not isinstance(executor, Executor):
+        own = executor.own if isinstance(executor, Dispatch) else executor
+        if not isinstance(own, Executor):
             return None
-        if self.ending.as_numpy:
-            donatable = None  # NumPy's memory is not JAX's to reuse
-        repeatable = options.host_ops == "split"
-        self._path = executor.fast(boundary, pack, donatable, repeatable=repeatable)
+        if own is not self._own[0]:  # or it would be compiled again
+            if self.ending.as_numpy:
+                donatable = None  # NumPy's memory is not JAX's to reuse
+            repeatable = options.host_ops == "split"
+            self._own = own, own.fast(boundary, pack, donatable, repeatable=repeatable)
+        self._path = self._own[1]
+        if isinstance(executor, Dispatch) and self._path is not None:
+            self._path = executor.fast(self._path, boundary, pack)
         return self._path
 
     def commit(self, values: list[Any], positions: Sequence[int]) -> None:
@@ -120,7 +127,7 @@ class VirtualMachine:
                 self._compile(values)
         except NewSizeError as error:
             executor = self.compiled.executor
-            if not self.compiled.make_dynamic(values, error):
+            if not self.compiled.changing.make_dynamic(values, error):
                 self.compiled.executor(values)  # finishes the call in another way
             elif executor is self.compiled.executor:
                 self.compile_for(examples, others)

@@ -341,12 +341,12 @@ class _Attempt:
         return self._spans.complement(mask)
 
     def part(self, chosen: Selection, start: Any, stop: Any) -> Any:
-        """The mask of a slice of a selection, with literal bounds, or None."""
-        how = f"part {start}, {stop}"
-        found = self._derived.get((how, chosen.mask))
+        """The mask of a slice of a selection, or None."""
+        of = chosen.mask, start, stop
+        found = self._derived.get(("part", *of))
         if found is None:
-            found = self._spans.part(chosen.mask, start, stop)
-        return None if found is None else self.derived(how, (chosen.mask,), lambda: found)
+            found = self._spans.part(*of)
+        return None if found is None else self.derived("part", of, lambda: found)
 
     def aligned(
         self, chosen: Selection, like: Selection, *, stretch: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Constant
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax
@@ -18,6 +18,7 @@ from pytensor.tensor.sort import SortOp, argsort
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
+from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, follow, is_literal
 
@@ -124,13 +125,35 @@ def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
     if not isinstance(here, slice):
         return [full[(*before, _place(chosen.mask, known.new(here)))]]
     if not _is_backward(here):
-        if here.step is not None or not is_literal(here):
-            return None
-        start, stop = (None if b is None else int(b.data) for b in (here.start, here.stop))
-        mask = known.part(chosen, start, stop)
+        mask = _part(chosen, here, known)
         return None if mask is None else [Selection(full, mask, axis)]
     mask = known.derived("backward", (chosen.mask,), lambda: chosen.mask[::-1])
     return [Selection(full[(*before, slice(None, None, -1))], mask, axis)]
+
+
+def _part(chosen: Selection, index: slice, known: Known) -> Any:
+    """The mask of a slice of a selection, with a literal, positive step, or None."""
+    step = 1 if index.step is None else getattr(index.step, "data", 0)
+    if step < 1:
+        return None
+    start, stop = (_bound(bound, known) for bound in (index.start, index.stop))
+    whole = start is None and stop is None
+    mask = chosen.mask if whole else known.part(chosen, start, stop)
+    if mask is None or step == 1:
+        return mask
+
+    def every() -> Any:
+        rank: Any = pt.cumsum(mask.astype("int64")) - 1
+        return mask & pt.eq(rank % step, 0)
+
+    return known.derived(f"every {step}", (mask,), every)
+
+
+def _bound(bound: Any, known: Known) -> Any:
+    """A bound of a slice: an integer, a variable, or None."""
+    if bound is None or isinstance(bound, Constant):
+        return None if bound is None else int(bound.data)
+    return known.new(tensor_behind(bound))
 
 
 def _place(mask: Any, rank: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
@@ -23,7 +24,7 @@ from pytensor.tensor.math import Dot, Max, Min
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor
 
-from pytensor_jaxlink.ops import Merged, Stretched
+from pytensor_jaxlink.ops import Fitted, Merged, Stretched
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +115,7 @@ class Known(Protocol):
         ...
 
     def part(self, chosen: Selection, start: Any, stop: Any) -> Any:
-        """The mask of a slice of a selection, with literal bounds, or None."""
+        """The mask of a slice of a selection, or None."""
         ...
 
     def aligned(
@@ -198,6 +199,41 @@ def _follow_check(op: CheckAndRaise, node: Apply, known: Known) -> Results:
     return [replace(chosen, full=op(chosen.full, *map(known.new, conditions)))]
 
 
+@follow.register(DeepCopyOp)
+def _follow_copy(op: DeepCopyOp, node: Apply, known: Known) -> Results:
+    return [known.selections[node.inputs[0]]]
+
+
+@follow.register(Fitted)
+def _follow_fitted(op: Fitted, node: Apply, known: Known) -> Results:
+    """An array and a mask of it, both as long as a selection."""
+    array, mask = (known.selections.get(v) for v in node.inputs)
+    if array is None or mask is None or array.axis != op.axis + mask.axis:
+        return None
+    mask = known.aligned(mask, array)
+    if mask is None or array.width != 1:
+        return None
+    return [Selection(op(array.full, mask.full), array.mask, array.axis)]
+
+
+@follow.register(Merged)
+@follow.register(Stretched)
+def _follow_written(op: Merged | Stretched, node: Apply, known: Known) -> Results:
+    """What is written into an array that is a selection."""
+    [value, target] = node.inputs
+    there = known.selections.get(target)
+    if there is None or there.width != 1:
+        return None
+    if value not in known.selections:
+        if isinstance(op, Merged) or not value.type.broadcastable[there.axis]:
+            return None
+        return [Selection(op(known.new(value), there.full), there.mask, there.axis)]
+    here = known.aligned(known.selections[value], there)
+    if here is None or here.axis != there.axis:
+        return None
+    return [Selection(op(here.full, there.full), there.mask, there.axis)]
+
+
 @follow.register(DimShuffle)
 def _follow_order(op: DimShuffle, node: Apply, known: Known) -> Results:
     chosen = known.selections[node.inputs[0]]
@@ -239,7 +275,8 @@ def _follow_alloc(op: Alloc, node: Apply, known: Known) -> Results:
     value, *lengths = node.inputs
     if value in known.selections:
         return None
-    masks = [(axis, m) for axis, v in enumerate(lengths) if (m := known.mask_counted_by(v))]
+    found = [(axis, known.mask_counted_by(length)) for axis, length in enumerate(lengths)]
+    masks = [(axis, mask) for axis, mask in found if mask is not None]
     if len(masks) != 1:
         return None
     axis, mask = masks[0]

@@ -93,7 +93,7 @@ class Spans:
         return Selection(full, like.mask, chosen.axis)
 
     def part(self, mask: Any, start: Any, stop: Any) -> Any:
-        """The mask of a slice, with literal bounds, of what a slice takes; None of other masks."""
+        """The mask of a slice of what a slice takes; None of other masks."""
         ends = self._ends(mask)
         if ends is None:
             return None

@@ -17,7 +17,6 @@ from pytensor_jaxlink.runtime.ending import Ending as Ending
 from pytensor_jaxlink.runtime.ending import as_jax_array as as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
-from pytensor_jaxlink.runtime.executor import Resizing as Resizing
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
 from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along
@@ -27,6 +26,10 @@ from pytensor_jaxlink.runtime.forks import refused as refused
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
+from pytensor_jaxlink.runtime.padding import Dispatch as Dispatch
+from pytensor_jaxlink.runtime.padding import Padding as Padding
+from pytensor_jaxlink.runtime.padding import Place as Place
+from pytensor_jaxlink.runtime.padding import bucket_of as bucket_of
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,29 +24,12 @@ from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
-from pytensor_jaxlink.runtime.specialisation import Policy
+from pytensor_jaxlink.runtime.specialisation import Policy, Resizing
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import Whole, is_whole
 
 Fallback = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class Resizing:
-    """The way of a plan with a second value of a size.
-
-    Attributes
-    ----------
-    may_be_dynamic
-        Return True if some of these values of a plan, which select specialisations, may become
-        data, when their region has been compiled so often.
-    call
-        Finishes the call that came with such a value.
-    """
-
-    may_be_dynamic: Callable[[Plan, Collection[int], int], bool]
-    call: Callable[[Sequence[Any], NewSizeError], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -112,9 +95,8 @@ class Executor:
         self.plan, self.stats, self._fallback = plan, stats, fallback
         self.policy = policy = policy or Policy()
         self._resizing = resizing
-        asked = None if resizing is None else resizing.may_be_dynamic
         self._ready = Runnable.of(
-            plan, functions, constants, stats, policy, jit=jit, may_be_dynamic=asked
+            plan, functions, constants, stats, policy, jit=jit, resizing=resizing
         )
 
     @cached_property
@@ -179,7 +161,7 @@ class Executor:
             # The plan that finishes the call counts it.
             self.stats.general_calls -= 1
             self.stats.general_region_calls = counted
-            return list(self._resizing.call(inputs, error))
+            return list(self._resizing.finish(inputs, error))
         except Exception as error:
             if self._fallback is None or not hasattr(error, FAILED_NODE):
                 raise

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.constants import Constants
-from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing
 from pytensor_jaxlink.runtime.stats import Stats
 
 
@@ -54,14 +54,14 @@ class Runnable:
         policy: Policy,
         *,
         jit: bool,
-        may_be_dynamic: Callable[[Plan, Collection[int], int], bool] | None = None,
+        resizing: Resizing | None = None,
     ) -> Runnable:
-        """The plan with what was lowered for its steps; see `Executor` and `Resizing`."""
+        """The plan with what was lowered for its steps; see `Executor`."""
 
         def ready(step: Step, function: Any) -> Any:
             match step:
                 case Region() if jit:
-                    return CompiledRegion(plan, step, function, policy, stats, may_be_dynamic)
+                    return CompiledRegion(plan, step, function, policy, stats, resizing)
                 case HostLoop() | HostBranch():
                     pairs = zip(step.inner, function.parts, strict=True)
                     return HostExecuted(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import jax
 import numpy as np
@@ -76,6 +76,18 @@ class Policy:
         return jit(function, **options)
 
 
+class Resizing(Protocol):
+    """The way of a plan with further values of its sizes."""
+
+    def may_change(self, change: NewSizeError) -> bool:
+        """Return True if some of the sizes may become data."""
+        ...
+
+    def finish(self, inputs: Sequence[Any], change: NewSizeError) -> Sequence[Any]:
+        """The outputs of the call that came with such a value."""
+        ...
+
+
 class _LimitReachedError(NotAcceptedError):
     """They would be compiled once too often."""
 
@@ -99,10 +111,10 @@ class CompiledRegion:
         program: Any,
         policy: Policy,
         stats: Stats,
-        may_be_dynamic: Callable[[Plan, Collection[int], int], bool] | None = None,
+        resizing: Resizing | None = None,
     ) -> None:
         self._plan, self._region, self._program = plan, region, program
-        self._policy, self._stats, self._may_be_dynamic = policy, stats, may_be_dynamic
+        self._policy, self._stats, self._resizing = policy, stats, resizing
         self._seen: dict[tuple[Any, ...], None] = {}  # in order
         self.entries = 0
         self._said = False
@@ -156,11 +168,27 @@ class CompiledRegion:
         return getattr(self._program, "entries", 0)
 
     def _look_for_new_sizes(self, static: tuple[Any, ...], signature: tuple[Any, ...]) -> None:
-        places = zip(self._region.static, static, zip(*self._seen, strict=True), strict=False)
-        changed = frozenset(number for number, value, seen in places if value not in seen)
-        ask = self._may_be_dynamic
-        if changed and ask is not None and ask(self._plan, changed, len(self._seen)):
-            raise NewSizeError(changed, self._recompiled(signature), self._plan)
+        """Raise `NewSizeError` for what may become data."""
+        if self._resizing is None:
+            return
+        seen, count = list(zip(*self._seen, strict=True)), len(static)
+        places = zip(self._region.static, static, seen, strict=False)
+        changed = frozenset(number for number, value, values in places if value not in values)
+        shapes = [*zip(*seen[count:], strict=True), signature[count:]]
+        change = NewSizeError(changed, self._lengths(shapes), self._plan, len(self._seen))
+        if self._resizing.may_change(change):
+            change.args = (self._recompiled(signature),)  # it holds on to the caller's frames
+            raise change
+
+    def _lengths(self, shapes: Sequence[Sequence[Any]]) -> dict[tuple[int, int], list[int]]:
+        """For each dimension of an input of the plan the lengths that it has had."""
+        inputs, found = self._plan.inputs, dict[tuple[int, int], list[int]]()
+        for k, number in enumerate(self._region.arguments):
+            if number in inputs:
+                each = [shape[k] for shape in shapes]
+                for axis in range(min(map(len, each))):
+                    found[inputs.index(number), axis] = [shape[axis] for shape in each]
+        return found
 
     def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
         """The jitted form of `traced`, or of a function that calls it.

@@ -41,18 +41,25 @@ class Stats:
     dynamic_sizes
         Sizes that became data, because a second value came.
     padded_calls
-        Calls with a further value of a size that is data only beyond `recompile_limit`.
+        Calls with a further value of a size that is data only beyond `recompile_limit`, and calls
+        whose arguments were padded.
+    padded
+        The counters of the plan for padded arguments, None where there is none.  Its regions are
+        compiled once for each bucket.
     start_up_cache
         What became of the function in the start-up cache: ``"off"``, ``"hit"`` (it was there),
         ``"miss"`` (it is there now), or ``"not kept: "`` and why.
     direct
         Calls that went straight to the function that JAX compiled of the one region.  The others
         are ``general_calls``, so that each call counts once: counting takes time.
+    padded_direct
+        Those of them whose arguments were padded.
     """
 
     general_calls: int = 0
     general_region_calls: list[int] = field(default_factory=list)
     direct: int = 0
+    padded_direct: int = 0
     compilations: list[int] = field(default_factory=list)
     host_steps: int = 0
     host_region_calls: list[int] = field(default_factory=list)
@@ -64,13 +71,14 @@ class Stats:
     slow_calls: int = 0
     dynamic_sizes: int = 0
     padded_calls: int = 0
+    padded: Stats | None = field(default=None, repr=False)
     slow_call_error: str = field(default="", repr=False)
     signatures: list[list[Any]] = field(default_factory=list, repr=False)
     start_up_cache: str = "off"
 
     def with_regions(self, count: int) -> None:
         """Start counting for a plan with ``count`` regions."""
-        self.general_calls, self.direct = self.calls, 0
+        self.general_calls, self.direct, self.padded_direct = self.calls, 0, 0
         self.general_region_calls = [0] * count
         self.compilations = [0] * count
         self.host_region_calls = [0] * count
@@ -106,7 +114,8 @@ class Stats:
     @property
     def region_calls(self) -> list[int]:
         """How often each region ran."""
-        return [count + self.direct for count in self.general_region_calls]
+        direct = self.direct - self.padded_direct
+        return [count + direct for count in self.general_region_calls]
 
     @property
     def host_regions(self) -> int:

@@ -189,7 +189,7 @@ def test_profiles_count_calls() -> None:
 
 
 def test_fallbacks_are_explained() -> None:
-    f = pytensor.function([X], pt.exp(X).sum(), mode=JAXLinker(recompile_limit=2))
+    f = pytensor.function([X], pt.exp(X).sum(), mode=JAXLinker(recompile_limit=2, dynamic=False))
     with pytest.warns(JAXLinkWarning, match="recompile_limit"):
         np.testing.assert_allclose([f(np.ones(n)) for n in range(1, 6)], np.e * np.arange(1, 6))
     [text] = f.explain().fallbacks

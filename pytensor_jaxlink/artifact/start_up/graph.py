@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from pytensor_jaxlink.artifact.start_up.regions import Original
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Executor, Policy, Resizing, Stats
+from pytensor_jaxlink.runtime import Executor, Policy, Stats
 
 
 class StartUpGraph:
@@ -44,6 +44,7 @@ class StartUpGraph:
         self.stats = Stats(start_up_cache=status)
         self.stats.with_regions(len(kept.plan.regions))
         self._kept, self._original = kept, original
+        self.changing = self
         self._stays_static = options.dynamic != "auto"
         original.refuse = self._refuse
         self._own = self.executor = Executor(
@@ -54,7 +55,7 @@ class StartUpGraph:
             jit=True,
             fallback=partial(self.fall_back, plan=self._kept.plan),
             policy=self.policy,
-            resizing=Resizing(self._may_be_dynamic, self._resize),
+            resizing=self,
         )
 
     def without_callbacks(self) -> StartUpGraph:
@@ -112,20 +113,21 @@ class StartUpGraph:
         self.stats, self.executor = original.stats, original.executor
         return outputs
 
-    def _may_be_dynamic(self, plan: Plan, numbers: Collection[int], count: int) -> bool:
+    def may_change(self, change: NewSizeError) -> bool:
         """Return True beyond the limit alone: the code for each value of a size is kept."""
-        return count >= self.policy.limit and not self._stays_static
+        return change.count >= self.policy.limit and not self._stays_static
 
     def make_dynamic(self, inputs: Sequence[Any], error: NewSizeError) -> bool:
         """Return False: the executor does it, beyond the limit."""
         return False
 
-    def _resize(self, inputs: Sequence[Any], error: NewSizeError) -> Sequence[Any]:
+    def finish(self, inputs: Sequence[Any], change: NewSizeError) -> Sequence[Any]:
         """Finish a call as the original does once the size is data, if it can be."""
         original = self._original()
-        before = original.plan
-        original.make_dynamic(inputs, NewSizeError(error.numbers, str(error), before))
-        if original.plan is not before:
+        before = original.executor
+        change.plan = original.plan
+        original.changing.make_dynamic(inputs, change)
+        if original.executor is not before:
             return self._taken_over(inputs, counted=0)
         self._stays_static = True
         return self.executor(inputs)

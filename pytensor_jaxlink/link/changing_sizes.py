@@ -1,0 +1,293 @@
+"""The sizes of a compiled graph that change: which become data, and when.
+
+A size is the value of an argument (``x[:n]``) or the length of one.  Either is compiled for when it
+comes first.  A second value makes the size data (`link.dynamic`); a second length has the argument
+padded (`link.padded_graph`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytensor_jaxlink.errors import NewSizeError
+from pytensor_jaxlink.link.dynamic import Sizes, is_worth
+from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded, padded_graph
+from pytensor_jaxlink.logs import Topic
+from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.runtime import Dispatch, Padding, Place, Stats, bucket_of
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph, Way
+
+
+class ChangingSizes:
+    """The sizes of a graph, and what became of those that changed.
+
+    Parameters
+    ----------
+    compiled
+        The compiled graph.
+    outer
+        The sizes of the graph whose padded form this one is; None for others.
+
+    Attributes
+    ----------
+    sizes
+        The sizes that are values of arguments.
+    """
+
+    def __init__(self, compiled: CompiledGraph, outer: ChangingSizes | None) -> None:
+        self._compiled, self._outer = compiled, outer
+        self.sizes = Sizes()
+        self._unpadded: dict[Place, str] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, because the graph is analysed anew."""
+        self.sizes.dynamic = frozenset()
+        self._for_all: Way | None = None
+        self._padded: CompiledGraph | None = None
+        self._padding = Padding((), (), bucket_of(None))
+        self._kept: set[tuple[int, ...]] = set()
+
+    def is_plan(self, plan: Plan) -> bool:
+        """Return True for a plan that runs the graph now."""
+        for_all = self._for_all
+        return plan is self._compiled.plan or (for_all is not None and plan is for_all.plan)
+
+    # -- when a size has changed -------------------------------------------------------------------
+
+    def may_change(self, change: NewSizeError) -> bool:
+        """Return True if sizes that have a new value may turn out to be data."""
+        return self._values_may_change(change) or bool(self._changed_lengths(change))
+
+    def _values_may_change(self, change: NewSizeError) -> bool:
+        compiled = self._compiled
+        if compiled.options.dynamic != "auto" or change.plan is not compiled.plan:
+            return False
+        form, many = compiled.form, change.count >= compiled.policy.limit
+        if self._for_all is not None:
+            return many and bool(change.numbers)
+        # The last, shorter batch is a second length, and not the beginning of many.
+        changed = change.numbers if many else set(change.numbers) - form.extents
+        behind = form.inputs_behind(changed).intersection(form.static)
+        return not behind <= self.sizes.refused.keys()
+
+    def finish(self, inputs: Sequence[Any], change: NewSizeError) -> Sequence[Any]:
+        """Finish a call that came with a new value of a size; see `make_dynamic`."""
+        compiled, for_all = self._compiled, self._for_all
+        if self._outer is not None and not self._values_may_change(change):
+            raise change
+        if for_all is not None and change.plan is compiled.plan and change.numbers:
+            compiled.stats.general_calls += 1
+            compiled.stats.padded_calls += 1
+            return for_all.executor(inputs)
+        self.make_dynamic(inputs, change)
+        return compiled.executor(inputs)
+
+    def make_dynamic(self, inputs: Sequence[Any], change: NewSizeError) -> bool:
+        """Let sizes be data from now on, those of them that can.
+
+        They stay static, as long as there are few of their values, if the program for all values
+        does much more work than those for one (`dynamic.is_worth`).
+
+        Parameters
+        ----------
+        inputs
+            The values of the call that came with a second value.
+        change
+            The sizes.
+
+        Returns
+        -------
+        bool
+            Whether the call may start again: the sizes have become data, or are compiled for.
+        """
+        compiled, padded = self._compiled, self._padded
+        with compiled.lock:
+            if padded is not None and change.plan is padded.plan:
+                self._change_padded(inputs, change)
+            elif self._for_all is not None and change.numbers:
+                return False
+            elif change.plan is not compiled.plan:
+                pass  # another thread was faster
+            elif self._values_may_change(change):
+                if (way := self.way(change.numbers)) is not None:
+                    self._use(way, inputs)
+                self._say(change)
+            elif lengths := self._changed_lengths(change):
+                self._pad(groups_of(lengths, compiled.source, self._unpadded), lengths)
+                self._say(change)
+        return True
+
+    def _use(self, way: Way, inputs: Sequence[Any]) -> None:
+        compiled = self._compiled
+        entries = way.executor.measure(inputs)
+        if entries is None or is_worth(entries, compiled.installed.executor.entries):
+            way.stats.go_on_from(compiled.stats)
+            compiled.install(way)
+        else:
+            self._for_all = way
+
+    def way(self, numbers: Collection[int]) -> Way | None:
+        """The way in which the inputs behind some values are data; None if none of them can be."""
+        compiled, before = self._compiled, self._compiled.form
+        form = self.sizes.extend(before, before.inputs_behind(numbers), compiled.form_of)
+        if form is before:
+            self._say()
+            return None
+        stats = Stats(dynamic_sizes=len(form.dynamic - before.dynamic))
+        return compiled.way(form, stats)
+
+    # -- when a length has changed -----------------------------------------------------------------
+
+    def _changed_lengths(self, change: NewSizeError) -> dict[Place, Sequence[int]]:
+        """The dimensions that changed and may be padded, each with its lengths."""
+        if self._outer is not None:
+            return self._outer._changed_lengths(change)
+        compiled, padded = self._compiled, self._padded
+        plan = compiled.plan if padded is None else padded.plan
+        # The start-up cache keeps code for each length.
+        early = compiled.options.cache_dir is not None and change.count < compiled.policy.limit
+        if compiled.options.dynamic is False or early or change.plan is not plan:
+            return {}
+        known = {place for group in self._padding.groups for place in group} | {*self._unpadded}
+        return {
+            place: seen
+            for place, seen in change.lengths.items()
+            if place not in known and len({*seen}) > 1 and may_be_padded(compiled.source, place)
+        }
+
+    def _pad(self, groups: Groups, lengths: Mapping[Place, Sequence[int]]) -> None:
+        """Have arguments padded from now on, as many of them as break nothing.
+
+        Parameters
+        ----------
+        groups
+            Their dimensions.
+        lengths
+            For those that were not padded before, the lengths that they had, the present one last.
+        """
+        compiled, first = self._compiled, len(self._compiled.source.inputs)
+        while groups:
+            numbers = range(first, first + len(groups))
+            graph, cuts = padded_graph(compiled.source, groups)
+            padded = compiled.padded(graph, numbers)
+            refused = padded.changing.static_among(numbers)
+            if not refused:
+                programs = self._programs(lengths)
+                self._kept = {tuple(_length_of(g, each) for g in groups) for each in programs}
+                compiled.stats.dynamic_sizes += len(groups) - len(self._padding.groups)
+                self._padding = Padding(groups, cuts, bucket_of(compiled.options.buckets))
+                self._padded, padded.when_installed = padded, self._dispatch
+                self._dispatch()
+                return
+            for number, reason in refused.items():
+                self._unpadded |= dict.fromkeys(groups[number - first], reason)
+            groups = tuple(group for k, group in enumerate(groups, first) if k not in refused)
+
+    def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
+        """For each combination of lengths that has a program of its own, the lengths."""
+        if not self._kept:
+            count = min(map(len, lengths.values())) - 1
+            return [{place: seen[k] for place, seen in lengths.items()} for k in range(count)]
+        added = {place: seen[0] for place, seen in lengths.items()}
+        groups = self._padding.groups
+        return [
+            added | {place: n for group, n in zip(groups, known, strict=True) for place in group}
+            for known in self._kept
+        ]
+
+    def _dispatch(self) -> None:
+        """Send calls to the programs for their lengths from now on."""
+        compiled, padded = self._compiled, self._padded
+        assert padded is not None
+        compiled.stats.padded = padded.stats
+        compiled.executor = Dispatch(
+            compiled.installed.executor,
+            padded,
+            self._padding,
+            compiled.stats,
+            kept=self._kept,
+            limit=compiled.policy.limit,
+            unequal=self._unequal,
+            regroup=self.finish,
+        )
+
+    def _change_padded(self, inputs: Sequence[Any], change: NewSizeError) -> None:
+        """Let further sizes of the graph of padded arguments be data."""
+        compiled, padded, lengths = self._compiled, self._padded, self._padding.lengths(inputs)
+        assert padded is not None
+        assert lengths is not None
+        new = self._changed_lengths(change)
+        if new:
+            added = groups_of(new, compiled.source, self._unpadded)
+            self._pad((*self._padding.groups, *added), new)
+        else:
+            values = self._padding.pad(inputs, lengths, compiled.stats)
+            padded.changing.make_dynamic(values, change)
+
+    def _unequal(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Finish a call in which arguments have different lengths that never had.
+
+        Where PyTensor has a value for them, they were equally long by chance.
+        """
+        compiled = self._compiled
+        outputs = compiled.fall_back(inputs, None, plan=compiled.plan)
+        with compiled.lock:
+            parted: list[tuple[Place, ...]] = []
+            for group in self._padding.groups:
+                by_length: dict[int, list[Place]] = {}
+                for position, axis in group:
+                    length = inputs[position].shape[axis]
+                    by_length.setdefault(length, []).append((position, axis))
+                parted += map(tuple, by_length.values())
+            if len(parted) > len(self._padding.groups):
+                self._pad(tuple(parted), {})
+                self._say()
+        return outputs
+
+    # -- what became of them -----------------------------------------------------------------------
+
+    def static_among(self, positions: Collection[int]) -> dict[int, str]:
+        """The inputs among some that select specialisations, each with the reason."""
+        refused = self.sizes.refused
+        static = set(self._compiled.form.static).intersection(positions)
+        return {k: refused.get(k, "JAX must know it") for k in sorted(static)}
+
+    def described(self) -> tuple[str, ...]:
+        """Each size that changed, and what became of it."""
+        compiled = self._compiled
+        view = compiled.view
+        names = [view.expression_of(number) for number in view.inputs]
+        limit = None if self._for_all is None else compiled.policy.limit
+        bucket = self._padding.bucket
+        padded = [
+            f"the length of {_named(names, group)} is padded, to {bucket(1)}, "
+            f"{bucket(bucket(1) + 1)}, ...: one program serves all lengths up to there"
+            for group in self._padding.groups
+        ]
+        static = [
+            f"the length of {_named(names, [place])} is static: {reason}"
+            for place, reason in self._unpadded.items()
+        ]
+        return (*self.sizes.described(names, limit), *padded, *static)
+
+    def _say(self, *changes: NewSizeError) -> None:
+        """Tell what became of the sizes, in the explanation and in the log."""
+        sizes = self.described()
+        self._compiled.explanation = replace(self._compiled.explanation, sizes=sizes)
+        Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *sizes]))
+
+
+def _length_of(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:
+    return next(lengths[place] for place in group if place in lengths)
+
+
+def _named(names: Sequence[str], group: Sequence[Place]) -> str:
+    return ", ".join(
+        names[position] if axis == 0 else f"{names[position]} along axis {axis}"
+        for position, axis in group
+    )

@@ -1,0 +1,130 @@
+"""The graph of padded arguments: the same function of longer arrays and their true lengths.
+
+Pattern, where ``x`` and ``y`` are equally long::
+
+    (exp(x) * y).sum(), exp(x)
+
+Replacement, with the length ``n`` as one more input::
+
+    (exp(x[:n]) * y[:n]).sum(), zeros(length of x)[:n] = exp(x[:n])
+
+Nothing else is said about padding: the slices become masks as those of every dynamic size do, and a
+graph in which they cannot is not padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.tensor.shape import Shape_i, specify_shape
+
+from pytensor_jaxlink.analysis.lengths import Lengths, measured
+from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.rewriting import hand_on
+from pytensor_jaxlink.runtime import Place
+
+Groups = tuple[tuple[Place, ...], ...]
+"""The dimensions of inputs, by position and axis, that are padded; equally long within a group."""
+
+Cuts = tuple[tuple[int, int, int], ...]
+"""For outputs as long as a group: the position, the axis, and the number of the group."""
+
+
+def groups_of(
+    lengths: Mapping[Place, Sequence[int]], graph: FunctionGraph, refused: Mapping[Place, str]
+) -> Groups:
+    """The dimensions whose lengths have changed, those together that were always equal.
+
+    Parameters
+    ----------
+    lengths
+        The lengths that dimensions have had, the same calls for all.
+    graph
+        The graph.  What has to be as long as one of them, by its operations, joins its group.
+    refused
+        The dimensions that cannot be padded.
+    """
+    together: dict[tuple[int, ...], list[Place]] = {}
+    for place, seen in lengths.items():
+        if len({*seen}) > 1 and place not in refused and may_be_padded(graph, place):
+            together.setdefault(tuple(seen), []).append(place)
+    if not together:
+        return ()
+    related = Lengths(measured(graph))
+    groups = [list(group) for group in together.values()]
+    for position, variable in enumerate(graph.inputs):
+        for axis in range(getattr(variable.type, "ndim", 0)):
+            place = position, axis
+            if place in lengths or place in refused or not may_be_padded(graph, place):
+                continue
+            for group in groups:
+                first, along = group[0]
+                if related.same(variable, axis, graph.inputs[first], along):
+                    group.append(place)
+                    break
+    return tuple(map(tuple, groups))
+
+
+def may_be_padded(graph: FunctionGraph, place: Place) -> bool:
+    """Return True for a dimension of a dense array whose type leaves the length open."""
+    kind = graph.inputs[place[0]].type
+    return isinstance(kind, ArrayType) and kind.shape[place[1]] is None
+
+
+def padded_graph(graph: FunctionGraph, groups: Groups) -> tuple[FunctionGraph, Cuts]:
+    """The graph of padded inputs, with the length of each group as a further input at the end."""
+    longer = {position: graph.inputs[position].clone() for group in groups for position, _ in group}
+    lengths: list[Any] = [pt.lscalar(_name(graph, group)) for group in groups]
+    buckets: list[Any] = []
+    present: dict[int, Any] = dict(longer)
+    for group, length in zip(groups, lengths, strict=True):
+        first, along = group[0]
+        bucket = Shape_i(along)(longer[first])
+        buckets.append(bucket)
+        for position, axis in group:
+            array: Any = present[position]
+            if (position, axis) != group[0]:
+                array = specify_shape(
+                    array, [*[None] * axis, bucket, *[None] * (array.ndim - axis - 1)]
+                )
+            present[position] = array[(*[slice(None)] * axis, slice(length))]
+    stands_for = {graph.inputs[position]: value for position, value in present.items()}
+    outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
+    cuts = _cuts(graph, groups)
+    for position, axis, number in cuts:
+        outputs[position] = _whole(outputs[position], axis, buckets[number], lengths[number])
+    inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
+    padded = FunctionGraph([*inputs, *lengths], outputs, clone=True)
+    MergeOptimizer().rewrite(padded)  # equal bounds are one variable, as the masks expect
+    hand_on(graph, padded)
+    return padded, cuts
+
+
+def _name(graph: FunctionGraph, group: Sequence[Place]) -> str:
+    """The name of a length: that of the arrays which have it."""
+    return "length of " + ", ".join(str(graph.inputs[position]) for position, _ in group)
+
+
+def _cuts(graph: FunctionGraph, groups: Groups) -> Cuts:
+    related = Lengths(measured(graph))
+    return tuple(
+        (position, axis, number)
+        for position, output in enumerate(graph.outputs)
+        if isinstance(output.type, ArrayType)
+        for axis, length in enumerate(output.type.shape)
+        if length is None
+        for number, group in enumerate(groups)
+        if any(related.same(output, axis, graph.inputs[k], along) for k, along in group)
+    )
+
+
+def _whole(value: Any, axis: int, bucket: Any, length: Any) -> Any:
+    """An output at the length of its bucket."""
+    shape = [bucket if k == axis else Shape_i(k)(value) for k in range(value.type.ndim)]
+    whole: Any = pt.zeros(shape, dtype=value.type.dtype)
+    return pt.set_subtensor(whole[(*[slice(None)] * axis, slice(length))], value)

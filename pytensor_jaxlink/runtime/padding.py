@@ -1,0 +1,324 @@
+"""Arguments padded to a few lengths: one program serves every length up to its bucket.
+
+JAX compiles for each shape.  An argument whose length changes is padded to the next *bucket*, and
+its true length goes along as data; outputs of that length are cut when they leave.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
+from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.devices import to_numpy
+from pytensor_jaxlink.runtime.ending import as_jax_array
+from pytensor_jaxlink.runtime.executor import Executor, FastPath
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
+from pytensor_jaxlink.runtime.waiting import all_hold
+
+Place = tuple[int, int]
+"""The position of an argument, and one of its axes."""
+
+SMALLEST_BUCKET = 64
+"""A matrix of 64 rows and columns takes no longer than a call."""
+
+_OFTEN = 32
+_SHARE = 16
+
+
+Buckets = Sequence[int] | Callable[[int], int] | None
+"""The lengths to which arrays are padded, or a function that gives the one for a length."""
+
+
+def bucket_of(buckets: Buckets) -> Callable[[int], int]:
+    """The function that gives the bucket of a length."""
+    if buckets is None:
+        return _power_of_two
+    if not callable(buckets):
+        return partial(_listed, tuple(sorted(buckets)))
+    chosen = buckets
+
+    def bucket(length: int) -> int:
+        found = int(chosen(length))
+        if found < length:
+            raise ValueError(
+                f"JAXLinker(buckets={chosen!r}) gave {found} for an array of length {length}; "
+                "a bucket has to be at least as long as what is padded to it"
+            )
+        return found
+
+    return bucket
+
+
+def _power_of_two(length: int) -> int:
+    return max(SMALLEST_BUCKET, 1 << (length - 1).bit_length())
+
+
+def _listed(buckets: Sequence[int], length: int) -> int:
+    place = bisect_left(buckets, length)
+    return buckets[place] if place < len(buckets) else _power_of_two(length)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Which arguments are padded, and which outputs are cut.
+
+    Attributes
+    ----------
+    groups
+        The dimensions of arguments that are padded; those of a group are equally long.
+    cuts
+        For outputs that are as long as a group, the position, the axis and the number of the group.
+    bucket
+        Gives the length to which one is padded.
+    """
+
+    groups: tuple[tuple[Place, ...], ...]
+    cuts: tuple[tuple[int, int, int], ...]
+    bucket: Callable[[int], int]
+
+    def lengths(self, values: Sequence[Any]) -> tuple[int, ...] | None:
+        """The length of each group; None where the arguments of a group have different ones.
+
+        Raises
+        ------
+        NotAcceptedError
+            For what is no array of such a rank.
+        """
+        found: list[int] = []
+        for group in self.groups:
+            try:
+                seen: set[int] = {values[position].shape[axis] for position, axis in group}
+            except (AttributeError, IndexError, TypeError):
+                raise NotAcceptedError from None
+            if len(seen) > 1:
+                return None
+            found += seen
+        return tuple(found)
+
+    def pad(self, values: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
+        """The arguments at their buckets' lengths, and the true lengths after them."""
+        padded, wanted = list(values), dict[int, dict[int, int]]()
+        for group, length in zip(self.groups, lengths, strict=True):
+            bucket = self.bucket(length)
+            for position, axis in group:
+                wanted.setdefault(position, {})[axis] = bucket
+        for position, lengths_by_axis in wanted.items():
+            padded[position] = _padded(padded[position], lengths_by_axis, stats)
+        return [*padded, *(np.array(length) for length in lengths)]
+
+    def cut(self, outputs: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
+        """The outputs at their true lengths."""
+        found = list(outputs)
+        for position, axis, group in self.cuts:
+            found[position] = _cut(found[position], axis, lengths[group], stats)
+        return found
+
+
+def _padded(value: Any, lengths: Mapping[int, int], stats: Stats) -> Any:
+    """A longer array; zeros are behind the values."""
+    shape = [lengths.get(axis, length) for axis, length in enumerate(value.shape)]
+    if type(value) is jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, value.dtype)
+    if tuple(shape) == value.shape:
+        return value
+    # By NumPy: JAX would compile a program for each length.
+    found = np.zeros(shape, value.dtype)
+    found[tuple([slice(length) for length in value.shape])] = to_numpy(value, stats)
+    return device_put(found, value.sharding) if _is_committed(value) else found
+
+
+def _cut(value: Any, axis: int, length: int, stats: Stats) -> Any:
+    if value.shape[axis] == length:
+        return value
+    part = to_numpy(value, stats)[(*[slice(None)] * axis, slice(length))]
+    if type(value) is not ARRAY:
+        return part.copy()
+    return device_put(part.copy(), value.sharding if _is_committed(value) else None)
+
+
+def _is_committed(value: Any) -> bool:
+    return type(value) is ARRAY and value.committed
+
+
+def is_in_one_place(value: Any) -> bool:
+    """Return True if an argument can be padded: a NumPy array, or one of JAX on one device."""
+    kind = class_of(value)
+    if kind is ARRAY:
+        return len(value.sharding.device_set) == 1
+    return kind is np.ndarray or kind is jax.ShapeDtypeStruct
+
+
+class PaddedGraph(Protocol):
+    """The compiled graph of padded arguments and their lengths."""
+
+    @property
+    def executor(self) -> Any:
+        """What runs it."""
+        ...
+
+    @property
+    def stats(self) -> Stats:
+        """Its counters."""
+        ...
+
+
+class Dispatch:
+    """Sends a call to the programs for its own lengths, or to the one of its bucket.
+
+    A length that comes back in many of the calls gets a program of its own, as long as there are
+    fewer than ``limit`` of these: the padded one computes up to twice as much.
+
+    Parameters
+    ----------
+    own
+        Runs arguments of the lengths that are compiled for.
+    padded
+        The graph of padded arguments.
+    padding
+        Its arguments and outputs.
+    stats
+        The counters of the function.
+    kept
+        The lengths that are compiled for.
+    limit
+        How many these may be.
+    unequal
+        Finishes a call whose arguments are not as long as each other.
+    regroup
+        Finishes a call in which further lengths have changed.
+    """
+
+    def __init__(  # noqa: PLR0913 -- one for each way of a call
+        self,
+        own: Executor,
+        padded: PaddedGraph,
+        padding: Padding,
+        stats: Stats,
+        *,
+        kept: set[tuple[int, ...]],
+        limit: int,
+        unequal: Callable[[Sequence[Any]], Sequence[Any]],
+        regroup: Callable[[Sequence[Any], NewSizeError], Sequence[Any]],
+    ) -> None:
+        self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
+        self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
+        self._places = [place for group in padding.groups for place in group]
+        self._counts: Counter[tuple[int, ...]] = Counter()
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
+        lengths = self._padding.lengths(inputs)
+        if lengths is None:
+            self._stats.general_calls += 1
+            return list(self._unequal(inputs))
+        if self._is_own(lengths) or not self._can_be_padded(inputs):
+            return self.own(inputs)
+        try:
+            padded = self._padding.pad(inputs, lengths, self._stats)
+            outputs = self._padded.executor(padded)
+        except NewSizeError as error:
+            return list(self._regroup(inputs, error))
+        self._stats.general_calls += 1
+        self._stats.padded_calls += 1
+        return self._padding.cut(outputs, lengths, self._stats)
+
+    def _can_be_padded(self, inputs: Sequence[Any]) -> bool:
+        return all(is_in_one_place(inputs[position]) for position, _ in self._places)
+
+    def _is_own(self, lengths: tuple[int, ...]) -> bool:
+        if lengths in self._kept:
+            return True
+        counts = self._counts
+        counts[lengths] += 1
+        often = counts[lengths] >= _OFTEN and counts[lengths] * _SHARE >= self._stats.calls
+        if often and len(self._kept) < self._limit:
+            self._kept.add(lengths)
+            return True
+        if len(counts) > _SHARE * _OFTEN:  # each of them is rare
+            counts.clear()
+        return False
+
+    def fast(
+        self, own: FastPath, boundary: Boundary, pack: Callable[[list[Any]], Any] | None
+    ) -> FastPath | None:
+        """The dispatch as a function that goes straight to compiled code; see `Executor.fast`.
+
+        Parameters
+        ----------
+        own
+            The programs for their own lengths as such a function.
+        boundary, pack
+            How that one takes its arguments, and makes its answer.
+        """
+        padded = self._padded.executor.fast(
+            self._without_lengths(boundary), None, None, repeatable=False
+        )
+        if padded is None:
+            return None
+        cells, padding, stats = list(boundary.cells.values()), self._padding, self._stats
+
+        def call(*args: Any) -> Any:
+            values = [*args, *[cell[0] for cell in cells]]
+            lengths = padding.lengths(values)
+            if lengths is None:
+                return Result(None, (False,))  # the slow path says why
+            if self._is_own(lengths):
+                return own.call(*args)
+            if not self._can_be_padded(values):
+                raise NotAcceptedError
+            values = padding.pad(values, lengths, stats)
+            result = _as_result(padded, padded.call(*values), values)
+            if result.conditions and not all_hold(*result.conditions):
+                return Result(None, (False,))
+            outputs = padding.cut(result.outputs, lengths, stats)
+            outputs = [_left(boundary, k, value) for k, value in enumerate(outputs)]
+            stats.padded_calls += 1
+            stats.padded_direct += 1
+            self._padded.stats.direct += 1
+            return Result(pack(outputs) if own.packed and pack is not None else outputs)
+
+        def compile_for(values: list[Any]) -> None:
+            lengths = padding.lengths(values)
+            if lengths is None or lengths in self._kept or not self._can_be_padded(values):
+                own.compile(values)
+            else:
+                padded.compile(padding.pad(values, lengths, stats))
+
+        return FastPath(call, compile_for, own.packed, own.result)
+
+    def _without_lengths(self, boundary: Boundary) -> Boundary:
+        """The boundary of the padded graph, all of whose inputs are arguments."""
+        count = len(self.own.plan.inputs)
+
+        def accepts(position: int, value: Any) -> bool:
+            return position >= count or boundary.accepts(position, value)
+
+        def convert(position: int, value: Any) -> Any:
+            return value if position >= count else boundary.convert(position, value)
+
+        return Boundary(accepts, convert, {}, {})
+
+
+def _as_result(path: FastPath, found: Any, values: Sequence[Any]) -> Result:
+    kind = class_of(found)
+    if kind is tuple and path.result is not None:
+        return path.result(found, values)
+    return found if kind is Result else Result(found)
+
+
+def _left(boundary: Boundary, position: int, value: Any) -> Any:
+    form = boundary.leave.get(position)
+    if form is not None:
+        return form(value)
+    return as_jax_array(value) if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,328 @@
+"""Arguments whose lengths change: compiled for, then padded to buckets, to the same values."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import graph_inputs
+
+from pytensor_jaxlink import JAXLinker, load, save
+from tests.helpers import PYTHON, as_list, black_box, sort_down
+from tests.link.test_dynamic_sizes import answer, assert_same, with_gradient
+
+X, Y, M, T, S = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.dvector("t"), pt.dscalar("s")
+G, N, C = pt.lvector("g"), pt.lscalar("n"), pt.TensorType("bool", shape=(None,))("c")
+CHANGING = {X, Y, M, G, C}
+LENGTHS = (3, 0, 1, 5, 64, 65, 63, 3, 130)
+
+
+def arguments_of(inputs: Any, length: int, seed: int = 0) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    values = {
+        X: rng.normal(size=length),
+        Y: rng.normal(size=length),
+        M: rng.normal(size=(length, 3)),
+        G: rng.integers(0, 4, length),
+        C: rng.normal(size=length) > 0,
+        T: rng.normal(size=4),
+        S: np.array(0.7),
+        N: np.array(2),
+    }
+    values[X][5:6] = np.nan
+    return [values[v] for v in inputs]
+
+
+def regression() -> list[Any]:
+    mean = T[G] + S * Y
+    density = -0.5 * ((pt.exp(Y) - mean) ** 2).sum() - (T**2).sum() - S**2
+    return with_gradient(density, T, S)
+
+
+def recursion(step: Any, sequence: Any) -> Any:
+    return pytensor.scan(step, sequences=[sequence], outputs_info=[pt.zeros(())])[0]
+
+
+PADDED: dict[str, Callable[[], Any]] = {
+    "sum": lambda: with_gradient((Y**2).sum(), Y),
+    "elementwise": lambda: [pt.exp(X) * 2, Y + 1],
+    "several_as_long": lambda: [(Y * pt.exp(-Y)).sum(), Y * G, (Y[:, None] * M).sum(0)],
+    "regression": regression,
+    "softmax": lambda: pt.special.softmax(Y),
+    "log_sum": lambda: pt.logsumexp(X),
+    "deviation": lambda: [Y.mean(), Y.std()],
+    "largest": lambda: [Y.max(), Y.argmax()],
+    "matrix_times_vector": lambda: with_gradient((pt.exp(M @ T[:3]) * Y).sum(), T),
+    "rows": lambda: [M.sum(axis=1), M.sum(axis=0), M[:, 0], M.T],
+    "gram": lambda: [M.T @ M, pt.dot(M.T, Y)],
+    "cumsum": lambda: [pt.cumsum(Y), pt.cumsum(Y)[-1]],
+    "order": lambda: [pt.sort(Y)[0], Y[::-1].sum()],
+    "difference": lambda: ((Y[1:] - Y[:-1]) ** 2).sum(),
+    "length": lambda: [Y.shape[0], Y.sum() / Y.shape[0]],
+    "as_long": lambda: [pt.ones_like(Y), pt.zeros(Y.shape[0]), (pt.arange(Y.shape[0]) * Y).sum()],
+    "selected": lambda: with_gradient((Y[C] ** 2).sum(), Y),
+    "where": lambda: pt.where(Y > 0, Y, 0).sum(),
+    "condition": lambda: pt.switch(C, Y, -Y),
+    "gather": lambda: [T[G], T[G].sum()],
+    "scatter": lambda: pt.inc_subtensor(T[G], Y),
+    "integers": lambda: [G * 2, G.sum(), pt.cast(G, "int8").max()],
+    "set_all": lambda: pt.set_subtensor(Y[:], 1.0),
+    "column": lambda: Y.reshape((-1, 1)) * 2,
+    "every_other": lambda: [Y[::2].sum(), Y[1:-1:3].mean()],
+    "a_slice": lambda: [Y[:N].sum(), Y[N:].sum(), Y[-N:].max()],
+    "untouched": lambda: [Y, T * 2],
+}
+STATIC: dict[str, Callable[[], Any]] = {
+    "host_step": lambda: black_box(sort_down)(pt.exp(Y)).sum(),
+    "pairs": lambda: pt.outer(Y, Y).sum(),
+    "draws": lambda: pt.random.normal(size=Y.shape[0]),
+    "longer": lambda: pt.repeat(Y, 2),
+}
+
+
+def inputs_of(outputs: Any) -> list[Any]:
+    found = graph_inputs(as_list(outputs))
+    return [v for v in dict.fromkeys(found) if v.name and not isinstance(v, Constant)]
+
+
+def functions(graph: Any, **options: Any) -> Any:
+    inputs = inputs_of(graph)
+    modes = JAXLinker(**options), PYTHON
+    return inputs, *(
+        pytensor.function([pytensor.In(v, borrow=True) for v in inputs], graph, mode=mode)
+        for mode in modes
+    )
+
+
+def compare(graph: Any, lengths: Any = LENGTHS, **options: Any) -> Any:
+    inputs, f, reference = functions(graph, **options)
+    for seed, length in enumerate(lengths):
+        arguments = arguments_of(inputs, length, seed)
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    return f
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_a_second_length_has_an_argument_padded(name: str) -> None:
+    f = compare(PADDED[name]())
+    stats = f.stats
+    assert stats.padded_calls > 0
+    assert stats.compilations[0] <= 2  # again after a check is false
+    assert stats.padded.compilations[0] <= 2 * 3  # 64, 128, 256
+    assert stats.host_regions == stats.padded.host_regions == stats.slow_calls == 0
+    assert f.explain().graph_break_count == 0
+    assert "is padded, to 64, 128, ...: one program" in str(f.explain())
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_where_a_length_stays_static(name: str) -> None:
+    outputs = STATIC[name]()
+    inputs, f, reference = functions(outputs)
+    for length in (3, 4, 5):
+        arguments = arguments_of(inputs, length)
+        if name == "draws":
+            assert f(*arguments).shape == (length,)
+        else:
+            assert_same(answer(f, arguments), answer(reference, arguments))
+    assert f.stats.compilations[0] == 3
+    assert f.stats.dynamic_sizes == f.stats.padded_calls == 0
+    assert "the length of y is static: JAX must know it for" in str(f.explain())
+
+
+def test_never() -> None:
+    f = compare(PADDED["sum"](), lengths=(2, 3, 4, 5), dynamic=False)
+    assert (f.stats.compilations, f.stats.dynamic_sizes) == ([4], 0)
+
+
+def test_a_thousand_lengths() -> None:
+    f = compare(regression(), lengths=np.random.default_rng(0).integers(0, 1_000, 300).tolist())
+    assert sum(f.stats.compilations) + sum(f.stats.padded.compilations) <= 2 * 6
+    assert f.stats.calls == 300
+    assert (
+        f.stats.region_calls[0] + f.stats.padded.region_calls[0] <= 305
+    )  # some fail, and are finished
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"outputs": "numpy"},
+        {"donate": "all"},
+        {"dynamic": True},
+        {"recompile_limit": 1},
+        {"checks": "ignore"},
+        {"jit": True},
+        {"host_ops": "callback"},
+        {"device": "cpu"},
+    ],
+)
+def test_other_options(options: Any) -> None:
+    f = compare([*regression(), pt.exp(Y)], lengths=(3, 5, 70, 1, 64), **options)
+    assert f.stats.padded_calls > 0
+    expected = np.ndarray if options.get("outputs") == "numpy" else jax.Array
+    assert all(
+        isinstance(each, expected)
+        for each in f(*arguments_of(inputs_of([*regression(), pt.exp(Y)]), 9))
+    )
+
+
+def test_buckets() -> None:
+    f = compare(PADDED["sum"](), buckets=[10, 100], lengths=(2, 9, 10, 11, 99, 101))
+    assert f.stats.padded.compilations == [3]
+    assert "padded, to 10, 100, ..." in str(f.explain())
+    g = compare(PADDED["sum"](), buckets=lambda n: -(-n // 5) * 5, lengths=(2, 4, 5, 6, 10, 11))
+    assert g.stats.padded.compilations == [3]
+    wrong = pytensor.function([Y], Y.sum(), mode=JAXLinker(buckets=lambda n: n - 1))
+    wrong(np.ones(3))
+    with pytest.raises(ValueError, match=r"for an array of length .; a bucket has to be"):
+        wrong(np.ones(4))
+    for bad in (0, [], [0], [2.5], "ab"):
+        with pytest.raises(ValueError, match="neither a sequence of positive integers nor"):
+            JAXLinker(buckets=bad)  # pyright: ignore[reportArgumentType]
+
+
+def test_errors_are_those_of_python() -> None:
+    inputs, f, reference = functions([(X * Y).sum(), T[G].sum()])
+    for length in (3, 4, 5):
+        arguments = arguments_of(inputs, length)
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    good = dict(zip(inputs, arguments_of(inputs, 7), strict=True))
+    for changed in ({X: np.ones(6)}, {X: np.ones(1)}, {G: np.array([4, 0, 0, 0, 0, 0, 0])}):
+        arguments = [*(good | changed).values()]
+        expected = answer(reference, arguments)
+        assert isinstance(expected, type)
+        assert answer(f, arguments) is expected
+    assert_same(answer(f, [*good.values()]), answer(reference, [*good.values()]))
+    lists = [good[v].tolist() if v in CHANGING else good[v] for v in inputs]
+    assert_same(answer(f, lists), answer(reference, lists))
+
+
+def test_equally_long_by_chance() -> None:
+    inputs, f, reference = functions([(X**2).sum() * Y.max(), pt.exp(Y)])
+    rng = np.random.default_rng(0)
+    for one, other in [(3, 3), (4, 4), (5, 5), (5, 6), (70, 6), (4, 4), (0, 70)]:
+        arguments = [rng.normal(size=one if v is X else other) for v in inputs]
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    assert f.stats.fallbacks == 1
+    assert len(f.explain().sizes) == 2
+
+
+def test_a_further_length_changes_later() -> None:
+    inputs, f, reference = functions([(X**2).sum() * Y.max(), pt.exp(Y)])
+    rng = np.random.default_rng(0)
+    for one, other in [(3, 7), (4, 7), (5, 7), (5, 8), (6, 9), (3, 7)]:
+        arguments = [rng.normal(size=one if v is X else other) for v in inputs]
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    assert f.stats.dynamic_sizes == 2
+    assert f.stats.fallbacks == 0
+
+
+def test_lengths_and_values_change_together() -> None:
+    inputs, f, reference = functions([(Y[:N] ** 2).sum(), Y * 2])
+    rng = np.random.default_rng(0)
+    for length, n in [(5, 2), (6, 3), (70, 4), (5, 65), (9, -2), (8, 0), (5, 2), (200, 100)]:
+        arguments = [rng.normal(size=length) if v is Y else np.array(n) for v in inputs]
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    assert f.stats.host_regions == f.stats.padded.host_regions == 0
+    assert f.stats.padded.compilations[0] <= 4
+
+
+def test_states() -> None:
+    total, data = pytensor.shared(0.0), pytensor.shared(np.arange(3.0))
+    updates = {total: total + (Y * data).sum(), data: data + Y}
+    f = pytensor.function([Y], Y * 2, updates=updates, mode=JAXLinker())
+    expected, held = 0.0, np.arange(3.0)
+    for length in (3, 3, 4, 4, 70, 5):
+        if length != len(held):
+            held = np.arange(float(length))
+            data.set_value(held)
+        y = np.linspace(0, 1, length)
+        np.testing.assert_allclose(f(y), y * 2)
+        expected, held = expected + (y * held).sum(), held + y
+        np.testing.assert_allclose(total.get_value(), expected)
+        np.testing.assert_allclose(data.get_value(), held)
+    with pytest.raises(ValueError, match=r"."):
+        f(np.ones(9))
+    np.testing.assert_allclose(data.get_value(), held)
+    np.testing.assert_allclose(total.get_value(), expected)
+
+
+def test_a_length_that_comes_often_has_its_own_program() -> None:
+    f = pytensor.function([Y], (Y**2).sum(), mode=JAXLinker())
+    for length in (3, 4, 5):
+        f(np.ones(length))
+    for _ in range(100):
+        assert float(f(np.ones(6))) == 6.0
+    assert f.stats.compilations == [2]
+    assert f.stats.padded_calls < 50
+    assert f.stats.calls == 103
+
+
+def test_arrays_of_jax() -> None:
+    f = pytensor.function([Y], [pt.exp(Y), Y.sum()], mode=JAXLinker())
+    for length in (3, 4, 70):
+        y = jnp.arange(float(length))
+        double, total = f(y)
+        np.testing.assert_allclose(double, np.exp(y))
+        assert float(total) == y.sum()
+        assert isinstance(double, jax.Array)
+    assert f.stats.padded_calls == 2
+
+
+def test_compiled_ahead() -> None:
+    f = pytensor.function([Y], (Y**2).sum(), mode=JAXLinker())
+    f.warmup([(np.ones(n),) for n in (3, 4, 5, 70)], progress=lambda done: None)
+    f.compile(jax.ShapeDtypeStruct((6,), "float64"))
+    assert (f.stats.compilations, f.stats.padded.compilations) == ([1], [2])
+    for length in (3, 4, 5, 6, 70):
+        assert float(f(np.ones(length))) == length
+    assert (f.stats.compilations, f.stats.padded.compilations) == ([1], [2])
+
+
+@pytest.mark.parametrize("layer", ["graph", "compiled"])
+def test_saved(layer: Any, tmp_path: Path) -> None:
+    f = pytensor.function([Y], [pt.exp(Y), Y.sum()], mode=JAXLinker())
+    for length in (3, 4):
+        f(np.ones(length))
+    save(f, tmp_path / "f")
+    g = load(tmp_path / "f", prefer=layer)
+    for length in (3, 1, 5, 70):
+        y = np.linspace(0, 1, length)
+        np.testing.assert_allclose(g(y)[0], np.exp(y))
+        np.testing.assert_allclose(g(y)[1], y.sum())
+
+
+def test_copies() -> None:
+    f = pytensor.function([Y], (Y**2).sum(), mode=JAXLinker())
+    for length in (3, 4):
+        f(np.ones(length))
+    for g in (f.copy(), pickle.loads(pickle.dumps(f))):
+        assert [float(g(np.ones(n))) for n in (3, 4, 5)] == [3.0, 4.0, 5.0]
+        assert (g.stats.compilations, g.stats.padded_calls) == ([1], 2)
+
+
+@pytest.mark.usefixtures("restored_cache")
+def test_the_start_up_cache_keeps_lengths_up_to_the_limit(tmp_path: Path) -> None:
+    mode = JAXLinker(cache_dir=tmp_path, recompile_limit=2)
+    for status in ("miss", "hit"):
+        f = pytensor.function([Y], (Y**2).sum(), mode=mode)
+        assert [float(f(np.ones(n))) for n in (2, 3, 4, 5)] == [2.0, 3.0, 4.0, 5.0]
+        assert f.stats.start_up_cache == status
+        assert f.stats.host_regions == 0
+        assert f.stats.padded_calls == 2
+
+
+def test_a_log_says_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="pytensor_jaxlink"):
+        f = pytensor.function([Y], Y.sum(), mode=JAXLinker())
+        f(np.ones(2)), f(np.ones(3))
+    assert any("the length of y is padded" in record.getMessage() for record in caplog.records)
