@@ -145,7 +145,7 @@ pytensor.xtensor.type: XTensorSharedVariable XTensorType
 
 FUNCTIONS = _names("""
 pytensor.scalar.basic: real_out same_out same_out_float_only same_out_min8 same_out_nobool
-    upcast_out upcast_out_min8 upcast_out_no_complex upcast_out_nobool upgrade_to_float
-    upgrade_to_float_no_complex
+    Sign._output_types_preference upcast_out upcast_out_min8 upcast_out_no_complex upcast_out_nobool
+    upgrade_to_float upgrade_to_float_no_complex
 """)
 """Functions that choose the types of scalar Ops."""

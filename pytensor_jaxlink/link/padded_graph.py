@@ -21,7 +21,7 @@ import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
-from pytensor.tensor.shape import Shape_i, specify_shape
+from pytensor.tensor.shape import Shape_i, SpecifyShape
 
 from pytensor_jaxlink.analysis.lengths import Lengths, measured
 from pytensor_jaxlink.graph import ArrayType
@@ -89,9 +89,7 @@ def padded_graph(graph: FunctionGraph, groups: Groups) -> tuple[FunctionGraph, C
         for position, axis in group:
             array: Any = present[position]
             if (position, axis) != group[0]:
-                array = specify_shape(
-                    array, [*[None] * axis, bucket, *[None] * (array.ndim - axis - 1)]
-                )
+                array = SpecifyShape()(array, *_shape(array.ndim, axis, bucket))
             present[position] = array[(*[slice(None)] * axis, slice(length))]
     stands_for = {graph.inputs[position]: value for position, value in present.items()}
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
@@ -121,6 +119,10 @@ def _cuts(graph: FunctionGraph, groups: Groups) -> Cuts:
         for number, group in enumerate(groups)
         if any(related.same(output, axis, graph.inputs[k], along) for k, along in group)
     )
+
+
+def _shape(ndim: int, axis: int, length: Any) -> list[Any]:
+    return [length if k == axis else None for k in range(ndim)]
 
 
 def _whole(value: Any, axis: int, bucket: Any, length: Any) -> Any:

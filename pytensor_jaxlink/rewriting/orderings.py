@@ -143,8 +143,8 @@ def _part(chosen: Selection, index: slice, known: Known) -> Any:
         return mask
 
     def every() -> Any:
-        rank: Any = pt.cumsum(mask.astype("int64")) - 1
-        return mask & pt.eq(rank % step, 0)
+        counted: Any = pt.cumsum(mask.astype("int64"))
+        return mask & pt.eq((counted - 1) % step, 0)
 
     return known.derived(f"every {step}", (mask,), every)
 

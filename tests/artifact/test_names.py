@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from pytensor.link.c.basic import CLinker, OpWiseCLinker
 from pytensor.link.c.op import COp
 from pytensor.link.vm import VMLinker
 from pytensor.printing import Print
+from pytensor.scalar import basic, math
+from pytensor.scalar.basic import ScalarOp
 
 from pytensor_jaxlink import ArtifactError, JAXLinker, load, save
 from pytensor_jaxlink.artifact import known
+from pytensor_jaxlink.artifact.names import name_of
 from tests.artifact.damage import members_of, relisted
 from tests.ops.table import written
 
@@ -46,6 +50,26 @@ def test_the_ops_are_those_of_the_table() -> None:
     assert ours - {"pytensor.tensor.random.op.RandomVariable"} == written().keys() - {
         "pytensor.breakpoint.PdbBreakpoint"
     }
+
+
+def test_the_functions_are_those_of_all_scalar_ops() -> None:
+    ops = [
+        op for module in (basic, math) for op in vars(module).values() if isinstance(op, ScalarOp)
+    ]
+    chosen = {
+        vars(op)["output_types_preference"] for op in ops if "output_types_preference" in vars(op)
+    }
+    functions = [each for each in chosen if isinstance(each, FunctionType)]
+    assert len(functions) > 5
+    assert {name_of(each, "a scalar Op") for each in functions} <= set(known.FUNCTIONS)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int8", "float32"])
+def test_signs(dtype: str, tmp_path: Path) -> None:
+    numbers = pt.vector("numbers", dtype=dtype)
+    save(pytensor.function([numbers], pt.sign(numbers), mode=JAXLinker()), tmp_path / "f")
+    value = np.array([3, 0], dtype)
+    np.testing.assert_array_equal(load(tmp_path / "f", prefer="graph")(value), np.sign(value))
 
 
 @pytest.mark.parametrize(
