@@ -61,6 +61,7 @@ suppress_warnings = ["config.cache"]  # the functions in this file are not pickl
 
 autodoc_typehints = "none"  # the NumPy docstrings say the types
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_param = False
