@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")  # no page needs a C compiler
 
+from pytensor_jaxlink import JAXLinker  # noqa: E402 -- the path is set above
+
 _setup = ConfigParser()
 _setup.read(ROOT / "setup.cfg")
 
@@ -152,6 +154,13 @@ def _directive(name: str) -> str:
     return f"```{{eval-rst}}\n.. auto{kind}:: {name}\n{options}```"
 
 
+def _without_arguments(
+    app: Any, kind: str, name: str, found: Any, options: Any, signature: Any, returns: Any
+) -> tuple[str, str] | None:
+    """Drop the signatures of classes that users do not call: functions return them."""
+    return ("", "") if kind == "class" and found is not JAXLinker else None
+
+
 def _label(app: Any, document: nodes.document) -> None:
     """Mark tables of sentences, which narrow screens show row by row, and label their cells."""
     for table in document.findall(nodes.table):
@@ -177,5 +186,6 @@ def _home(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Connect the functions above."""
     app.connect("source-read", _read)
+    app.connect("autodoc-process-signature", _without_arguments)
     app.connect("doctree-read", _label)
     app.connect("build-finished", _home)
