@@ -7,16 +7,24 @@ padded (`link.padded_graph`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytensor_jaxlink.errors import NewSizeError
-from pytensor_jaxlink.link.dynamic import Sizes, is_worth
+from pytensor_jaxlink.link.dynamic import LITTLE, Sizes, is_worth
 from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded, padded_graph
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Dispatch, Padding, Place, Stats, bucket_of
+from pytensor_jaxlink.runtime import (
+    Dispatch,
+    Padding,
+    Place,
+    Stats,
+    bucket_of,
+    kind_of,
+    smallest_bucket,
+)
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph, Way
@@ -118,7 +126,7 @@ class ChangingSizes:
                     self._use(way, inputs)
                 self._say(change)
             elif lengths := self._changed_lengths(change):
-                self._pad(groups_of(lengths, compiled.source, self._unpadded), lengths)
+                self._pad(groups_of(lengths, compiled.source, self._unpadded), lengths, inputs)
                 self._say(change)
         return True
 
@@ -160,7 +168,9 @@ class ChangingSizes:
             if place not in known and len({*seen}) > 1 and may_be_padded(compiled.source, place)
         }
 
-    def _pad(self, groups: Groups, lengths: Mapping[Place, Sequence[int]]) -> None:
+    def _pad(
+        self, groups: Groups, lengths: Mapping[Place, Sequence[int]], inputs: Sequence[Any]
+    ) -> None:
         """Have arguments padded from now on, as many of them as break nothing.
 
         Parameters
@@ -169,6 +179,8 @@ class ChangingSizes:
             Their dimensions.
         lengths
             For those that were not padded before, the lengths that they had, the present one last.
+        inputs
+            The values of a call.
         """
         compiled, first = self._compiled, len(self._compiled.source.inputs)
         while groups:
@@ -180,7 +192,8 @@ class ChangingSizes:
                 programs = self._programs(lengths)
                 self._kept = {tuple(_length_of(g, each) for g in groups) for each in programs}
                 compiled.stats.dynamic_sizes += len(groups) - len(self._padding.groups)
-                self._padding = Padding(groups, cuts, bucket_of(compiled.options.buckets))
+                bucket = _bucket(padded, groups, inputs)
+                self._padding = Padding(groups, cuts, bucket)
                 self._padded, padded.when_installed = padded, self._dispatch
                 self._dispatch()
                 return
@@ -224,7 +237,7 @@ class ChangingSizes:
         new = self._changed_lengths(change)
         if new:
             added = groups_of(new, compiled.source, self._unpadded)
-            self._pad((*self._padding.groups, *added), new)
+            self._pad((*self._padding.groups, *added), new, inputs)
         else:
             values = self._padding.pad(inputs, lengths, compiled.stats)
             padded.changing.make_dynamic(values, change)
@@ -245,7 +258,7 @@ class ChangingSizes:
                     by_length.setdefault(length, []).append((position, axis))
                 parted += map(tuple, by_length.values())
             if len(parted) > len(self._padding.groups):
-                self._pad(tuple(parted), {})
+                self._pad(tuple(parted), {}, inputs)
                 self._say()
         return outputs
 
@@ -280,6 +293,22 @@ class ChangingSizes:
         sizes = self.described()
         self._compiled.explanation = replace(self._compiled.explanation, sizes=sizes)
         Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *sizes]))
+
+
+def _bucket(padded: CompiledGraph, groups: Groups, inputs: Sequence[Any]) -> Callable[[int], int]:
+    """The function that gives the bucket of a length."""
+    buckets = padded.options.buckets
+    if buckets is not None:
+        return bucket_of(buckets)
+
+    def entries(bucket: int) -> int | None:
+        kinds = [kind_of(value) for value in inputs]
+        padding = Padding(groups, (), lambda length: bucket)
+        return padded.installed.executor.measure(
+            padding.pad(kinds, [0] * len(groups), padded.stats)
+        )
+
+    return bucket_of(None, smallest_bucket(entries, LITTLE))
 
 
 def _length_of(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:

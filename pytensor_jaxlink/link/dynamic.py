@@ -143,7 +143,7 @@ class Sizes:
         )
 
 
-_LITTLE = 20_000
+LITTLE = 20_000
 """Entries; to compute as many takes less time than a call."""
 
 _MUCH = 4
@@ -157,7 +157,7 @@ def is_worth(padded: int, specialised: int) -> bool:
     padded, specialised
         The entries that the one computes, and the largest of the others.
     """
-    return padded <= max(_LITTLE, _MUCH * specialised)
+    return padded <= max(LITTLE, _MUCH * specialised)
 
 
 def _further(form: Form, base: Form) -> list[Cut]:

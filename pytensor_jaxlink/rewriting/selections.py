@@ -219,7 +219,7 @@ def _follow_fitted(op: Fitted, node: Apply, known: Known) -> Results:
 @follow.register(Merged)
 @follow.register(Stretched)
 def _follow_written(op: Merged | Stretched, node: Apply, known: Known) -> Results:
-    """What is written into an array that is a selection."""
+    """A value written into an array that is a selection."""
     [value, target] = node.inputs
     there = known.selections.get(target)
     if there is None or there.width != 1:

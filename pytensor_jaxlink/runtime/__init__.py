@@ -30,6 +30,8 @@ from pytensor_jaxlink.runtime.padding import Dispatch as Dispatch
 from pytensor_jaxlink.runtime.padding import Padding as Padding
 from pytensor_jaxlink.runtime.padding import Place as Place
 from pytensor_jaxlink.runtime.padding import bucket_of as bucket_of
+from pytensor_jaxlink.runtime.padding import kind_of as kind_of
+from pytensor_jaxlink.runtime.padding import smallest_bucket as smallest_bucket
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy

@@ -29,8 +29,8 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
 
-SMALLEST_BUCKET = 64
-"""A matrix of 64 rows and columns takes no longer than a call."""
+SMALLEST_BUCKETS = (64, 256, 1024)
+"""The candidates for the smallest bucket; see `smallest_bucket`."""
 
 _OFTEN = 32
 _SHARE = 16
@@ -40,12 +40,19 @@ Buckets = Sequence[int] | Callable[[int], int] | None
 """The lengths to which arrays are padded, or a function that gives the one for a length."""
 
 
-def bucket_of(buckets: Buckets) -> Callable[[int], int]:
-    """The function that gives the bucket of a length."""
-    if buckets is None:
-        return _power_of_two
+def bucket_of(buckets: Buckets, smallest: int = SMALLEST_BUCKETS[0]) -> Callable[[int], int]:
+    """The function that gives the bucket of a length.
+
+    Parameters
+    ----------
+    buckets
+        The lengths to which one is padded, or a function that gives the one for a length.  The
+        powers of two follow on them.
+    smallest
+        The smallest of these.
+    """
     if not callable(buckets):
-        return partial(_listed, tuple(sorted(buckets)))
+        return partial(_listed, tuple(sorted(buckets or ())), smallest)
     chosen = buckets
 
     def bucket(length: int) -> int:
@@ -60,13 +67,35 @@ def bucket_of(buckets: Buckets) -> Callable[[int], int]:
     return bucket
 
 
-def _power_of_two(length: int) -> int:
-    return max(SMALLEST_BUCKET, 1 << (length - 1).bit_length())
-
-
-def _listed(buckets: Sequence[int], length: int) -> int:
+def _listed(buckets: Sequence[int], smallest: int, length: int) -> int:
     place = bisect_left(buckets, length)
-    return buckets[place] if place < len(buckets) else _power_of_two(length)
+    if place < len(buckets):
+        return buckets[place]
+    return max(smallest, 1 << (length - 1).bit_length())
+
+
+def smallest_bucket(entries: Callable[[int], int | None], little: int) -> int:
+    """The smallest bucket of a program: the largest at which it computes little.
+
+    Cost: a trace for each bucket that is asked for, at most three.
+
+    Parameters
+    ----------
+    entries
+        Gives the number of entries that the program computes for a bucket, if it is known.
+    little
+        So many take less time than a call.
+    """
+    first, *others = SMALLEST_BUCKETS
+    known = entries(first)
+    for bucket in reversed(others):
+        # It computes at least as much more as the bucket is longer.
+        if known is None or known * bucket > little * first:
+            continue
+        found = entries(bucket)
+        if found is not None and found <= little:
+            return bucket
+    return first
 
 
 @dataclass(frozen=True)
@@ -138,6 +167,13 @@ def _padded(value: Any, lengths: Mapping[int, int], stats: Stats) -> Any:
     return device_put(found, value.sharding) if _is_committed(value) else found
 
 
+def kind_of(value: Any) -> Any:
+    """The shape and dtype of an array; other values as they are."""
+    if class_of(value) is not ARRAY and class_of(value) is not np.ndarray:
+        return value
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
+
+
 def _cut(value: Any, axis: int, length: int, stats: Stats) -> Any:
     if value.shape[axis] == length:
         return value
@@ -164,7 +200,7 @@ class PaddedGraph(Protocol):
 
     @property
     def executor(self) -> Any:
-        """What runs it."""
+        """The function that runs it."""
         ...
 
     @property
