@@ -183,7 +183,7 @@ class ChangingSizes:
             The values of a call.
         """
         compiled, first = self._compiled, len(self._compiled.source.inputs)
-        while groups:
+        while groups and groups != self._padding.groups:
             numbers = range(first, first + len(groups))
             graph, cuts = padded_graph(compiled.source, groups)
             padded = compiled.padded(graph, numbers)
@@ -197,9 +197,10 @@ class ChangingSizes:
                 self._padded, padded.when_installed = padded, self._dispatch
                 self._dispatch()
                 return
-            for number, reason in refused.items():
-                self._unpadded |= dict.fromkeys(groups[number - first], reason)
-            groups = tuple(group for k, group in enumerate(groups, first) if k not in refused)
+            # One at a time: others may break nothing without it.  What is padded now comes first.
+            last = max(refused)
+            self._unpadded |= dict.fromkeys(groups[last - first], refused[last])
+            groups = tuple(group for k, group in enumerate(groups, first) if k != last)
 
     def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
         """For each combination of lengths that has a program of its own, the lengths."""
@@ -241,6 +242,7 @@ class ChangingSizes:
         else:
             values = self._padding.pad(inputs, lengths, compiled.stats)
             padded.changing.make_dynamic(values, change)
+        self._say(change)
 
     def _unequal(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Finish a call in which arguments have different lengths that never had.

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import jax
@@ -116,6 +116,23 @@ class Padding:
     cuts: tuple[tuple[int, int, int], ...]
     bucket: Callable[[int], int]
 
+    @cached_property
+    def _firsts(self) -> tuple[Place, ...]:
+        return tuple(group[0] for group in self.groups)
+
+    @cached_property
+    def _others(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple((*place, k) for k, group in enumerate(self.groups) for place in group[1:])
+
+    @cached_property
+    def _axes(self) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """For each argument that is padded, the axes and the numbers of their groups."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, group in enumerate(self.groups):
+            for position, axis in group:
+                found.setdefault(position, []).append((axis, number))
+        return found
+
     def lengths(self, values: Sequence[Any]) -> tuple[int, ...] | None:
         """The length of each group; None where the arguments of a group have different ones.
 
@@ -124,27 +141,29 @@ class Padding:
         NotAcceptedError
             For what is no array of such a rank.
         """
-        found: list[int] = []
-        for group in self.groups:
-            try:
-                seen: set[int] = {values[position].shape[axis] for position, axis in group}
-            except (AttributeError, IndexError, TypeError):
-                raise NotAcceptedError from None
-            if len(seen) > 1:
-                return None
-            found += seen
-        return tuple(found)
+        try:
+            found = tuple([values[position].shape[axis] for position, axis in self._firsts])
+            for position, axis, number in self._others:
+                if values[position].shape[axis] != found[number]:
+                    return None
+        except (AttributeError, IndexError, TypeError):
+            raise NotAcceptedError from None
+        return found
+
+    def can_pad(self, values: Sequence[Any]) -> bool:
+        """Return True if the arguments are NumPy arrays, or those of JAX on one device."""
+        return all(_is_in_one_place(values[position]) for position in self._axes)
 
     def pad(self, values: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
         """The arguments at their buckets' lengths, and the true lengths after them."""
-        padded, wanted = list(values), dict[int, dict[int, int]]()
-        for group, length in zip(self.groups, lengths, strict=True):
-            bucket = self.bucket(length)
-            for position, axis in group:
-                wanted.setdefault(position, {})[axis] = bucket
-        for position, lengths_by_axis in wanted.items():
-            padded[position] = _padded(padded[position], lengths_by_axis, stats)
-        return [*padded, *(np.array(length) for length in lengths)]
+        padded, buckets = list(values), [self.bucket(length) for length in lengths]
+        for position, axes in self._axes.items():
+            value = padded[position]
+            shape = list(value.shape)
+            for axis, number in axes:
+                shape[axis] = buckets[number]
+            padded[position] = _padded(value, shape, stats)
+        return [*padded, *[np.array(length) for length in lengths]]
 
     def cut(self, outputs: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
         """The outputs at their true lengths."""
@@ -154,12 +173,11 @@ class Padding:
         return found
 
 
-def _padded(value: Any, lengths: Mapping[int, int], stats: Stats) -> Any:
+def _padded(value: Any, shape: list[int], stats: Stats) -> Any:
     """A longer array; zeros are behind the values."""
-    shape = [lengths.get(axis, length) for axis, length in enumerate(value.shape)]
     if type(value) is jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, value.dtype)
-    if tuple(shape) == value.shape:
+    if (*shape,) == value.shape:
         return value
     # By NumPy: JAX would compile a program for each length.
     found = np.zeros(shape, value.dtype)
@@ -187,8 +205,7 @@ def _is_committed(value: Any) -> bool:
     return type(value) is ARRAY and value.committed
 
 
-def is_in_one_place(value: Any) -> bool:
-    """Return True if an argument can be padded: a NumPy array, or one of JAX on one device."""
+def _is_in_one_place(value: Any) -> bool:
     kind = class_of(value)
     if kind is ARRAY:
         return len(value.sharding.device_set) == 1
@@ -249,7 +266,6 @@ class Dispatch:
     ) -> None:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
-        self._places = [place for group in padding.groups for place in group]
         self._counts: Counter[tuple[int, ...]] = Counter()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -258,7 +274,7 @@ class Dispatch:
         if lengths is None:
             self._stats.general_calls += 1
             return list(self._unequal(inputs))
-        if self._is_own(lengths) or not self._can_be_padded(inputs):
+        if self._is_own(lengths) or not self._padding.can_pad(inputs):
             return self.own(inputs)
         try:
             padded = self._padding.pad(inputs, lengths, self._stats)
@@ -268,9 +284,6 @@ class Dispatch:
         self._stats.general_calls += 1
         self._stats.padded_calls += 1
         return self._padding.cut(outputs, lengths, self._stats)
-
-    def _can_be_padded(self, inputs: Sequence[Any]) -> bool:
-        return all(is_in_one_place(inputs[position]) for position, _ in self._places)
 
     def _is_own(self, lengths: tuple[int, ...]) -> bool:
         if lengths in self._kept:
@@ -302,7 +315,8 @@ class Dispatch:
         )
         if padded is None:
             return None
-        cells, padding, stats = list(boundary.cells.values()), self._padding, self._stats
+        cells, forms = list(boundary.cells.values()), boundary.leave
+        padding, stats = self._padding, self._stats
 
         def call(*args: Any) -> Any:
             values = [*args, *[cell[0] for cell in cells]]
@@ -311,14 +325,16 @@ class Dispatch:
                 return Result(None, (False,))  # the slow path says why
             if self._is_own(lengths):
                 return own.call(*args)
-            if not self._can_be_padded(values):
+            if not self._padding.can_pad(values):
                 raise NotAcceptedError
             values = padding.pad(values, lengths, stats)
             result = _as_result(padded, padded.call(*values), values)
             if result.conditions and not all_hold(*result.conditions):
                 return Result(None, (False,))
-            outputs = padding.cut(result.outputs, lengths, stats)
-            outputs = [_left(boundary, k, value) for k, value in enumerate(outputs)]
+            outputs = [
+                value if type(value) is ARRAY and not forms else _left(forms.get(k), value)
+                for k, value in enumerate(padding.cut(result.outputs, lengths, stats))
+            ]
             stats.padded_calls += 1
             stats.padded_direct += 1
             self._padded.stats.direct += 1
@@ -326,7 +342,7 @@ class Dispatch:
 
         def compile_for(values: list[Any]) -> None:
             lengths = padding.lengths(values)
-            if lengths is None or lengths in self._kept or not self._can_be_padded(values):
+            if lengths is None or lengths in self._kept or not self._padding.can_pad(values):
                 own.compile(values)
             else:
                 padded.compile(padding.pad(values, lengths, stats))
@@ -353,8 +369,7 @@ def _as_result(path: FastPath, found: Any, values: Sequence[Any]) -> Result:
     return found if kind is Result else Result(found)
 
 
-def _left(boundary: Boundary, position: int, value: Any) -> Any:
-    form = boundary.leave.get(position)
+def _left(form: Callable[[Any], Any] | None, value: Any) -> Any:
     if form is not None:
         return form(value)
     return as_jax_array(value) if isinstance(value, np.ndarray | np.generic) else value

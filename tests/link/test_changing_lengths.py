@@ -234,6 +234,20 @@ def test_a_further_length_changes_later() -> None:
     assert f.stats.fallbacks == 0
 
 
+def test_both_lengths_of_a_matrix() -> None:
+    """One of them is padded; two dimensions of one result are not."""
+    f = pytensor.function([M], [M * 2, M.sum(axis=1)], mode=JAXLinker())
+    for shape in [(2, 3), (3, 3), (4, 3), (5, 4), (6, 4), (7, 5), (0, 3), (3, 0)]:
+        value = np.random.default_rng(0).normal(size=shape)
+        double, total = f(value)
+        np.testing.assert_allclose(double, value * 2)
+        np.testing.assert_allclose(total, value.sum(axis=1))
+    assert f.stats.padded.compilations == [4]
+    first, second = f.explain().sizes
+    assert first.startswith("the length of m is padded")
+    assert second.startswith("the length of m along axis 1 is static: JAX must know it for")
+
+
 def test_lengths_and_values_change_together() -> None:
     inputs, f, reference = functions([(Y[:N] ** 2).sum(), Y * 2])
     rng = np.random.default_rng(0)
