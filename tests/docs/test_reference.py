@@ -12,6 +12,7 @@ from typing import Any
 import pytensor
 import pytest
 
+import pytensor_jaxlink
 from docs._inventories.__main__ import FOLDER, PROJECTS, inventory
 from pytensor_jaxlink import JAXFunction, JAXLinker, jaxify, load, save
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
@@ -86,6 +87,14 @@ def test_every_public_name_has_its_place_in_the_reference() -> None:
     index = (REFERENCE / "README.md").read_text()
     for page in REFERENCE.glob("*.md"):
         assert page.name == "README.md" or f"({page.name})" in index
+
+
+def test_every_public_name_has_an_example() -> None:
+    """Errors have theirs in the tests of their messages: a class is no example."""
+    names = [getattr(pytensor_jaxlink, name) for name in sorted(NAMES)]
+    shown = [x for x in names if not (inspect.isclass(x) and issubclass(x, Exception))]
+    assert len(shown) > 8
+    assert not [x.__name__ for x in shown if ">>>" not in (inspect.getdoc(x) or "")]
 
 
 def keywords(text: str) -> Iterator[str]:
