@@ -8,6 +8,7 @@ PyTensor nor the compiler.
 import typing as _typing
 from importlib import import_module as _import_module
 
+from pytensor_jaxlink.catalogue import Code as _Code
 from pytensor_jaxlink.errors import ArtifactError as ArtifactError
 from pytensor_jaxlink.errors import BrokenShapeError as BrokenShapeError
 from pytensor_jaxlink.errors import CheckFailedError as CheckFailedError
@@ -95,10 +96,11 @@ def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:
 
 def _explain(error: Exception) -> None:
     if "JAXSELECTIVE" in str(error):
-        error.add_note(
+        text = (
             "PyTensor reads PYTENSOR_FLAGS and .pytensorrc before pytensor_jaxlink can register "
             'the mode.  Set it in the program: pytensor.config.mode = "JAXSELECTIVE"'
         )
+        error.add_note(_Code.MODE_TOO_LATE.mark(text))
 
 
 _when_imported("pytensor", _register, own=__name__, explain=_explain)

@@ -13,6 +13,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import Container, PerformLinker
 from pytensor.link.utils import map_storage
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.overwritten import with_overwritten
 from pytensor_jaxlink.link.start_up_cache import Compiled, Postponed, StartUpEntry
@@ -244,5 +245,6 @@ def _name_of(device: Any) -> Any:
         return device
     there = jax.local_devices(backend=device.platform)
     if device not in there:
-        raise ValueError(f"JAXLinker: device={device!r} belongs to another process")
+        text = f"JAXLinker: device={device!r} belongs to another process"
+        raise ValueError(Code.NO_DEVICE.mark(text))
     return f"{device.platform}:{there.index(device)}"

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.devices import to_numpy
@@ -25,6 +26,7 @@ from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
+from pytensor_jaxlink.runtime.whole import is_whole
 
 Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
@@ -58,10 +60,11 @@ def bucket_of(buckets: Buckets, smallest: int = SMALLEST_BUCKETS[0]) -> Callable
     def bucket(length: int) -> int:
         found = int(chosen(length))
         if found < length:
-            raise ValueError(
+            text = (
                 f"JAXLinker(buckets={chosen!r}) gave {found} for an array of length {length}; "
                 "a bucket has to be at least as long as what is padded to it"
             )
+            raise ValueError(Code.OPTIONS.mark(text))
         return found
 
     return bucket
@@ -267,6 +270,7 @@ class Dispatch:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
         self._counts: Counter[tuple[int, ...]] = Counter()
+        self._noted: set[tuple[int, ...]] = set()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
@@ -290,6 +294,8 @@ class Dispatch:
             return True
         counts = self._counts
         counts[lengths] += 1
+        if counts[lengths] == 1 and len(self._noted) < self._limit:
+            self._note(lengths)
         often = counts[lengths] >= _OFTEN and counts[lengths] * _SHARE >= self._stats.calls
         if often and len(self._kept) < self._limit:
             self._kept.add(lengths)
@@ -297,6 +303,23 @@ class Dispatch:
         if len(counts) > _SHARE * _OFTEN:  # each of them is rare
             counts.clear()
         return False
+
+    def _note(self, lengths: tuple[int, ...]) -> None:
+        """Note lengths for which the own plan may be saved, if it is one region."""
+        plan, signatures = self.own.plan, self._stats.signatures
+        if lengths in self._noted or not is_whole(plan) or not signatures[0]:
+            return
+        self._noted.add(lengths)
+        [region], (static, known) = plan.regions, signatures[0][0]
+        kinds = dict(zip(region.arguments, known, strict=True))
+        for group, length in zip(self._padding.groups, lengths, strict=True):
+            for position, axis in group:
+                number = plan.inputs[position]
+                if number in kinds:
+                    shape = [*kinds[number].shape]
+                    shape[axis] = length
+                    kinds[number] = jax.ShapeDtypeStruct(shape, kinds[number].dtype)
+        signatures[0].append((static, [*kinds.values()]))
 
     def fast(
         self, own: FastPath, boundary: Boundary, pack: Callable[[list[Any]], Any] | None

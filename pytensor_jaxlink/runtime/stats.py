@@ -5,6 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+_TOTALS = (
+    "host_steps",
+    "bytes_to_host",
+    "bytes_to_device",
+    "arrays_gathered",
+    "donated_bytes",
+    "fallbacks",
+    "dynamic_sizes",
+    "padded_calls",
+)
+"""The counters that are neither of calls nor of regions."""
+
 
 @dataclass
 class Stats:
@@ -94,15 +106,18 @@ class Stats:
         """
         self.start_up_cache = earlier.start_up_cache
         self.general_calls += earlier.calls
-        self.host_steps += earlier.host_steps
-        self.bytes_to_host += earlier.bytes_to_host
-        self.bytes_to_device += earlier.bytes_to_device
-        self.donated_bytes += earlier.donated_bytes
-        self.fallbacks += earlier.fallbacks
-        self.arrays_gathered += earlier.arrays_gathered
-        self.dynamic_sizes += earlier.dynamic_sizes
-        self.padded_calls += earlier.padded_calls
+        for name in _TOTALS:
+            setattr(self, name, getattr(self, name) + getattr(earlier, name))
         self.note_slow_calls(earlier.slow_calls, earlier.slow_call_error)
+
+    def collected(self) -> Stats:
+        """Itself, with what was counted for padded arguments, beside what is counted by region."""
+        padded = self.padded
+        if padded is not None:
+            for name in _TOTALS:
+                setattr(self, name, getattr(self, name) + getattr(padded, name))
+                setattr(padded, name, 0)
+        return self
 
     def note_slow_calls(self, count: int, error: str) -> None:
         """Count calls whose fast path failed, the last of them with this error."""

@@ -16,6 +16,7 @@ from pytensor_jaxlink.artifact.compiled.operations import (
     check_all,
     check_for_shapes,
 )
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.sparse_values import SparseValue
@@ -100,7 +101,8 @@ class Specialisation:
         def forward(*leaves: Any) -> Any:
             raise ArtifactError(
                 f"{self.where}: the code holds no derivative. {Remedy.SAVE_BACKWARD.text()}, or "
-                f"{Remedy.LOAD_GRAPH.text()}."
+                f"{Remedy.LOAD_GRAPH.text()}.",
+                code=Code.NO_DERIVATIVE,
             )
 
         call = jax.custom_vjp(self._exported.call)
@@ -129,7 +131,8 @@ class Specialisation:
             raise ArtifactError(
                 f"{self.where}: XLA cannot run the code for shapes {shapes}, because it is "
                 f"damaged or not what JAX has exported ({type(error).__name__}: {error!s:.200}). "
-                f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
+                f"{Remedy.LOAD_GRAPH.text()} compiles it anew.",
+                code=Code.UNREADABLE_CODE,
             ) from error
         self._traced = None
 
@@ -144,13 +147,15 @@ class Specialisation:
         except ImportError as error:
             raise ArtifactError(
                 "running saved code needs the package flatbuffers, which is not installed: "
-                f"{Remedy.INSTALL.text()}, or {Remedy.LOAD_GRAPH.text()}."
+                f"{Remedy.INSTALL.text()}, or {Remedy.LOAD_GRAPH.text()}.",
+                code=Code.NO_FLATBUFFERS,
             ) from error
         except Exception as error:  # whatever JAX, or what it reads with, finds wrong
             raise ArtifactError(
                 f"{self.where}: JAX {jax.__version__} cannot read the code, because it is damaged "
                 f"or too old ({type(error).__name__}: {error!s:.200}). "
-                f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
+                f"{Remedy.LOAD_GRAPH.text()} compiles it anew.",
+                code=Code.UNREADABLE_CODE,
             ) from error
         if taken != list(self.leaves):
             raise self._mismatch("takes", _kinds(taken), _kinds(self.leaves))
@@ -172,13 +177,15 @@ class Specialisation:
     def _refused(self, error: Exception) -> ArtifactError:
         return ArtifactError(
             f"{self.where}: the code holds {error!s:.300}. {Remedy.LOAD_GRAPH.text()} compiles it "
-            "anew."
+            "anew.",
+            code=Code.UNREADABLE_CODE,
         )
 
     def _mismatch(self, verb: str, found: Any, expected: Any) -> ArtifactError:
         return ArtifactError(
             f"{self.where}: the code {verb} {found}, and the file says it {verb} {expected}. Save "
-            "the function again, or load(path, prefer='graph')."
+            "the function again, or load(path, prefer='graph').",
+            code=Code.UNREADABLE_CODE,
         )
 
 

@@ -28,6 +28,7 @@ from pytensor_jaxlink.artifact.graph.properties import (
     properties_of,
 )
 from pytensor_jaxlink.artifact.names import Override, name_of
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import Branch
 
@@ -120,7 +121,9 @@ def _check_function(spec: Any) -> None:
     found = re.fullmatch(r"(?:(numpy|scipy\.special)\.)?([a-z0-9_]+)", str(spec[0]))
     function = getattr(import_module(found[1] or "numpy"), found[2], None) if found else None
     if not isinstance(function, np.ufunc):
-        raise ArtifactError(f"{spec[0]!r} is not a universal function of NumPy or SciPy")
+        raise ArtifactError(
+            f"{spec[0]!r} is not a universal function of NumPy or SciPy", code=Code.DAMAGED
+        )
 
 
 # -- Ops with inner graphs -------------------------------------------------------------------------
@@ -213,7 +216,7 @@ def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
     )
     for name, value in properties["own"].items():
         if name in _OF_GRAPH or not name.isidentifier() or name.startswith("__"):
-            raise ArtifactError(f"an {kind.__name__} has no attribute {name!r}")
+            raise ArtifactError(f"an {kind.__name__} has no attribute {name!r}", code=Code.DAMAGED)
         setattr(op, name, value)
     return op
 
@@ -286,7 +289,7 @@ def _check_attributes(*names: Any) -> None:
     """Refuse special methods: PyTensor calls what these attributes of a value are."""
     for name in names:
         if str(name).startswith("_") and name != "__str__":
-            raise ArtifactError(f"{name!r} is no public attribute")
+            raise ArtifactError(f"{name!r} is no public attribute", code=Code.DAMAGED)
 
 
 @properties_of.register(FromFunctionOp)

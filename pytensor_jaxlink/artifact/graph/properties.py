@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache, singledispatch
 from typing import Any
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
@@ -76,7 +77,8 @@ def constructor_arguments(part: Any) -> dict[str, Any]:
             raise ArtifactError(
                 f"{part} ({kind.__module__}.{kind.__qualname__}) has no attribute {name!r}, which "
                 "its constructor needs, so it cannot be saved as it is. "
-                f"{Remedy.PROPERTIES.text()}."
+                f"{Remedy.PROPERTIES.text()}.",
+                code=Code.CONSTRUCTOR,
             )
         if not _is_default(value, default):
             found[POSITIONAL if name.startswith(POSITIONAL) else name] = value

@@ -128,7 +128,7 @@ def _brief(values: Sequence[Value]) -> str:
 
 
 def _break(number: int, cut: Break) -> str:
-    return _noted("break", number, f"{short(cut.operation)} ({cut.kind})", cut.lines)
+    return _noted("break", number, f"{short(cut.operation)} {cut.label}", cut.lines)
 
 
 def _callback(number: int, called: CallbackSummary) -> str:
@@ -151,7 +151,7 @@ def _names(sketch: Sketch, numbers: Sequence[int]) -> str:
 
 def _cell(place: str, content: str, style: str = "", role: str = "") -> str:
     """Something at a place in the grid, ``row/column``."""
-    return f'<div {role} style="grid-area:{place};{style}">{content}</div>'
+    return f'<div{role and " "}{role} style="grid-area:{place};{style}">{content}</div>'
 
 
 def _across(content: str) -> str:
