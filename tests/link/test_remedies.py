@@ -500,7 +500,7 @@ def prefix(x: Any, n: Any) -> Any:
 
 @case(Remedy.PAD)
 def pad() -> Iterator[str]:
-    yield recompiled(LENGTHS)
+    yield recompiled(LENGTHS, prefix)
 
     def of_valid(x: Any, n: Any) -> Any:
         return pt.where(pt.arange(x.shape[0]) < n, x, 0).sum()
