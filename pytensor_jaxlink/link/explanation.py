@@ -66,8 +66,8 @@ class Break:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """The remedies, one by one."""
-        return split(self.remedy)
+        """The remedies, one by one; two breaks of one inner graph may have the same."""
+        return tuple(dict.fromkeys(split(self.remedy)))
 
     @property
     def label(self) -> str:

@@ -123,7 +123,7 @@ class JAXFunction(FastFunction):
 
     @property
     def stats(self) -> Stats:
-        """Counters: calls, compilations and cache hits of each region, host steps, bytes moved."""
+        """Counters of calls, compilations and cache hits, host steps and bytes moved."""
         return self._compiled.stats.collected()
 
     @property

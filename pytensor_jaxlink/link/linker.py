@@ -152,7 +152,7 @@ class JAXLinker(PerformLinker):
 
     @property
     def function_maker(self) -> Callable[..., Any]:
-        """The maker of functions: what `pytensor.function` asks a mode for.
+        """The maker of functions, for which `pytensor.function` asks a mode.
 
         Having it is also what lets the linker itself be given as ``mode=``.
         """

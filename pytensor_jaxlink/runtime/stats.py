@@ -22,21 +22,26 @@ _TOTALS = (
 class Stats:
     """Counters of a function since it was built.
 
+    Counters are not locked: under many threads they are approximate.
+
     Attributes
     ----------
     calls
         Calls of the function.
-    region_calls, compilations
-        For each region, how often it ran and how often JAX traced and compiled it.  JAX compiles
-        also for each new sharding of arguments; that is not counted, and has no limit.
+    region_calls
+        For each region, how often it ran.
+    compilations
+        For each region, how often JAX traced and compiled it.  JAX compiles also for each new
+        sharding of arguments; that is not counted, and has no limit.
     host_steps
         Host steps run, size arithmetic not counted.
     host_region_calls
         For each region, how often it ran on the host, because it would have been compiled more
         often than `recompile_limit` allows.
-    bytes_to_host, bytes_to_device
-        Bytes copied to the host (for fetches, host steps, fallbacks, and results as NumPy arrays),
-        and of NumPy arrays given to regions.
+    bytes_to_host
+        Bytes copied to the host, for fetches, host steps, fallbacks, and results as NumPy arrays.
+    bytes_to_device
+        Bytes of NumPy arrays given to regions.
     arrays_gathered
         Arrays copied to the host that were spread over several devices.
     donated_bytes
@@ -64,8 +69,6 @@ class Stats:
         are ``general_calls``, so that each call counts once: counting takes time.
     padded_direct
         Those of them whose arguments were padded.
-
-    Counters are not locked: under many threads they are approximate.
     """
 
     general_calls: int = 0
