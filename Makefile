@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint bench peer-suite client-suite clean
+.PHONY: demo test setup lint docs coverage release-check changelog bench peer-suite client-suite clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
@@ -12,11 +12,35 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
+# All that a contributor needs, and the hooks of git.
+setup: $(VENV)/.test $(VENV)/.lint
+	@git rev-parse --git-dir > /dev/null 2>&1 && $(BIN)/pre-commit install -t pre-commit -t pre-push || true
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+# The site, in build/docs; needs no network once the environment is there.
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -W --keep-going -n -q -c docs . build/docs
+	@echo "build/docs/index.html"
+
+# The tests, with the lines of the package that they run; setup.cfg has the least share.
+coverage: $(VENV)/.test $(VENV)/.coverage
+	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term:skip-covered
+
+# What is uploaded: built, checked, and tried in an empty environment.
+release-check: $(VENV)/.release
+	@rm -rf build/dist
+	@$(BIN)/python -m build --outdir build/dist .
+	@$(BIN)/python -m twine check --strict build/dist/*
+	@$(BIN)/python -m tests.packaging build/dist/*.whl
+
+changelog: $(VENV)/.release
+	@test -n "$(VERSION)" || (echo "make changelog VERSION=0.2.0"; exit 2)
+	@$(BIN)/towncrier build --yes --version $(VERSION)
 
 # Ratios to hand-written JAX, taken in turns in one process; about 7 minutes.  Options: BENCH=--help.
 bench: $(VENV)/.bench

@@ -11,6 +11,7 @@ import typing as _typing
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
+from pytensor_jaxlink.catalogue import Code as _Code
 from pytensor_jaxlink.errors import ArtifactError as ArtifactError
 from pytensor_jaxlink.errors import BrokenShapeError as BrokenShapeError
 from pytensor_jaxlink.errors import CheckFailedError as CheckFailedError
@@ -36,7 +37,7 @@ if _typing.TYPE_CHECKING:
     from pytensor_jaxlink.link import jaxify as jaxify
     from pytensor_jaxlink.ops import static_inputs as static_inputs
 
-__version__ = "0.1.0"
+    __version__: str
 
 _LATER = {
     "Explanation": "link",
@@ -52,15 +53,28 @@ _LATER = {
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name not in _LATER:
+    if name == "__version__":
+        found = _installed_version()
+    elif name in _LATER:
+        found = getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, "__version__"})
+
+
+def _installed_version() -> str:
+    """The version that was installed; the build takes it from git."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    try:
+        return version(__name__)
+    except PackageNotFoundError:
+        return "0+unknown"  # run from a source tree that nobody has installed
 
 
 def _register() -> None:
@@ -93,10 +107,11 @@ def _settings() -> _typing.Iterator[str]:
 
 def _explain(error: Exception) -> None:
     if any("JAXSELECTIVE" in setting for setting in _settings()):
-        error.add_note(
+        text = (
             "PyTensor reads PYTENSOR_FLAGS and .pytensorrc before pytensor_jaxlink can register "
             'the mode.  Set it in the program: pytensor.config.mode = "JAXSELECTIVE"'
         )
+        error.add_note(_Code.MODE_TOO_LATE.mark(text))
 
 
 _when_imported("pytensor", _register, own=__name__, explain=_explain)

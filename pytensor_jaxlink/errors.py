@@ -1,8 +1,13 @@
-"""The exceptions and warnings that this library raises."""
+"""The exceptions and warnings that this library raises.
+
+Each ends with the code of its page (`pytensor_jaxlink.catalogue`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from pytensor_jaxlink.catalogue import Code, WithCode
 
 FAILED_NODE = "__pytensor_jaxlink_node__"
 """The attribute that tells, on an exception raised while JAX traces, which node raised it."""
@@ -11,8 +16,21 @@ FAILED_ON_HOST = "__pytensor_jaxlink_host_step__"
 """The attribute that marks an exception of a host step: running it again would not help."""
 
 
-class JAXLinkError(Exception):
-    """Base of every error that pytensor_jaxlink itself raises."""
+class JAXLinkError(WithCode, Exception):
+    """Base of every error that pytensor_jaxlink itself raises.
+
+    Attributes
+    ----------
+    code : str
+        The code at the end of the message, ``"PJL201"``, whose page
+        ``python -m pytensor_jaxlink explain PJL201`` shows.
+
+    Examples
+    --------
+    >>> from pytensor_jaxlink import NotJittableError
+    >>> print(NotJittableError("no single region"), NotJittableError("no").code)
+    no single region [PJL201] PJL201
+    """
 
 
 class UntranspilableOpError(JAXLinkError, NotImplementedError):
@@ -87,8 +105,8 @@ class ArtifactError(JAXLinkError, ValueError):
         The file, where the message begins with it.
     """
 
-    def __init__(self, message: str = "", *, path: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, *args: object, code: Code | None = None, path: str | None = None) -> None:
+        super().__init__(*args, code=code)
         self.path = path
 
 
@@ -100,5 +118,5 @@ class CheckFailedError(JAXLinkError, AssertionError, ValueError, IndexError):
     """A check of a loaded function is false, and PyTensor, which knows which, is not there."""
 
 
-class JAXLinkWarning(UserWarning):
-    """Base of the warnings that pytensor_jaxlink issues."""
+class JAXLinkWarning(WithCode, UserWarning):
+    """Base of the warnings that pytensor_jaxlink issues; it has a ``code`` as errors have."""

@@ -10,6 +10,7 @@ import warnings
 from functools import lru_cache
 from types import FrameType
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import JAXLinkWarning
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
@@ -59,11 +60,11 @@ def _machinery() -> tuple[str, ...]:
     return tuple(os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files)
 
 
-def warn_at_user_line(message: str) -> None:
+def warn_at_user_line(message: str, code: Code) -> None:
     """Warn, at the line of the user's code that is running."""
     best = _user_frame()
     warnings.warn_explicit(
-        message,
+        JAXLinkWarning(message, code=code),
         JAXLinkWarning,
         best.f_code.co_filename,
         best.f_lineno,

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from enum import Enum
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import JAXLinkWarning
 
 VARIABLE = "PYTENSOR_JAXLINK_LOGS"
@@ -85,11 +86,10 @@ def print_topics(names: str) -> None:
     found = [name.strip() for name in names.split(",") if name.strip()]
     unknown = [name for name in found if name != "all" and name not in known]
     if unknown:
-        warnings.warn(
-            f"{VARIABLE} names {', '.join(unknown)}, and the topics are {', '.join(known)} and all",
-            JAXLinkWarning,
-            stacklevel=2,
+        text = (
+            f"{VARIABLE} names {', '.join(unknown)}, and the topics are {', '.join(known)} and all"
         )
+        warnings.warn(JAXLinkWarning(text, code=Code.UNKNOWN_TOPIC), stacklevel=2)
     topics = [*known.values()] if "all" in found else [known[n] for n in found if n in known]
     for topic in topics:
         topic.logger.setLevel(logging.INFO)

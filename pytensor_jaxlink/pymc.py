@@ -16,6 +16,7 @@ from pytensor.configdefaults import config
 from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.random.type import RandomType
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.link import JAXFunction, JAXLinker, jaxify
 from pytensor_jaxlink.link.linker import mode_of
 
@@ -135,9 +136,8 @@ def jax_function(inputs: Sequence[object], outputs: Sequence[Any]) -> Callable[.
     """
     shared = [v for v in graph_inputs(list(outputs)) if isinstance(v, SharedVariable)]
     if any(isinstance(variable.type, RandomType) for variable in shared):
-        raise ValueError(
-            "these outputs draw random numbers, and a density is a function of its parameters"
-        )
+        text = "these outputs draw random numbers, and a density is a function of its parameters"
+        raise ValueError(Code.NOT_PURE.mark(text))
     values = {variable: variable.get_value(borrow=True) for variable in shared}
     function = jaxify(list(inputs), list(outputs), givens=values, name="model", host_ops="callback")
     _ = function.static_argnums  # raises what stands in the way now, and not inside a sampler

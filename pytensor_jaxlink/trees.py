@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotJittableError
 from pytensor_jaxlink.generators import key_of_generator
 from pytensor_jaxlink.remedies import Remedy, either
@@ -65,10 +66,11 @@ class Trees:
         """
         expected = len(self.names) - len(self.places)
         if len(values) != len(self.arguments) or len(state) != expected:
-            raise TypeError(
+            text = (
                 f"{self.name} takes {len(self.arguments)} inputs and the values of {expected} "
                 f"shared variables ({', '.join(self.names)}), found {len(values)} and {len(state)}"
             )
+            raise TypeError(Code.CALL_OF_PURE.mark(text))
         pairs = zip(self.arguments, values, strict=True)
         try:
             leaves = [leaf for tree, value in pairs for leaf in tree.flatten_up_to(value)]
@@ -92,10 +94,11 @@ class Trees:
         for leaf, value in enumerate(leaves):
             first = firsts[self.places[leaf]]
             if value is not leaves[first] and not _may_be_equal(value, leaves[first]):
-                raise ValueError(
+                text = (
                     f"{self.name}: leaves {first} and {leaf} of the inputs are one variable, "
                     f"{self.names[first]}, and their values differ. {Remedy.ONE_VALUE.text()}."
                 )
+                raise ValueError(Code.TWO_VALUES.mark(text))
         return [leaves[leaf] for leaf in firsts]
 
     def answer(
@@ -142,7 +145,8 @@ class Trees:
                 raise NotJittableError(
                     f"argument {argument} of {self.name} holds {', '.join(names)}, which must "
                     "be static, and cannot be static itself: "
-                    f"{either(Remedy.SIZES_APART.text(), Remedy.SIZES_IN_TUPLES.text())}"
+                    f"{either(Remedy.SIZES_APART.text(), Remedy.SIZES_IN_TUPLES.text())}",
+                    code=Code.SIZE_AMONG_ARRAYS,
                 )
             found.append(argument)
         return tuple(found)
@@ -227,7 +231,8 @@ def leaves_of(skeleton: object, value: object, where: str) -> Iterator[Any]:
         yield value
         return
     if not _is_alike(skeleton, value):
-        raise ValueError(f"{where}: expected {_shown(skeleton)}, found {_shown(value)}")
+        text = f"{where}: expected {_shown(skeleton)}, found {_shown(value)}"
+        raise ValueError(Code.CALL_OF_PURE.mark(text))
     parts = dict(parts_of(value))
     for step, part in _in_order(skeleton):
         yield from leaves_of(part, parts[step], f"{where}{step}")

@@ -8,7 +8,6 @@ from pytensor_jaxlink.analysis.facts import Callback as Callback
 from pytensor_jaxlink.analysis.facts import InnerAnalysis as InnerAnalysis
 from pytensor_jaxlink.analysis.facts import NodeFacts as NodeFacts
 from pytensor_jaxlink.analysis.facts import Obstacle as Obstacle
-from pytensor_jaxlink.analysis.facts import ObstacleKind as ObstacleKind
 from pytensor_jaxlink.analysis.facts import Questions as Questions
 from pytensor_jaxlink.analysis.facts import called as called
 from pytensor_jaxlink.analysis.facts import describe as describe

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis.binding import BindingTime, binding_times
+from pytensor_jaxlink.catalogue import Code, ObstacleKind
 from pytensor_jaxlink.graph import UNKNOWN, GraphNode, GraphView, user_location
 from pytensor_jaxlink.ops import (
     NestedGraph,
@@ -25,23 +25,20 @@ from pytensor_jaxlink.ops import (
 from pytensor_jaxlink.remedies import Remedy, either
 
 
-class ObstacleKind(Enum):
-    """Why a node cannot be part of a JIT region."""
-
-    UNTRANSPILABLE = "no JAX implementation"
-    DATA_DEPENDENT_SHAPE = "data-dependent shape"
-    STATIC_VALUE = "size computed from data"
-    INNER_BREAK = "break inside an inner graph"
-    TRACE_FAILURE = "JAX failed to trace"
-
-
 @dataclass(frozen=True)
 class Obstacle:
-    """One reason, in words for people."""
+    """One reason: its code, in words for people, and what would remove it."""
 
-    kind: ObstacleKind
+    code: Code
     reason: str
     remedy: str
+
+    @property
+    def kind(self) -> ObstacleKind:
+        """The kind of reason."""
+        kind = self.code.kind
+        assert kind is not None, "the code of an error is no reason of a graph break"
+        return kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +200,11 @@ def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFact
 
 def _not_called(obstacle: Obstacle, shapes: UnknownShapes) -> Obstacle:
     """The obstacle of a node that may be called, and cannot."""
+    is_missing = obstacle.kind is ObstacleKind.UNTRANSPILABLE
     return replace(
-        obstacle, reason=f"{obstacle.reason}; and it cannot be a callback: {shapes.reason}"
+        obstacle,
+        code=Code.NO_CALLBACK if is_missing else obstacle.code,
+        reason=f"{obstacle.reason}; and it cannot be a callback: {shapes.reason}",
     )
 
 
@@ -221,7 +221,12 @@ def _analyse_inner(
     ]
     times = binding_times(view, input_times, called(facts))
     obstacles = [
-        replace(found, reason=f"{view.operation_of(node)}{_place(view, node)}: {found.reason}")
+        replace(
+            found,
+            reason=found.code.mark(
+                f"{view.operation_of(node)}{_place(view, node)}: {found.reason}"
+            ),
+        )
         for node in range(len(view.nodes))
         if (found := _not_traceable(view, node, facts[node], times)) is not None
     ]
@@ -242,15 +247,14 @@ def _not_traceable(
     if facts.obstacle is not None:
         return facts.obstacle
     apply = view.nodes[node]
-    for numbers, kind, question in (
-        (facts.sizes, ObstacleKind.STATIC_VALUE, remedies_of_size),
-        (facts.data, ObstacleKind.DATA_DEPENDENT_SHAPE, remedies),
+    for numbers, code, verb, question in (
+        (facts.sizes, Code.FETCHED_SIZE, "needs the value of", remedies_of_size),
+        (facts.data, Code.DATA_DEPENDENT_SHAPE, "selects by", remedies),
     ):
         for number in numbers:
             if times[number] is BindingTime.DEVICE:
-                verb = "needs the value of" if kind is ObstacleKind.STATIC_VALUE else "selects by"
                 reason = f"it {verb} {view.expression_of(number)}, which is computed while it runs"
-                return Obstacle(kind, reason, either(*question(apply.op, apply)))
+                return Obstacle(code, reason, either(*question(apply.op, apply)))
     return None
 
 
@@ -260,7 +264,7 @@ def _inner_obstacle(inner: Sequence[InnerAnalysis]) -> Obstacle | None:
         return None
     reasons = "; ".join(dict.fromkeys(obstacle.reason for obstacle in found))
     return Obstacle(
-        ObstacleKind.INNER_BREAK,
+        Code.INNER_BREAK,
         f"its inner graph cannot be traced as a whole ({reasons})",
         either(*(obstacle.remedy for obstacle in found), Remedy.MOVE_OUT.text()),
     )

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from pytensor_jaxlink.artifact.abandoned import writing
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
@@ -174,9 +175,9 @@ class Container:
     ) -> None:
         self._close()
 
-    def error(self, problem: str) -> ArtifactError:
+    def error(self, problem: str, code: Code = Code.DAMAGED) -> ArtifactError:
         """The error that names this file."""
-        return ArtifactError(f"{self.path}: {problem}", path=self.path)
+        return ArtifactError(f"{self.path}: {problem}", code=code, path=self.path)
 
     def _open(self) -> None:
         size = self._file.seek(0, os.SEEK_END)
@@ -212,7 +213,8 @@ class Container:
         if type(version) is not int or version != VERSION:
             raise self.error(
                 f"it has format version {version!r}, and this version of pytensor_jaxlink reads "
-                f"version {VERSION}. {Remedy.NEWER_VERSION.text()}."
+                f"version {VERSION}. {Remedy.NEWER_VERSION.text()}.",
+                Code.NEWER_FORMAT,
             )
 
     def _check_end(self, size: int) -> None:

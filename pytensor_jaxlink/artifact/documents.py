@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
 _LARGEST = 32 << 20  # bytes
@@ -23,16 +24,17 @@ def parse_document(content: bytes) -> Any:
     if len(content) > _LARGEST or content.count(b"[") + content.count(b"{") > _MOST_PARTS:
         raise ArtifactError(
             f"a document of {len(content)} bytes, which is more than this version of "
-            "pytensor_jaxlink reads"
+            "pytensor_jaxlink reads",
+            code=Code.DAMAGED,
         )
     try:
         found = json.loads(content, parse_constant=_no_constant, object_pairs_hook=_unique)
     except RecursionError as error:
-        raise ArtifactError("the document is nested too deeply") from error
+        raise ArtifactError("the document is nested too deeply", code=Code.DAMAGED) from error
     except ValueError as error:
-        raise ArtifactError(f"not a document: {error}") from error
+        raise ArtifactError(f"not a document: {error}", code=Code.DAMAGED) from error
     if _is_deep(found):  # how deep Python itself goes depends on its version and settings
-        raise ArtifactError("the document is nested too deeply")
+        raise ArtifactError("the document is nested too deeply", code=Code.DAMAGED)
     return found
 
 

@@ -72,6 +72,16 @@ def inspect(path: Place) -> Inspection:
     ------
     ArtifactError
         If it is damaged, or no saved function.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import jax.numpy as jnp
+    >>> from pytensor_jaxlink import inspect, save
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "double.jaxlink"
+    >>> save(lambda x: 2 * x, path, examples=(jnp.ones(3),))
+    >>> sorted(inspect(path).manifest["layers"])
+    ['compiled']
     """
     with Container(path) as container:
         inspection = Inspection(container.path, container.manifest)

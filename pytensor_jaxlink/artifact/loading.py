@@ -15,6 +15,7 @@ from pytensor_jaxlink.artifact.container import Container, Place
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Cell, Signature, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.catalogue import Code, code_of, without_codes
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
 
 if TYPE_CHECKING:
@@ -83,9 +84,11 @@ def load(
     [Sum{axes=None}.0]
     """
     if prefer not in ("compiled", "graph"):
-        raise ValueError(f"prefer={prefer!r} is not one of 'compiled', 'graph'")
+        text = f"prefer={prefer!r} is not one of 'compiled', 'graph'"
+        raise ValueError(Code.LOAD_ARGUMENTS.mark(text))
     if isinstance(allow, str):
-        raise TypeError(f"allow={allow!r} is a string, not a sequence of names of modules")
+        text = f"allow={allow!r} is a string, not a sequence of names of modules"
+        raise TypeError(Code.LOAD_ARGUMENTS.mark(text))
     _check_options(compiler_options, mode, compilation_cache, device)
     if compilation_cache is not None:
         from pytensor_jaxlink.runtime import use_compilation_cache
@@ -100,12 +103,10 @@ def load(
 def _check_options(
     compiler_options: object, mode: object, compilation_cache: object, device: object
 ) -> None:
-    if compilation_cache is not None and not isinstance(compilation_cache, str | os.PathLike):
-        raise ValueError(
-            f"load: compilation_cache={compilation_cache!r} is not the name of a folder"
-        )
     problem = None
-    if compiler_options is not None:
+    if compilation_cache is not None and not isinstance(compilation_cache, str | os.PathLike):
+        problem = f"compilation_cache={compilation_cache!r} is not the name of a folder"
+    elif compiler_options is not None:
         from pytensor_jaxlink.runtime import problem_of_options
 
         problem = problem_of_options(compiler_options)
@@ -119,7 +120,7 @@ def _check_options(
                 f"takes its place, mode=JAXLinker({name}=...)"
             )
     if problem is not None:
-        raise ValueError(f"load: {problem}")
+        raise ValueError(Code.LOAD_ARGUMENTS.mark(f"load: {problem}"))
 
 
 class _File:
@@ -149,7 +150,9 @@ class _File:
     def takes_compiled(self, prefer: str) -> bool:
         """Return True if the compiled layer is used."""
         if not self._layers:
-            raise ArtifactError("it has no layer that functions could be made of")
+            raise ArtifactError(
+                "it has no layer that functions could be made of", code=Code.DAMAGED
+            )
         if "graph" not in self._layers or self._without_graph:
             return True  # all functions come from one layer
         return prefer == "compiled" and "compiled" in self._layers and self._is_for_here()
@@ -300,7 +303,8 @@ def _pytensor(what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ArtifactError(f"{what} needs PyTensor, which cannot be imported: {error}") from error
+        text = f"{what} needs PyTensor, which cannot be imported: {error}"
+        raise ArtifactError(text, code=Code.NEEDS_PYTENSOR) from error
 
 
 @contextmanager
@@ -309,7 +313,12 @@ def reading(container: Container) -> Iterator[None]:
     try:
         yield
     except ArtifactError as error:
-        raise error if error.path == container.path else container.error(str(error)) from error
+        if error.path == container.path:
+            raise
+        found = code_of(str(error.code))
+        # One that is about saving comes from a description that `save` would not have written.
+        code = Code.DAMAGED if found is Code.NOT_SAVABLE else found
+        raise container.error(without_codes(str(error)), code) from error
     except JAXLinkError:
         raise
     except Exception as error:

@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from pytensor_jaxlink.artifact.known import FUNCTIONS, OPS, OTHERS
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
@@ -42,7 +43,8 @@ def name_of(kind: object, what: str) -> str:
     if found is not kind and getattr(found, "fn", found) is not kind and not _wraps(found, kind):
         raise ArtifactError(
             f"{what}: {kind!r} cannot be imported as {module}.{name}, so it cannot be found again "
-            f"when the file is loaded. {Remedy.TOP_LEVEL.text()}."
+            f"when the file is loaded. {Remedy.TOP_LEVEL.text()}.",
+            code=Code.NOT_IMPORTABLE,
         )
     return f"{module}:{name}"
 
@@ -76,7 +78,8 @@ class Names:
             found = self._find(module, path)
         if not isinstance(found, type) or not issubclass(found, kinds):
             raise ArtifactError(
-                f"{name!r} does not name a {' or '.join(kind.__name__ for kind in kinds)}"
+                f"{name!r} does not name a {' or '.join(kind.__name__ for kind in kinds)}",
+                code=Code.DAMAGED,
             )
         return found
 
@@ -89,7 +92,7 @@ class Names:
             return found
         made_from = [v for v in getattr(found, "__dict__", {}).values() if _is_named(v, path)]
         if not made_from:
-            raise ArtifactError(f"{name!r} does not name a function")
+            raise ArtifactError(f"{name!r} does not name a function", code=Code.DAMAGED)
         return made_from[0]
 
     def of_override(self, name: Any) -> Any:
@@ -104,7 +107,7 @@ class Names:
             return Override(name)
         found = self._find(module, path)
         if not isinstance(found, FunctionType):
-            raise ArtifactError(f"{name!r} does not name a function")
+            raise ArtifactError(f"{name!r} does not name a function", code=Code.DAMAGED)
         return found
 
     def allows(self, name: object) -> bool:
@@ -114,7 +117,9 @@ class Names:
     @staticmethod
     def _split(name: object) -> tuple[str, str]:
         if not isinstance(name, str) or name.count(":") != 1:
-            raise ArtifactError(f"{name!r} is not the name of something in a module")
+            raise ArtifactError(
+                f"{name!r} is not the name of something in a module", code=Code.DAMAGED
+            )
         module, path = name.split(":")
         return module, path
 
@@ -130,7 +135,8 @@ class Names:
         raise ArtifactError(
             f"the file refers to {name!r}. Only the Ops and Types of PyTensor that this library "
             "knows are open to files, and modules that you allow. "
-            f"{Remedy.ALLOW.text(module=module if package == 'pytensor' else package)}."
+            f"{Remedy.ALLOW.text(module=module if package == 'pytensor' else package)}.",
+            code=Code.NOT_ALLOWED,
         )
 
     def _find(self, module: str, path: str) -> Any:
@@ -142,16 +148,18 @@ class Names:
                 found = found.__func__
         except ImportError as error:
             raise ArtifactError(
-                f"the file refers to {module}:{path}, and the import fails: {error}"
+                f"the file refers to {module}:{path}, and the import fails: {error}",
+                code=Code.OTHER_VERSION,
             ) from error
         except (AttributeError, KeyError, ValueError) as error:
             raise ArtifactError(
                 f"there is no {path} in {module} here: the file was saved with another version "
-                "of it"
+                "of it",
+                code=Code.OTHER_VERSION,
             ) from error
         # What a module has imported from elsewhere is not its own to give.
         if isinstance(found, type | FunctionType) and found.__module__ != module:
-            raise ArtifactError(f"{path} is not defined in {module}")
+            raise ArtifactError(f"{path} is not defined in {module}", code=Code.DAMAGED)
         return found
 
 

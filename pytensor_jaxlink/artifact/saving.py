@@ -37,6 +37,7 @@ from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, check_saved
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Signature, to_document
 from pytensor_jaxlink.artifact.values import DataWriter
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
@@ -143,7 +144,8 @@ def save(  # noqa: PLR0913 -- all but two are options with names
             raise refused("nothing can be compiled")
         compiled = False  # JAX exports in threads
     if of_jax and not compiled:
-        raise ArtifactError(f"{_listed(of_jax)}: a function of JAX has a compiled layer only")
+        text = f"{_listed(of_jax)}: a function of JAX has a compiled layer only"
+        raise ArtifactError(text, code=Code.NO_GRAPH_LAYER)
     traced = _traced(given, of_jax, examples, static_argnums)
     data, cells = DataWriter(), Cells()
     signatures = {
@@ -193,7 +195,8 @@ def _traced(
         if examples is not None or static_argnums != ():
             raise ArtifactError(
                 "examples and static_argnums are for functions of JAX; one of PyTensor is called, "
-                "or compiled (f.compile), with the shapes that it is to be saved for"
+                "or compiled (f.compile), with the shapes that it is to be saved for",
+                code=Code.SAVE_ARGUMENTS,
             )
         return {}
     if [*given] == [""]:
@@ -220,7 +223,8 @@ def _of_traced(
     if asked:
         raise ArtifactError(
             f"{function.name}: static names {_listed(asked)}, and there is code for the static "
-            "values of the examples"
+            "values of the examples",
+            code=Code.SAVE_ARGUMENTS,
         )
     return signature
 
@@ -252,7 +256,8 @@ def _check(named: Mapping[str, object]) -> None:
         raise ArtifactError(
             f"save takes functions compiled with mode='JAXSELECTIVE' (or another JAXLinker), "
             f"functions that jaxify made, and functions of JAX, one or a dictionary of several by "
-            f"name: {'; '.join(problems) or 'there is none'}"
+            f"name: {'; '.join(problems) or 'there is none'}",
+            code=Code.SAVE_ARGUMENTS,
         )
 
 
@@ -274,8 +279,8 @@ def _without_graph(
         found[name] = f"{op.name or 'an Op'} is a function of JAX (pytensor.wrap_jax)"
         text = f"{name or 'the function'} has no graph layer, because {found[name]}"
         if not compiled:
-            raise ArtifactError(text)
-        warn_at_user_line(f"{text}. Its compiled layer is saved.")
+            raise ArtifactError(text, code=Code.NO_GRAPH_LAYER)
+        warn_at_user_line(f"{text}. Its compiled layer is saved.", Code.GRAPH_NOT_SAVED)
     return found
 
 
@@ -297,7 +302,8 @@ def _check_names(signatures: Iterable[Signature], **given: Mapping[str, object])
         if unknown:
             raise ArtifactError(
                 f"{option} names {', '.join(unknown)}, and the inputs are "
-                f"{', '.join(sorted(map(str, names)))}"
+                f"{', '.join(sorted(map(str, names)))}",
+                code=Code.SAVE_ARGUMENTS,
             )
 
 

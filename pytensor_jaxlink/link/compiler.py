@@ -27,6 +27,7 @@ from pytensor_jaxlink.analysis import (
     has_callbacks,
     input_binding_times,
 )
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.compat import mutable, prepared_inner_graph
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
@@ -350,7 +351,8 @@ class CompiledGraph:
                     untranspilable,
                     f"{_operations(len(untranspilable))} no JAX implementation, and jit=False "
                     "runs every operation in JAX:",
-                )
+                ),
+                code=Code.NOT_TRANSPILABLE,
             )
         if self.options.host_ops == "error" and host_steps:
             return UntranspilableOpError(
@@ -358,7 +360,8 @@ class CompiledGraph:
                     host_steps,
                     f"{_operations(len(host_steps))} to run on the host, which "
                     'host_ops="error" forbids:',
-                )
+                ),
+                code=Code.HOST_FORBIDDEN,
             )
         return None
 
@@ -429,7 +432,11 @@ class CompiledGraph:
         expected = len(self.view.inputs)
         if len(values) != expected:
             names = ", ".join(self.view.expression_of(number) for number in self.view.inputs)
-            raise TypeError(f"expected {expected} arguments ({names}), found {len(values)}")
+            raise TypeError(
+                Code.CALL_OF_PURE.mark(
+                    f"expected {expected} arguments ({names}), found {len(values)}"
+                )
+            )
         with unread():
             try:
                 return self._tracer(values).trace(list(map(_one_array, values)))
@@ -455,10 +462,11 @@ class CompiledGraph:
             return error
         if not self._rules.is_foreign(node):
             return error
-        reason, remedy = self._rules.failure(node, error)
+        failed = self._rules.failure(node, error)
         return UntranspilableOpError(
-            f'{op_name(node.op)}: {reason}, and host_ops="error" forbids to run it on the host. '
-            f"{remedy}."
+            f'{op_name(node.op)}: {failed.reason}, and host_ops="error" forbids to run it on the '
+            f"host. {failed.remedy}.",
+            code=Code.HOST_FORBIDDEN,
         )
 
     @property

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-from pytensor_jaxlink.analysis import NodeFacts, ObstacleKind
+from pytensor_jaxlink.analysis import NodeFacts
+from pytensor_jaxlink.catalogue import ObstacleKind
 from pytensor_jaxlink.graph import GraphView, serves, user_location
 from pytensor_jaxlink.link.pictures.dot import as_dot
 from pytensor_jaxlink.link.pictures.page import as_html
@@ -36,6 +37,8 @@ class Break:
         The same as a short expression.
     kind
         One of the values of `ObstacleKind`.
+    code
+        The code of the reason: ``python -m pytensor_jaxlink explain PJL111`` shows its page.
     reason
         Why.
     remedy
@@ -53,6 +56,7 @@ class Break:
     op: str
     operation: str
     kind: str
+    code: str
     reason: str
     where: str
     remedy: str
@@ -62,8 +66,13 @@ class Break:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """The remedies, one by one."""
-        return split(self.remedy)
+        """The remedies, one by one; two breaks of one inner graph may have the same."""
+        return tuple(dict.fromkeys(split(self.remedy)))
+
+    @property
+    def label(self) -> str:
+        """The kind and the code, which stand behind the operation."""
+        return f"({self.kind}) [{self.code}]"
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
@@ -77,7 +86,7 @@ class Break:
 
     def __str__(self) -> str:
         lines = [f"  {label}: {text}" for label, text in self.lines]
-        return "\n".join([f"{self.operation} ({self.kind})", *lines])
+        return "\n".join([f"{self.operation} {self.label}", *lines])
 
 
 @dataclass(frozen=True)
@@ -338,6 +347,7 @@ def describe_break(view: GraphView, cut: Cut, sketch: Sketch) -> Break:
         str(view.nodes[cut.node].op),
         view.operation_of(cut.node),
         cut.obstacle.kind.value,
+        cut.obstacle.code.text,
         cut.obstacle.reason,
         user_location(view, cut.node),
         cut.obstacle.remedy,
@@ -353,7 +363,7 @@ def list_blockers(breaks: Sequence[Break], headline: str) -> str:
     for number, cut in enumerate(breaks, start=1):
         lines += [
             f"  {number}. {cut.operation} at {_place(cut.where, cut.part_of)}",
-            f"     {cut.kind}: {cut.reason}",
+            f"     {cut.kind} [{cut.code}]: {cut.reason}",
             *([f"     remedy: {cut.remedy}"] if cut.remedy else []),
         ]
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytensor.compile.maker import FunctionMaker
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
@@ -76,9 +77,8 @@ class JAXFunction(FastFunction):
         [1]
         """
         if len(examples) != len(self._fast_converters):
-            raise TypeError(
-                f"expected {len(self._fast_converters)} examples, found {len(examples)}"
-            )
+            text = f"expected {len(self._fast_converters)} examples, found {len(examples)}"
+            raise TypeError(Code.EXAMPLES_OF_COMPILE.mark(text))
         executor = None
         while executor is not self._compiled.executor:  # a failure changes the plan
             executor = self._compiled.executor
@@ -114,7 +114,7 @@ class JAXFunction(FastFunction):
     def explain(self) -> Explanation:
         """Regions, graph breaks and static inputs, and calls that fell back, in words."""
         compiled = self._compiled
-        return with_fallbacks(compiled.explanation, compiled.stats, compiled.policy.limit)
+        return with_fallbacks(compiled.explanation, self.stats, compiled.policy.limit)
 
     @property
     def plan(self) -> Plan:
@@ -123,8 +123,8 @@ class JAXFunction(FastFunction):
 
     @property
     def stats(self) -> Stats:
-        """Counters: calls, compilations and cache hits of each region, host steps, bytes moved."""
-        return self._compiled.stats
+        """Counters of calls, compilations and cache hits, host steps and bytes moved."""
+        return self._compiled.stats.collected()
 
     @property
     def jax_fn(self) -> Callable[..., list[Any]]:

@@ -15,6 +15,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MissingInputError
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.link.explanation import Explanation
@@ -163,7 +164,8 @@ class PureFunction:
             return error  # of a gradient, say: the function itself is in order
         return NotJittableError(
             f"JAX traces {', '.join(traced)}, and {self.name} needs the value while it is "
-            f"traced. {Remedy.STATIC_ARGUMENT_OF_PURE.text()}."
+            f"traced. {Remedy.STATIC_ARGUMENT_OF_PURE.text()}.",
+            code=Code.TRACED_SIZE,
         )
 
 
@@ -238,11 +240,13 @@ def jaxify(
 
     if options:
         if mode != MODE_NAME:
-            raise TypeError(f"jaxify takes a mode or options ({', '.join(options)}), not both")
+            text = f"jaxify takes a mode or options ({', '.join(options)}), not both"
+            raise TypeError(Code.NOT_PURE.mark(text))
         mode = JAXLinker(**options)
     mode = mode_of(mode) if isinstance(mode, JAXLinker) else get_mode(mode)
     if not isinstance(mode.linker, JAXLinker):
-        raise TypeError(f"jaxify needs mode {MODE_NAME!r} or one with a JAXLinker, not {mode!r}")
+        text = f"jaxify needs mode {MODE_NAME!r} or one with a JAXLinker, not {mode!r}"
+        raise TypeError(Code.NOT_PURE.mark(text))
     arguments = tuple(inputs) if type(inputs) in (list, tuple) else (inputs,)
     leaves, input_names = _flatten(arguments, "inputs")
     variables = list(dict.fromkeys(leaves))
@@ -292,7 +296,7 @@ def _flatten(tree: object, what: str) -> tuple[list[Variable], list[str]]:
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         place = what + jax.tree_util.keystr(path)
         if not isinstance(leaf, Variable):
-            raise TypeError(f"{place} is no variable: {leaf!r}")
+            raise TypeError(Code.NOT_PURE.mark(f"{place} is no variable: {leaf!r}"))
         variables.append(leaf)
         names.append(leaf.name or place)
     return variables, names
@@ -322,6 +326,8 @@ def _missing(
     if not found:
         return None
     return MissingInputError(
-        f"the outputs depend on {', '.join(map(str, found))}, and the inputs are "
-        f"{', '.join(names) or 'none'}: add what is missing to `inputs`, or give it by `givens`"
+        Code.NOT_PURE.mark(
+            f"the outputs depend on {', '.join(map(str, found))}, and the inputs are "
+            f"{', '.join(names) or 'none'}: add what is missing to `inputs`, or give it by `givens`"
+        )
     )

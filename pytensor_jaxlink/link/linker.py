@@ -14,6 +14,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import Container, PerformLinker
 from pytensor.link.utils import map_storage
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.overwritten import with_overwritten
 from pytensor_jaxlink.link.start_up_cache import Compiled, Postponed, StartUpEntry
@@ -152,7 +153,7 @@ class JAXLinker(PerformLinker):
 
     @property
     def function_maker(self) -> Callable[..., Any]:
-        """The maker of functions: what `pytensor.function` asks a mode for.
+        """The maker of functions, for which `pytensor.function` asks a mode.
 
         Having it is also what lets the linker itself be given as ``mode=``.
         """
@@ -267,5 +268,6 @@ def _name_of(device: object) -> Any:
         return device
     there = jax.local_devices(backend=device.platform)
     if device not in there:
-        raise ValueError(f"JAXLinker: device={device!r} belongs to another process")
+        text = f"JAXLinker: device={device!r} belongs to another process"
+        raise ValueError(Code.NO_DEVICE.mark(text))
     return f"{device.platform}:{there.index(device)}"

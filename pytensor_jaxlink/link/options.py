@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import problem_of_options
 
@@ -85,7 +86,7 @@ class Options:
                 f"('gpu:1'); {Remedy.SHARDED_ARGUMENTS.text()}"
             )
         if problems:
-            raise ValueError("JAXLinker: " + "; ".join(problems))
+            raise ValueError(Code.OPTIONS.mark("JAXLinker: " + "; ".join(problems)))
 
 
 def _problems_of_buckets(buckets: Any) -> list[str]:

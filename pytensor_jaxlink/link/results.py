@@ -20,6 +20,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 from pytensor.utils import add_lazy_dispatcher
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.compat import as_tensor_dispatcher, retry_with
 from pytensor_jaxlink.errors import JAXLinkError
 
@@ -64,7 +65,8 @@ def _to_numpy(value: object) -> np.ndarray[Any, Any]:
         raise JAXLinkError(
             f"{value} is a value that JAX traces, and a PyTensor graph can only hold values that "
             "are known.  Make it an input of the graph, and call the function of "
-            "`pytensor_jaxlink.jaxify` (or `f.jax_fn`) with it where JAX traces."
+            "`pytensor_jaxlink.jaxify` (or `f.jax_fn`) with it where JAX traces.",
+            code=Code.TRACED_IN_GRAPH,
         )
     return np.asarray(value)
 

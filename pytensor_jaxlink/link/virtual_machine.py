@@ -9,6 +9,7 @@ import jax
 from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.remedies import Remedy
@@ -118,10 +119,11 @@ class VirtualMachine:
         values += others
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not is_one_region(self.compiled.plan):
-            raise TypeError(
+            text = (
                 "a function of several regions is compiled by running it: "
                 f"{Remedy.GIVE_ARRAYS.text()}"
             )
+            raise TypeError(Code.EXAMPLES_OF_COMPILE.mark(text))
         try:
             with jax.enable_x64(True), self.compiled.policy.here():
                 self._compile(values)

@@ -13,6 +13,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.size_functions import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
@@ -98,7 +99,8 @@ def as_static(value: object, kind: Type) -> Any:
         if is_open(array):
             return array
         if dtype.kind in "iu" and array.dtype.kind not in "biu" and array.size:
-            raise TypeError(f"{value!r} is not an integer, and {kind} is declared")
+            text = f"{value!r} is not an integer, and {kind} is declared"
+            raise TypeError(Code.CALL_OF_PURE.mark(text))
         array = array.astype(dtype)
     return array if isinstance(kind, ArrayType) else array[()]
 

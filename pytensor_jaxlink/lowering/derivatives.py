@@ -14,6 +14,7 @@ from pytensor.gradient import NullTypeGradError, grad
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.linear_maps import LinearMap
@@ -97,7 +98,8 @@ class Derivatives:
             raise NotDifferentiableError(
                 f"JAX differentiates {op_name(self._node.op)}, written at {self._where}, which "
                 "computes with complex numbers. PyTensor and JAX do not mean the same by their "
-                f"gradients: {Remedy.REAL.text()}."
+                f"gradients: {Remedy.REAL.text()}.",
+                code=Code.COMPLEX_GRADIENT,
             )
         dtypes = [primals[k].dtype for k in moving]
         lowered = self._pullback(tuple(self._traced[k] for k in moving))

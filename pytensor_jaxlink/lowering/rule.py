@@ -37,7 +37,8 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.type_other import NoneTypeT
 
-from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle, ObstacleKind
+from pytensor_jaxlink.analysis import InnerAnalysis, Obstacle
+from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import ArrayType, op_name
@@ -60,6 +61,8 @@ from pytensor_jaxlink.ops import (
 from pytensor_jaxlink.remedies import Remedy, either
 
 JaxFunction = Callable[..., Any]
+Reason = tuple[Code, str]
+"""Why JAX cannot run a node: the code, and the words."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +256,7 @@ class Rules:
         self._not_called: set[Any] = set()
         self._own: dict[type[Op], bool] = {}
         self._obstacles: dict[Apply, Obstacle | None] = {}
-        self._scalar_reasons: dict[tuple[Op, int], str | None] = {}
+        self._scalar_reasons: dict[tuple[Op, int], Reason | None] = {}
         self._failed: dict[Any, Obstacle] = {}
         self._opaque: set[Any] = set()
         self._sizes: dict[Any, tuple[int, ...]] = {}
@@ -292,7 +295,7 @@ class Rules:
             return failed
         if node not in self._obstacles:
             reason = self._reason(node)
-            self._obstacles[node] = None if reason is None else self._untranspilable(node, reason)
+            self._obstacles[node] = None if reason is None else _untranspilable(node, *reason)
         return self._obstacles[node]
 
     def may_be_called(self, node: Apply) -> bool:
@@ -323,14 +326,13 @@ class Rules:
             self._foreign[kind] = not self.has_own(node.op) and not module.startswith("pytensor.")
         return self._foreign[kind]
 
-    def failure(self, node: Apply, error: BaseException) -> tuple[str, str]:
-        """The reason and the remedy where the JAX implementation of a node has failed."""
-        remedy = (
-            Remedy.SAME_SHAPES.text()
-            if isinstance(node.op, Branch)
-            else either(Remedy.CORRECT_RULE.text(op=op_name(node.op)), Remedy.STATIC_INPUTS.text())
-        )
-        return f"its JAX implementation failed: {_first_line(error)}", remedy
+    def failure(self, node: Apply, error: BaseException) -> Obstacle:
+        """The obstacle where the JAX implementation of a node has failed."""
+        reason = f"its JAX implementation failed: {_first_line(error)}"
+        if isinstance(node.op, Branch):
+            return Obstacle(Code.SIDES_DIFFER, reason, Remedy.SAME_SHAPES.text())
+        remedy = either(Remedy.CORRECT_RULE.text(op=op_name(node.op)), Remedy.STATIC_INPUTS.text())
+        return Obstacle(Code.RULE_FAILED, reason, remedy)
 
     def record(self, node: Apply, error: BaseException) -> str:
         """Make more inputs static of nodes like ``node``, which failed, or keep them from JAX.
@@ -350,18 +352,16 @@ class Rules:
             return f"needs {names} to be concrete ({reason})"
         if kind in self._failed or not has_graphs:
             self._opaque.add(kind)
-        self._failed[kind] = Obstacle(ObstacleKind.TRACE_FAILURE, *self.failure(node, error))
+        self._failed[kind] = self.failure(node, error)
         return f"runs on the host ({reason})"
 
-    def _untranspilable(self, node: Apply, reason: str) -> Obstacle:
-        return Obstacle(ObstacleKind.UNTRANSPILABLE, reason, either(*_remedies(node)))
-
-    def _reason(self, node: Apply) -> str | None:
+    def _reason(self, node: Apply) -> Reason | None:
         for variable in (*node.inputs, *node.outputs):
             if not has_jax_values(variable.type):
-                return f"values of {variable.type} have no JAX counterpart"
+                return Code.NO_JAX_TYPE, f"values of {variable.type} have no JAX counterpart"
         if any(isinstance(v.type, SparseTensorType) for v in (*node.inputs, *node.outputs)):
-            return self._reason_of_sparse(node)
+            reason = self._reason_of_sparse(node)
+            return None if reason is None else (Code.SPARSE, reason)
         return self._reason_of_op(node)
 
     def _reason_of_sparse(self, node: Apply) -> str | None:
@@ -376,9 +376,9 @@ class Rules:
             return None if same_pattern else "the pattern of its result depends on the data"
         return "it multiplies two sparse matrices" if len(sparse) > 1 else None
 
-    def _reason_of_op(self, node: Apply) -> str | None:
+    def _reason_of_op(self, node: Apply) -> Reason | None:
         if (reason := not_right(node.op, node)) is not None:
-            return reason
+            return Code.OTHER_VALUES, reason
         match node.op:
             case Elemwise():
                 return self._reason_of_scalar_op(node)
@@ -394,12 +394,12 @@ class Rules:
                 return None
         return _failure(node.op, lambda: jax_funcify(node.op, node=node))
 
-    def _reason_of_core(self, core: Apply) -> str | None:
+    def _reason_of_core(self, core: Apply) -> Reason | None:
         if static_inputs(core.op, core) or data_inputs(core.op, core):
-            return f"{op_name(core.op)} needs sizes for each batch element"
+            return Code.SIZES_OF_BATCH, f"{op_name(core.op)} needs sizes for each batch element"
         return self._reason_of_op(core)
 
-    def _reason_of_scalar_op(self, node: Apply) -> str | None:
+    def _reason_of_scalar_op(self, node: Apply) -> Reason | None:
         """The same for all nodes of one Elemwise Op, of which graphs have thousands."""
         key = node.op, len(node.inputs)
         if key not in self._scalar_reasons:
@@ -431,7 +431,7 @@ def _undeclared(node: Apply) -> tuple[int, ...]:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return without_codes(str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _kind(node: Apply) -> tuple[Op, tuple[Any, ...]]:
@@ -449,16 +449,22 @@ def _remedies(node: Apply) -> tuple[str, ...]:
     return remedies(node.op, node)
 
 
-def _failure(op: Op, find_rule: Callable[[], Any]) -> str | None:
+def _untranspilable(node: Apply, code: Code, reason: str) -> Obstacle:
+    return Obstacle(code, reason, either(*_remedies(node)))
+
+
+def _failure(op: Op, find_rule: Callable[[], Any]) -> Reason | None:
     """Why a rule does not apply.  Rules say it in many ways."""
     try:
         find_rule()
     except Exception as error:
         if isinstance(op, FromFunctionOp):
-            return f"`{op_name(op)}` is a Python function that JAX cannot trace"
+            reason = f"`{op_name(op)}` is a Python function that JAX cannot trace"
+            return Code.PYTHON_FUNCTION, reason
+        code = Code.NO_SAMPLER if isinstance(op, RandomVariable) else Code.NO_RULE
         if _raised_by(error) in _DEFAULTS:
-            return f"{op_name(op)} has no JAX implementation"
-        return _first_line(error)
+            return code, f"{op_name(op)} has no JAX implementation"
+        return code, _first_line(error)
     return None
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 
-from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle, ObstacleKind
+from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import GraphView, ndim_of
 from pytensor_jaxlink.ops import remedies_of_size
 from pytensor_jaxlink.partition.schedule import (
@@ -238,7 +239,7 @@ class _Selector:
     def _fetch_obstacle(self, number: int, node: int) -> Obstacle:
         apply = self.view.nodes[node]
         return Obstacle(
-            ObstacleKind.STATIC_VALUE,
+            Code.FETCHED_SIZE,
             f"JAX must know a size of {self.view.operation_of(node)} before it compiles, and that "
             f"size depends on {self.view.expression_of(number)}, which a region computes from data",
             either(*remedies_of_size(apply.op, apply)),

@@ -22,8 +22,8 @@ from pytensor_jaxlink.analysis import (
     BindingTime,
     NodeFacts,
     Obstacle,
-    ObstacleKind,
 )
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import GraphNode, GraphView, dtype_of, ndim_of
 from pytensor_jaxlink.ops import can_be_static, is_real_number, remedies
 from pytensor_jaxlink.remedies import Remedy, either
@@ -202,7 +202,7 @@ class _Scheduler:
             if self.knowledge[number].while_tracing == NEVER:
                 is_array = not can_be_static(self.view.variables[number])
                 return Obstacle(
-                    ObstacleKind.STATIC_VALUE,
+                    Code.NEVER_STATIC,
                     f"{self.view.expression_of(number)} must be known before JAX can compile this "
                     f"operation, and it is {'an array' if is_array else 'a real number'} computed "
                     "while the function runs",
@@ -211,7 +211,7 @@ class _Scheduler:
         for number in facts.data:
             if self.knowledge[number].as_data == NEVER:
                 return Obstacle(
-                    ObstacleKind.DATA_DEPENDENT_SHAPE,
+                    Code.DATA_DEPENDENT_SHAPE,
                     "the shape of its result depends on the values of "
                     f"{self.view.expression_of(number)}, and JAX compiles for fixed shapes",
                     either(*remedies(apply.op, apply)),

@@ -21,11 +21,11 @@ from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 from pytensor_jaxlink.analysis import (
     BindingTime,
     NodeFacts,
-    ObstacleKind,
     binding_times,
     called,
     input_binding_times,
 )
+from pytensor_jaxlink.catalogue import ObstacleKind
 from pytensor_jaxlink.compat import IfElse, inlined
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Branch, WhileLoop, measured_outputs

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, NotAcceptedError, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
@@ -277,7 +278,7 @@ def _host(ready: Runnable) -> Callable[[Any, int], Any]:
         if number in plan.sparse:
             return to_scipy(value)
         if isinstance(value, Tracer):
-            raise NotJittableError(_not_static(plan, number))
+            raise _not_static(plan, number)
         return value
 
     return host
@@ -341,15 +342,16 @@ def _executed_uncounted(
     return run
 
 
-def _not_static(plan: Plan, number: int) -> str:
+def _not_static(plan: Plan, number: int) -> NotJittableError:
     name = plan.names[number]
     if number in plan.inputs:
         position = plan.inputs.index(number)
-        return (
+        return NotJittableError(
             f"JAX traces argument {position}, {name!r}, and the function needs its value "
-            f"while it is traced. {Remedy.STATIC_ARGUMENT.text()}."
+            f"while it is traced. {Remedy.STATIC_ARGUMENT.text()}.",
+            code=Code.TRACED_SIZE,
         )
-    return (
+    return NotJittableError(
         f"the value of {name} is computed by JAX and needed on the host, so the function "
         "cannot run inside one jax.jit (or vmap, or grad). f.explain() says where and why."
     )

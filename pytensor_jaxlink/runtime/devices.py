@@ -22,6 +22,7 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import (
@@ -128,10 +129,11 @@ def note_different_devices(error: Exception, names: Sequence[str], values: Itera
             places.setdefault(frozenset(value.sharding.device_set), []).append(name)
     if len(places) > 1:
         found = "; ".join(f"{', '.join(who)} on {_shown(where)}" for where, who in places.items())
-        error.add_note(
+        text = (
             f"the arguments are committed to different devices: {found}. "
             f"{Remedy.SAME_DEVICES.text()}, or {Remedy.NUMPY_ARRAYS.text()}"
         )
+        error.add_note(Code.DIFFERENT_DEVICES.mark(text))
 
 
 def _shown(devices: Iterable[Any]) -> str:
@@ -176,11 +178,12 @@ def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None], *, x64: b
 def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:
     """Add to an error that JAX traces values with their sharding, where it does."""
     if any(isinstance(value, Tracer) and traced_explicitly(value) for value in values):
-        error.add_note(
+        text = (
             "the arguments lie on a mesh with explicit axes, on which JAX asks for the sharding of "
             "results, and a PyTensor graph cannot say it. "
             f"{Remedy.AUTO_MESH.text()}, or {Remedy.CALL_ITSELF.text()}"
         )
+        error.add_note(Code.EXPLICIT_MESH.mark(text))
 
 
 def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
@@ -246,7 +249,8 @@ def named_device(name: str) -> Any:
         return local_devices(backend=platform)[int(number or 0)]
     except (RuntimeError, IndexError):
         there = dict.fromkeys(str(device) for device in local_devices())
-        raise ValueError(
+        text = (
             f"JAXLinker(device={name!r}): this process has no such device. JAX found "
             f"{', '.join(there)}; {Remedy.WRITE_PLATFORM.text()}"
-        ) from None
+        )
+        raise ValueError(Code.NO_DEVICE.mark(text)) from None

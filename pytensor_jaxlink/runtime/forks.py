@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ForkedProcessError, JAXLinkWarning
 from pytensor_jaxlink.generators import generator_of_key, held_key
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration
@@ -113,13 +114,12 @@ def warn_once() -> None:
     """Say, once in a process, that functions run on the host."""
     if not _said:
         _said.append("in this process")
-        warnings.warn(
+        text = (
             "this process was forked from one in which JAX has run, and JAX's threads do not exist "
             "here: functions run on the host, by PyTensor's own implementation, which is slower. "
-            f"{_REMEDY}",
-            JAXLinkWarning,
-            stacklevel=4,
+            f"{_REMEDY}"
         )
+        warnings.warn(JAXLinkWarning(text, code=Code.ON_HOST_IN_CHILD), stacklevel=4)
 
 
 def _has_started() -> bool:

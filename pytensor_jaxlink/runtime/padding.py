@@ -10,12 +10,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import jax
 import numpy as np
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.devices import to_numpy
@@ -25,6 +26,7 @@ from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
+from pytensor_jaxlink.runtime.whole import is_whole
 
 Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
@@ -58,10 +60,11 @@ def bucket_of(buckets: Buckets, smallest: int = SMALLEST_BUCKETS[0]) -> Callable
     def bucket(length: int) -> int:
         found = int(chosen(length))
         if found < length:
-            raise ValueError(
+            text = (
                 f"JAXLinker(buckets={chosen!r}) gave {found} for an array of length {length}; "
                 "a bucket has to be at least as long as what is padded to it"
             )
+            raise ValueError(Code.OPTIONS.mark(text))
         return found
 
     return bucket
@@ -116,6 +119,23 @@ class Padding:
     cuts: tuple[tuple[int, int, int], ...]
     bucket: Callable[[int], int]
 
+    @cached_property
+    def _firsts(self) -> tuple[Place, ...]:
+        return tuple(group[0] for group in self.groups)
+
+    @cached_property
+    def _others(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple((*place, k) for k, group in enumerate(self.groups) for place in group[1:])
+
+    @cached_property
+    def _axes(self) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """For each argument that is padded, the axes and the numbers of their groups."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, group in enumerate(self.groups):
+            for position, axis in group:
+                found.setdefault(position, []).append((axis, number))
+        return found
+
     def lengths(self, values: Sequence[Any]) -> tuple[int, ...] | None:
         """The length of each group; None where the arguments of a group have different ones.
 
@@ -124,27 +144,29 @@ class Padding:
         NotAcceptedError
             For what is no array of such a rank.
         """
-        found: list[int] = []
-        for group in self.groups:
-            try:
-                seen: set[int] = {values[position].shape[axis] for position, axis in group}
-            except (AttributeError, IndexError, TypeError):
-                raise NotAcceptedError from None
-            if len(seen) > 1:
-                return None
-            found += seen
-        return tuple(found)
+        try:
+            found = tuple([values[position].shape[axis] for position, axis in self._firsts])
+            for position, axis, number in self._others:
+                if values[position].shape[axis] != found[number]:
+                    return None
+        except (AttributeError, IndexError, TypeError):
+            raise NotAcceptedError from None
+        return found
+
+    def can_pad(self, values: Sequence[Any]) -> bool:
+        """Return True if the arguments are NumPy arrays, or those of JAX on one device."""
+        return all(_is_in_one_place(values[position]) for position in self._axes)
 
     def pad(self, values: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
         """The arguments at their buckets' lengths, and the true lengths after them."""
-        padded, wanted = list(values), dict[int, dict[int, int]]()
-        for group, length in zip(self.groups, lengths, strict=True):
-            bucket = self.bucket(length)
-            for position, axis in group:
-                wanted.setdefault(position, {})[axis] = bucket
-        for position, lengths_by_axis in wanted.items():
-            padded[position] = _padded(padded[position], lengths_by_axis, stats)
-        return [*padded, *(np.array(length) for length in lengths)]
+        padded, buckets = list(values), [self.bucket(length) for length in lengths]
+        for position, axes in self._axes.items():
+            value = padded[position]
+            shape = list(value.shape)
+            for axis, number in axes:
+                shape[axis] = buckets[number]
+            padded[position] = _padded(value, shape, stats)
+        return [*padded, *[np.array(length) for length in lengths]]
 
     def cut(self, outputs: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
         """The outputs at their true lengths."""
@@ -154,12 +176,11 @@ class Padding:
         return found
 
 
-def _padded(value: Any, lengths: Mapping[int, int], stats: Stats) -> Any:
+def _padded(value: Any, shape: list[int], stats: Stats) -> Any:
     """A longer array; zeros are behind the values."""
-    shape = [lengths.get(axis, length) for axis, length in enumerate(value.shape)]
     if type(value) is jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, value.dtype)
-    if tuple(shape) == value.shape:
+    if (*shape,) == value.shape:
         return value
     # By NumPy: JAX would compile a program for each length.
     found = np.zeros(shape, value.dtype)
@@ -187,8 +208,7 @@ def _is_committed(value: Any) -> bool:
     return type(value) is ARRAY and value.committed
 
 
-def is_in_one_place(value: Any) -> bool:
-    """Return True if an argument can be padded: a NumPy array, or one of JAX on one device."""
+def _is_in_one_place(value: Any) -> bool:
     kind = class_of(value)
     if kind is ARRAY:
         return len(value.sharding.device_set) == 1
@@ -249,8 +269,8 @@ class Dispatch:
     ) -> None:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
-        self._places = [place for group in padding.groups for place in group]
         self._counts: Counter[tuple[int, ...]] = Counter()
+        self._noted: set[tuple[int, ...]] = set()
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
@@ -258,7 +278,7 @@ class Dispatch:
         if lengths is None:
             self._stats.general_calls += 1
             return list(self._unequal(inputs))
-        if self._is_own(lengths) or not self._can_be_padded(inputs):
+        if self._is_own(lengths) or not self._padding.can_pad(inputs):
             return self.own(inputs)
         try:
             padded = self._padding.pad(inputs, lengths, self._stats)
@@ -269,14 +289,13 @@ class Dispatch:
         self._stats.padded_calls += 1
         return self._padding.cut(outputs, lengths, self._stats)
 
-    def _can_be_padded(self, inputs: Sequence[Any]) -> bool:
-        return all(is_in_one_place(inputs[position]) for position, _ in self._places)
-
     def _is_own(self, lengths: tuple[int, ...]) -> bool:
         if lengths in self._kept:
             return True
         counts = self._counts
         counts[lengths] += 1
+        if counts[lengths] == 1 and len(self._noted) < self._limit:
+            self._note(lengths)
         often = counts[lengths] >= _OFTEN and counts[lengths] * _SHARE >= self._stats.calls
         if often and len(self._kept) < self._limit:
             self._kept.add(lengths)
@@ -284,6 +303,23 @@ class Dispatch:
         if len(counts) > _SHARE * _OFTEN:  # each of them is rare
             counts.clear()
         return False
+
+    def _note(self, lengths: tuple[int, ...]) -> None:
+        """Note lengths for which the own plan may be saved, if it is one region."""
+        plan, signatures = self.own.plan, self._stats.signatures
+        if lengths in self._noted or not is_whole(plan) or not signatures[0]:
+            return
+        self._noted.add(lengths)
+        [region], (static, known) = plan.regions, signatures[0][0]
+        kinds = dict(zip(region.arguments, known, strict=True))
+        for group, length in zip(self._padding.groups, lengths, strict=True):
+            for position, axis in group:
+                number = plan.inputs[position]
+                if number in kinds:
+                    shape = [*kinds[number].shape]
+                    shape[axis] = length
+                    kinds[number] = jax.ShapeDtypeStruct(shape, kinds[number].dtype)
+        signatures[0].append((static, [*kinds.values()]))
 
     def fast(
         self, own: FastPath, boundary: Boundary, pack: Callable[[list[Any]], Any] | None
@@ -302,7 +338,8 @@ class Dispatch:
         )
         if padded is None:
             return None
-        cells, padding, stats = list(boundary.cells.values()), self._padding, self._stats
+        cells, forms = list(boundary.cells.values()), boundary.leave
+        padding, stats = self._padding, self._stats
 
         def call(*args: Any) -> Any:
             values = [*args, *[cell[0] for cell in cells]]
@@ -311,14 +348,16 @@ class Dispatch:
                 return Result(None, (False,))  # the slow path says why
             if self._is_own(lengths):
                 return own.call(*args)
-            if not self._can_be_padded(values):
+            if not self._padding.can_pad(values):
                 raise NotAcceptedError
             values = padding.pad(values, lengths, stats)
             result = _as_result(padded, padded.call(*values), values)
             if result.conditions and not all_hold(*result.conditions):
                 return Result(None, (False,))
-            outputs = padding.cut(result.outputs, lengths, stats)
-            outputs = [_left(boundary, k, value) for k, value in enumerate(outputs)]
+            outputs = [
+                value if type(value) is ARRAY and not forms else _left(forms.get(k), value)
+                for k, value in enumerate(padding.cut(result.outputs, lengths, stats))
+            ]
             stats.padded_calls += 1
             stats.padded_direct += 1
             self._padded.stats.direct += 1
@@ -326,7 +365,7 @@ class Dispatch:
 
         def compile_for(values: list[Any]) -> None:
             lengths = padding.lengths(values)
-            if lengths is None or lengths in self._kept or not self._can_be_padded(values):
+            if lengths is None or lengths in self._kept or not self._padding.can_pad(values):
                 own.compile(values)
             else:
                 padded.compile(padding.pad(values, lengths, stats))
@@ -353,8 +392,7 @@ def _as_result(path: FastPath, found: Any, values: Sequence[Any]) -> Result:
     return found if kind is Result else Result(found)
 
 
-def _left(boundary: Boundary, position: int, value: Any) -> Any:
-    form = boundary.leave.get(position)
+def _left(form: Callable[[Any], Any] | None, value: Any) -> Any:
     if form is not None:
         return form(value)
     return as_jax_array(value) if isinstance(value, np.ndarray | np.generic) else value

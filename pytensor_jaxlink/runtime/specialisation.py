@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import jax
 import numpy as np
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError, RecompileLimitError
 from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
@@ -244,7 +245,7 @@ class CompiledRegion:
             raise RecompileLimitError(message)
         self._said = True
         Topic.RECOMPILES.log(lambda: message)
-        warn_at_user_line(message)
+        warn_at_user_line(message, Code.RECOMPILED)
 
     def _recompiled(self, signature: tuple[Any, ...]) -> str:
         """The text of the log for one more compilation."""

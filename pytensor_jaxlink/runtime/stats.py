@@ -5,26 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+_TOTALS = (
+    "host_steps",
+    "bytes_to_host",
+    "bytes_to_device",
+    "arrays_gathered",
+    "donated_bytes",
+    "fallbacks",
+    "dynamic_sizes",
+    "padded_calls",
+)
+"""The counters that are neither of calls nor of regions."""
+
 
 @dataclass
 class Stats:
     """Counters of a function since it was built.
 
+    Counters are not locked: under many threads they are approximate.
+
     Attributes
     ----------
     calls
         Calls of the function.
-    region_calls, compilations
-        For each region, how often it ran and how often JAX traced and compiled it.  JAX compiles
-        also for each new sharding of arguments; that is not counted, and has no limit.
+    region_calls
+        For each region, how often it ran.
+    compilations
+        For each region, how often JAX traced and compiled it.  JAX compiles also for each new
+        sharding of arguments; that is not counted, and has no limit.
     host_steps
         Host steps run, size arithmetic not counted.
     host_region_calls
         For each region, how often it ran on the host, because it would have been compiled more
         often than `recompile_limit` allows.
-    bytes_to_host, bytes_to_device
-        Bytes copied to the host (for fetches, host steps, fallbacks, and results as NumPy arrays),
-        and of NumPy arrays given to regions.
+    bytes_to_host
+        Bytes copied to the host, for fetches, host steps, fallbacks, and results as NumPy arrays.
+    bytes_to_device
+        Bytes of NumPy arrays given to regions.
     arrays_gathered
         Arrays copied to the host that were spread over several devices.
     donated_bytes
@@ -52,8 +69,6 @@ class Stats:
         are ``general_calls``, so that each call counts once: counting takes time.
     padded_direct
         Those of them whose arguments were padded.
-
-    Counters are not locked: under many threads they are approximate.
     """
 
     general_calls: int = 0
@@ -91,15 +106,18 @@ class Stats:
         """
         self.start_up_cache = earlier.start_up_cache
         self.general_calls += earlier.calls
-        self.host_steps += earlier.host_steps
-        self.bytes_to_host += earlier.bytes_to_host
-        self.bytes_to_device += earlier.bytes_to_device
-        self.donated_bytes += earlier.donated_bytes
-        self.fallbacks += earlier.fallbacks
-        self.arrays_gathered += earlier.arrays_gathered
-        self.dynamic_sizes += earlier.dynamic_sizes
-        self.padded_calls += earlier.padded_calls
+        for name in _TOTALS:
+            setattr(self, name, getattr(self, name) + getattr(earlier, name))
         self.note_slow_calls(earlier.slow_calls, earlier.slow_call_error)
+
+    def collected(self) -> Stats:
+        """Itself, with what was counted for padded arguments, beside what is counted by region."""
+        padded = self.padded
+        if padded is not None:
+            for name in _TOTALS:
+                setattr(self, name, getattr(self, name) + getattr(padded, name))
+                setattr(padded, name, 0)
+        return self
 
     def note_slow_calls(self, count: int, error: str) -> None:
         """Count calls whose fast path failed, the last of them with this error."""

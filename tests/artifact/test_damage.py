@@ -160,7 +160,9 @@ def test_depth_does_not_depend_on_python(depth: int) -> None:
         if depth < 200:
             assert parse_document(text) is not None
         else:
-            with pytest.raises(ArtifactError, match=r"^the document is nested too deeply$"):
+            with pytest.raises(
+                ArtifactError, match=r"^the document is nested too deeply \[PJL801\]$"
+            ):
                 parse_document(text)
 
 

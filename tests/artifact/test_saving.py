@@ -430,13 +430,13 @@ def test_options_of_xla_that_are_none(tmp_path: Path) -> None:
     x = pt.dvector("x")
     save(pytensor.function([x], x.sum(), mode="JAXSELECTIVE"), tmp_path / "f")
     wrong = "load: compiler_options=['xla_dump_to'] is not a mapping with names of options"
-    with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(wrong)} \[PJL808\]$"):
         load(tmp_path / "f", compiler_options=["xla_dump_to"])
     wrong = (
         "load: compiler_options are for the mode of the saved function; give them to the mode "
         "that takes its place, mode=JAXLinker(compiler_options=...)"
     )
-    with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(wrong)} \[PJL808\]$"):
         load(tmp_path / "f", prefer="graph", mode="FAST_COMPILE", compiler_options={"a": 1})
 
 
@@ -556,9 +556,9 @@ def test_without_flatbuffers(tmp_path: Path) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, cwd=ROOT)
     assert done.stdout.splitlines() == [
         "saving compiled code needs the package flatbuffers, which is not installed: pip install "
-        "'pytensor_jaxlink[save]', or save(..., compiled=False).",
+        "'pytensor_jaxlink[save]', or save(..., compiled=False). [PJL705]",
         "running saved code needs the package flatbuffers, which is not installed: pip install "
-        "'pytensor_jaxlink[save]', or load(path, prefer='graph').",
+        "'pytensor_jaxlink[save]', or load(path, prefer='graph'). [PJL705]",
         "3.0",
     ]
     assert not (tmp_path / "g").exists()

@@ -1,4 +1,4 @@
-"""``python -m tests.corpus`` writes `docs/breaks.md`."""
+"""``python -m tests.corpus`` writes `docs/break_counts.md`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytensor_jaxlink  # noqa: F401 -- registers the mode
 from pytensor_jaxlink.rewriting.database import NAMES, TAG
 from tests.corpus.graphs import CORPUS, INPUTS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "breaks.md"
-HEAD = """# Graph breaks, before and after our rewrites
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "break_counts.md"
+HEAD = """# Graph breaks in numbers
 
 Forty-four graphs as people write them (`tests/corpus`), compiled without and with the rewrites that
 the mode adds to PyTensor's (`mode.excluding("jaxlink")`). Written by `python -m tests.corpus`; a

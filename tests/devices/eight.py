@@ -347,7 +347,7 @@ def case_devices_that_are_not_there() -> None:
         assert str(found.value) == (
             f"JAXLinker(device={name!r}): this process has no such device. JAX found cpu:0, "
             "cpu:1, cpu:2, cpu:3, cpu:4, cpu:5, cpu:6, cpu:7; write a platform ('cpu'), or one "
-            "of its devices ('cpu:0')"
+            "of its devices ('cpu:0') [PJL612]"
         )
 
 
@@ -360,7 +360,7 @@ def case_arguments_on_different_devices() -> None:
     assert found.value.__notes__[-1] == (
         "the arguments are committed to different devices: x on cpu:0 and 7 more; y on cpu:2. "
         "Put them on the same ones by jax.device_put(value, sharding), or give NumPy arrays, "
-        "which go where the others are"
+        "which go where the others are [PJL611]"
     )
     assert f.stats.fallbacks == 0
 

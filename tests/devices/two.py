@@ -91,4 +91,4 @@ def case_devices_of_the_other_process() -> None:
     [other] = [d for d in jax.devices() if d.process_index != jax.process_index()][:1]
     with pytest.raises(ValueError, match="another process") as found:
         JAXLinker(device=other)
-    assert str(found.value) == f"JAXLinker: device={other!r} belongs to another process"
+    assert str(found.value) == f"JAXLinker: device={other!r} belongs to another process [PJL612]"

@@ -24,7 +24,7 @@ from tests.link.test_dynamic_sizes import answer, assert_same, with_gradient
 X, Y, M, T, S = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.dvector("t"), pt.dscalar("s")
 G, N, C = pt.lvector("g"), pt.lscalar("n"), pt.TensorType("bool", shape=(None,))("c")
 CHANGING = {X, Y, M, G, C}
-LENGTHS = (3, 0, 1, 5, 64, 1025, 63, 3, 1024)
+LENGTHS = (3, 0, 1, 5, 1025, 3)
 
 
 def arguments_of(inputs: Any, length: int, seed: int = 0) -> list[Any]:

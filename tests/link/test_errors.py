@@ -32,7 +32,8 @@ def test_all_blockers_of_jit_true_in_one_message() -> None:
         pytensor.function([x], sorted_x.sum() + selected + prefix, mode=JAXLinker(jit=True))
     blocks = {
         f"sort_down(x) at {first}\n"
-        "     no JAX implementation: `sort_down` is a Python function that JAX cannot trace\n"
+        "     no JAX implementation [PJL102]: `sort_down` is a Python function that JAX "
+        "cannot trace\n"
         "     remedy: tell the shape of its result, wrap_py(itypes, otypes, infer_shape=...), and "
         'let JAX call it: JAXLinker(host_ops="callback"); or declare static shapes in otypes, and '
         'let JAX call it: JAXLinker(host_ops="callback"); or write `sort_down` with jax.numpy and '
@@ -40,18 +41,19 @@ def test_all_blockers_of_jit_true_in_one_message() -> None:
         "make `sort_down` the perform of an Op class of its own, and register a JAX "
         "implementation of that class with pytensor.link.jax.dispatch.jax_funcify",
         f"x[x > 0.5] at {second}\n"
-        "     data-dependent shape: the shape of its result depends on the values of (x > 0.5), "
-        "and JAX compiles for fixed shapes\n"
+        "     data-dependent shape [PJL111]: the shape of its result depends on the values of "
+        "(x > 0.5), and JAX compiles for fixed shapes\n"
         "     remedy: keep the full array and mask it: pt.where(mask, x, 0) in the place of "
         "x[mask]; or compute the indices before the call, np.nonzero, and make them an input of "
         "the function",
         f"x[:argmax(x)] at {third}\n"
-        "     size computed from data: JAX must know a size of x[:argmax(x)] before it compiles, "
-        "and that size depends on argmax(x), which a region computes from data\n"
+        "     size computed from data [PJL112]: JAX must know a size of x[:argmax(x)] before it "
+        "compiles, and that size depends on argmax(x), which a region computes from data\n"
         "     remedy: make the size an integer input of the function; or keep the full array and "
         "mask the rest: pt.where(pt.arange(x.shape[0]) < size, x, 0)",
     }
-    headline, *rest = str(caught.value).split("\n  ")
+    assert str(caught.value).endswith(" [PJL201]")
+    headline, *rest = caught.value.args[0].split("\n  ")
     assert headline == ("this graph cannot run inside one jax.jit. 3 operations stand in the way:")
     numbered = "\n  ".join(rest)
     found = {part[3:].rstrip() for part in numbered.replace("\n  2. ", "\0002. ").replace(
@@ -151,7 +153,7 @@ class TestJitFalse:
 def test_options_are_checked_together(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="JAXLinker: ") as caught:
         JAXLinker(**options)
-    assert str(caught.value) == message
+    assert str(caught.value) == f"{message} [PJL901]"
 
 
 class TestBadInput:

@@ -103,21 +103,35 @@ def in_rich(explanation: Any) -> str:
     return "\n".join(line.rstrip() for line in writer.export_text().splitlines())
 
 
+ATTRIBUTES = {"style", "role", "tabindex", "aria-label", "aria-level", "aria-hidden", "open"}
+
+
 class Checker(HTMLParser):
-    """Every tag is closed, and nothing is loaded or run."""
+    """Every tag is closed, nothing is loaded or run, and a screen reader is told of each place."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
+        self.attributes: list[dict[str, str]] = []
+        self.roles: list[str] = []
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in ("div", "b", "span")
-        assert {name for name, _ in attrs} <= {"style"}
+        assert tag in ("div", "b", "span", "details", "summary")
+        found = {name: value or "" for name, value in attrs}
+        assert set(found) <= ATTRIBUTES
+        role = found.get("role", "")
+        if self.attributes and self.attributes[-1].get("role") == "list":
+            assert role == "listitem" or found.get("aria-hidden") == "true"
+        if "color:" in found.get("style", "").replace("background", ""):
+            assert (role, found["aria-label"].split()[0]) == ("img", "transfer")
         self.open.append(tag)
+        self.attributes.append(found)
+        self.roles.append(role)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+        self.attributes.pop()
 
     def handle_data(self, data: str) -> None:
         self.text += f"{data}\n"
@@ -130,6 +144,10 @@ class TestEveryForm:
         html = explanation._repr_html_()
         checker.feed(html)
         assert checker.open == []
+        assert checker.roles[0] == "region"
+        assert checker.roles.count("heading") == 1
+        assert html.count("<summary>") == len(explanation.breaks)
+        assert 'tabindex="0"' in html.partition(">")[0]
         assert "url(" not in html
         assert "http" not in html
         for cut in explanation.breaks:
@@ -186,9 +204,30 @@ def test_large_plans_are_cut() -> None:
     assert boxes > 90
     assert f"{boxes - 40} more steps" in explanation._repr_html_()
     assert "10 more breaks" in explanation._repr_html_()
+    assert explanation._repr_html_().count("<details open") == 3
+    assert explanation._repr_html_().count("<details ") == 40
     assert len(explanation._repr_html_()) < 100_000
     assert len(parse_dot(explanation.to_dot())) == 40 + 3  # inputs, outputs, what is left out
     assert f"{boxes - 40} more steps" in in_rich(explanation)
+
+
+def test_a_remedy_is_given_once() -> None:
+    cube = pt.dtensor3("cube")
+
+    def outer(matrix: Any, state: Any) -> Any:
+        inner = pytensor.scan(
+            lambda row, before: sort(before) + row,
+            sequences=[matrix],
+            outputs_info=[state],
+            return_updates=False,
+        )
+        return sort(inner[-1])
+
+    start = [pt.zeros(cube.shape[2])]
+    states = pytensor.scan(outer, sequences=[cube], outputs_info=start, return_updates=False)
+    [cut] = pjl.explain(states[-1]).breaks
+    assert cut.reason.count("sort_down") > 1
+    assert len(set(cut.remedies)) == len(cut.remedies) > 1
 
 
 def test_what_crosses() -> None:

@@ -500,7 +500,7 @@ def prefix(x: Any, n: Any) -> Any:
 
 @case(Remedy.PAD)
 def pad() -> Iterator[str]:
-    yield recompiled(LENGTHS)
+    yield recompiled(LENGTHS, prefix)
 
     def of_valid(x: Any, n: Any) -> Any:
         return pt.where(pt.arange(x.shape[0]) < n, x, 0).sum()
@@ -694,6 +694,7 @@ def test_it_is_printed_and_it_works(remedy: Remedy, function: Case, names: Any) 
     assert printed
     for text in printed:
         assert remedy.text(**names) in text
+        assert re.search(r"\[PJL\d{3}\]", text), "an advice comes with the code of its page"
 
 
 def test_every_remedy_has_a_case() -> None:

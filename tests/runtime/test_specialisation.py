@@ -48,7 +48,7 @@ def test_beyond_the_limit_regions_run_on_the_host() -> None:
         "region 0 was compiled 3 times, which is its recompile_limit: the value of n was 1, 2, 3, "
         "4, .... From now on new ones run on the host, by PyTensor's own implementation. Pad "
         "arrays to a few lengths and mask the rest, pass fewer different sizes, or raise "
-        "JAXLinker(recompile_limit=...)."
+        "JAXLinker(recompile_limit=...). [PJL301]"
     ]
     assert f.stats.compilations == [3]
     assert f.stats.host_regions == 7

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.artifact.signature import Input
+from pytensor_jaxlink.catalogue import Code
 
 Convert = Callable[[Any], Any]
 
@@ -107,12 +108,14 @@ class _Sparse:
 
 def _generator(value: object) -> Any:
     if not isinstance(value, np.random.Generator):
-        raise TypeError(f"expected a numpy.random.Generator, found {_kind(value)}")
+        text = f"expected a numpy.random.Generator, found {_kind(value)}"
+        raise TypeError(Code.CALL_OF_LOADED.mark(text))
     return value
 
 
 def _rejection(spec: Input, found: str) -> TypeError:
-    return TypeError(f"{spec.name or 'an unnamed input'}: expected {spec.type.text}, found {found}")
+    text = f"{spec.name or 'an unnamed input'}: expected {spec.type.text}, found {found}"
+    return TypeError(Code.CALL_OF_LOADED.mark(text))
 
 
 def _kind(value: object) -> str:

@@ -21,6 +21,7 @@ from pytensor_jaxlink.artifact.skeletons import (
     plain_value,
 )
 from pytensor_jaxlink.artifact.values import Members
+from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import Trees, leaves_of
@@ -124,7 +125,7 @@ class Calling:
         try:
             bound = self._parameters.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self._name}: {error}") from None
+            raise TypeError(Code.CALL_OF_LOADED.mark(f"{self._name}: {error}")) from None
         return bound.args, bound.kwargs
 
     def _leaves(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
@@ -135,7 +136,8 @@ class Calling:
                 ", ".join([*names[:count], *sorted(others)]) or "none"
                 for count, others in ((self.count, self._keywords), (len(args), kwargs))
             )
-            raise TypeError(f"{self._name} was saved for the arguments {expected}; found {found}")
+            text = f"{self._name} was saved for the arguments {expected}; found {found}"
+            raise TypeError(Code.CALL_OF_LOADED.mark(text))
         pairs = [*zip(names, self._arguments, args, strict=True)]
         pairs += [(name, part, kwargs[name]) for name, part in sorted(self._keywords.items())]
         return [
@@ -223,7 +225,8 @@ def _static(value: object, name: str) -> str:
     try:
         return static_text(value, name)
     except ArtifactError as error:
-        raise TypeError(str(error)) from error
+        text = without_codes(str(error))
+        raise TypeError(Code.CALL_OF_LOADED.mark(text)) from error
 
 
 _NUMBERS = {bool: "b", int: "iu", float: "f", complex: "c"}
@@ -268,7 +271,8 @@ class _LeafConverter:
 
     def _wrong(self, found: str) -> TypeError:
         expected = f"a key of {self._key}" if self._key else self._text
-        return TypeError(f"{self._name}: expected {expected}, found {found}")
+        text = f"{self._name}: expected {expected}, found {found}"
+        return TypeError(Code.CALL_OF_LOADED.mark(text))
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

@@ -14,6 +14,7 @@ from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.pure import Pure
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
+from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError, NotSavedError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.plan import Plan
@@ -246,7 +247,8 @@ class LoadedFunction(Pure, FastCall):
             raise error if isinstance(other.__cause__, ImportError) else other from None
         if not self._warned:
             self._warned = True
-            warn_at_user_line(f"{error} For now it is compiled from its graph.")
+            text = f"{without_codes(str(error))} For now it is compiled from its graph."
+            warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)
         return found
 
     def _values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
@@ -279,10 +281,11 @@ class LoadedFunction(Pure, FastCall):
             if spec.cell is None
         )
         given = ", ".join(kwargs) or "none"
-        return TypeError(
+        text = (
             f"{self.name or 'the function'} takes ({names}); found {len(args)} positional "
             f"arguments and the keywords: {given}"
         )
+        return TypeError(Code.CALL_OF_LOADED.mark(text))
 
     def _answer(self, result: Result, args: Sequence[object]) -> Any:
         outputs = self._ending.overwrite(args, result.outputs, self.stats)

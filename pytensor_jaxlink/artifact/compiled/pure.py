@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytensor_jaxlink.artifact.signature import Signature
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotJittableError
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep
 from pytensor_jaxlink.remedies import Remedy
@@ -46,7 +47,8 @@ class Pure:
 
         def traced(*values: object) -> list[Any]:
             if len(values) != count:
-                raise TypeError(f"expected {count} arguments, found {len(values)}")
+                text = f"expected {count} arguments, found {len(values)}"
+                raise TypeError(Code.CALL_OF_PURE.mark(text))
             return self._tracer.trace(values)[:results]
 
         return traced
@@ -104,9 +106,11 @@ class Pure:
             If the file has no graph layer.
         """
         if self.without_graph is not None:
-            raise ArtifactError(f"the function has no graph layer, because {self.without_graph}")
+            text = f"the function has no graph layer, because {self.without_graph}"
+            raise ArtifactError(text, code=Code.NO_GRAPH_LAYER)
         if self.from_graph is None:
             raise ArtifactError(
-                f"the file has no graph to explain. {Remedy.SAVE_GRAPH_TOO.text()}."
+                f"the file has no graph to explain. {Remedy.SAVE_GRAPH_TOO.text()}.",
+                code=Code.NO_GRAPH_LAYER,
             )
         return self.from_graph().explain()

@@ -16,6 +16,7 @@ from pytensor_jaxlink.artifact.compiled.operations import (
     check_all,
     check_for_shapes,
 )
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import is_out_of_memory
@@ -98,10 +99,11 @@ class Specialisation:
         try:
             found, conditions = self._differentiable()(*leaves)
         except NotImplementedError as error:  # calls of exported code have no rule for `jax.vmap`
-            raise NotImplementedError(
+            text = (
                 "JAX cannot map code that was exported over one more axis. "
                 f"{Remedy.OPEN_AXIS.text()}, or {Remedy.LOAD_GRAPH.text()}."
-            ) from error
+            )
+            raise NotImplementedError(Code.NOT_MAPPED.mark(text)) from error
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
 
@@ -113,7 +115,8 @@ class Specialisation:
         def forward(*leaves: object) -> Any:
             raise ArtifactError(
                 f"{self.where}: the code holds no derivative. {Remedy.SAVE_BACKWARD.text()}, or "
-                f"{Remedy.LOAD_GRAPH.text()}."
+                f"{Remedy.LOAD_GRAPH.text()}.",
+                code=Code.NO_DERIVATIVE,
             )
 
         call = jax.custom_vjp(self._exported.call)
@@ -142,7 +145,8 @@ class Specialisation:
             raise ArtifactError(
                 f"{self.where}: XLA cannot run the code for shapes {shapes}, because it is "
                 f"damaged or not what JAX has exported ({type(error).__name__}: {error!s:.200}). "
-                f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
+                f"{Remedy.LOAD_GRAPH.text()} compiles it anew.",
+                code=Code.UNREADABLE_CODE,
             ) from error
         self._traced = None
 
@@ -157,13 +161,15 @@ class Specialisation:
         except ImportError as error:
             raise ArtifactError(
                 "running saved code needs the package flatbuffers, which is not installed: "
-                f"{Remedy.INSTALL.text()}, or {Remedy.LOAD_GRAPH.text()}."
+                f"{Remedy.INSTALL.text()}, or {Remedy.LOAD_GRAPH.text()}.",
+                code=Code.NO_FLATBUFFERS,
             ) from error
         except Exception as error:  # whatever JAX, or what it reads with, finds wrong
             raise ArtifactError(
                 f"{self.where}: JAX {jax.__version__} cannot read the code, because it is damaged "
                 f"or too old ({type(error).__name__}: {error!s:.200}). "
-                f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
+                f"{Remedy.LOAD_GRAPH.text()} compiles it anew.",
+                code=Code.UNREADABLE_CODE,
             ) from error
         if taken != list(self.leaves):
             raise self._mismatch("takes", _kinds(taken), _kinds(self.leaves))
@@ -185,13 +191,15 @@ class Specialisation:
     def _refused(self, error: Exception) -> ArtifactError:
         return ArtifactError(
             f"{self.where}: the code holds {error!s:.300}. {Remedy.LOAD_GRAPH.text()} compiles it "
-            "anew."
+            "anew.",
+            code=Code.UNREADABLE_CODE,
         )
 
     def _mismatch(self, verb: str, found: object, expected: object) -> ArtifactError:
         return ArtifactError(
             f"{self.where}: the code {verb} {found}, and the file says it {verb} {expected}. Save "
-            "the function again, or load(path, prefer='graph')."
+            "the function again, or load(path, prefer='graph').",
+            code=Code.UNREADABLE_CODE,
         )
 
 

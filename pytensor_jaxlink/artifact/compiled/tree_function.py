@@ -8,6 +8,7 @@ from typing import Any
 
 from pytensor_jaxlink.artifact.compiled.calling import Calling
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotJittableError, NotSavedError
 from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import is_traced, value_for_jax
@@ -51,10 +52,11 @@ class TreeFunction(LoadedFunction):
         count = self._calling.count
         state = args[count:]
         if len(state) != len(self.state):
-            raise TypeError(
+            text = (
                 f"{self.trees.name} takes {count} positional arguments, then the values of "
                 f"{len(self.state)} arrays; found {len(args)}"
             )
+            raise TypeError(Code.CALL_OF_PURE.mark(text))
         values = self._calling.values(args[:count], kwargs)
         return self._calling.answer(super().jax_fn(*values, *state))
 

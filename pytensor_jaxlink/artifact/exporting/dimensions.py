@@ -11,6 +11,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.analysis.lengths import Dimension, Lengths, measured
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.graph import ArrayType
 
@@ -99,7 +100,8 @@ def _declared(
     if isinstance(said, str | int):
         said = (said,)
     if said is not None and len(said) != kind.ndim:
-        raise ArtifactError(f"dims has {len(said)} lengths for {name}, which is {kind}")
+        text = f"dims has {len(said)} lengths for {name}, which is {kind}"
+        raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
     if said is None:
         said = (None,) * kind.ndim if value is None else np.shape(value)
     for axis, (declared, asked) in enumerate(zip(kind.shape, said, strict=True)):

@@ -13,6 +13,7 @@ import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.calling import static_text
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
+from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
@@ -121,7 +122,8 @@ def calls_of(examples: object, signature: inspect.Signature | None, name: str) -
     """
     calls = examples if isinstance(examples, list) else [examples]
     if examples is None or not calls:
-        raise ArtifactError(f"{name} is a function of JAX. {Remedy.GIVE_EXAMPLES.text()}.")
+        text = f"{name} is a function of JAX. {Remedy.GIVE_EXAMPLES.text()}."
+        raise ArtifactError(text, code=Code.NO_EXAMPLES)
     return [_call(each, signature, name) for each in calls]
 
 
@@ -136,14 +138,16 @@ def _call(example: object, signature: inspect.Signature | None, name: str) -> Ca
         case _:
             raise ArtifactError(
                 f"{name}: an example is a tuple of arguments, a dictionary of keyword arguments, "
-                f"or what inspect.signature(fn).bind(...) gives; found {example!r:.80}"
+                f"or what inspect.signature(fn).bind(...) gives; found {example!r:.80}",
+                code=Code.SAVE_ARGUMENTS,
             )
     if signature is None:
         return Call(args, kwargs, (args, kwargs))
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise ArtifactError(f"{name}: an example is no call of it: {error}") from error
+        text = f"{name}: an example is no call of it: {error}"
+        raise ArtifactError(text, code=Code.SAVE_ARGUMENTS) from error
     return Call(bound.args, bound.kwargs, (args, kwargs))
 
 
@@ -161,7 +165,8 @@ def static_arguments(
         place = names.index(each) if each in names else each
         place = place + count if isinstance(place, int) and place < 0 else place
         if place not in call.kwargs and place not in range(count):
-            raise ArtifactError(f"{where}: static_argnums has {each!r}, which the example lacks")
+            text = f"{where}: static_argnums has {each!r}, which the example lacks"
+            raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
         found.add(place)
     if not found and isinstance(function, jax.stages.Wrapped):
         traced = traced_arguments(function, call, found, names, where)
@@ -182,7 +187,8 @@ def traced_arguments(
     except Exception as error:
         raise ArtifactError(
             f"{where}: JAX cannot trace it for the example ({type(error).__name__}: "
-            f"{error!s:.400}). {Remedy.STATIC_ARGNUMS.text()}."
+            f"{error!s:.400}). {Remedy.STATIC_ARGNUMS.text()}.",
+            code=Code.UNKNOWN_STATIC,
         ) from error
     left = static if static else _left_out(args, of_args, where)
     there = [place for place in range(len(args)) if place not in left]
@@ -201,7 +207,8 @@ def _left_out(args: Sequence[object], traced: Sequence[object], where: str) -> s
         if [_shape_of(each) for k, each in enumerate(args) if k not in left] == kinds
     ]
     if len(fitting) != 1:
-        raise ArtifactError(f"{where} has static arguments. {Remedy.STATIC_ARGNUMS.text()}.")
+        text = f"{where} has static arguments. {Remedy.STATIC_ARGNUMS.text()}."
+        raise ArtifactError(text, code=Code.UNKNOWN_STATIC)
     return {*fitting[0]}
 
 
@@ -274,7 +281,8 @@ def describe_arguments(example: Example, names: Sequence[str], where: str) -> di
             },
         }
     except ArtifactError as error:
-        raise ArtifactError(f"{error}. {Remedy.BIND_TO_FUNCTION.text()}.") from error
+        text = f"{without_codes(str(error))}. {Remedy.BIND_TO_FUNCTION.text()}."
+        raise ArtifactError(text, code=Code.OTHER_TREE) from error
 
 
 def _kind_and_key(leaf: Any, where: str, *, filters: bool) -> tuple[Any, Any, str | None]:
@@ -326,4 +334,5 @@ def by_name(option: str, value: object, names: Sequence[str]) -> Mapping[str, An
     """The option of each of several functions."""
     if isinstance(value, Mapping) and {*value} <= {*names}:
         return value
-    raise ArtifactError(f"{option} of several functions are a dictionary by their names")
+    text = f"{option} of several functions are a dictionary by their names"
+    raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)

@@ -26,6 +26,7 @@ from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.values import DataWriter
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.lowering import Lowered, Program
@@ -79,7 +80,8 @@ class LayerWriter:
             warn_at_user_line(
                 f"{name or 'the function'}: no code is saved for "
                 f"{'; '.join(writer.without_code)}. {Remedy.CALL_FIRST.text()}, or "
-                f"{Remedy.NAME_SIZES.text()}."
+                f"{Remedy.NAME_SIZES.text()}.",
+                Code.CODE_NOT_SAVED,
             )
         return document
 
@@ -185,7 +187,8 @@ class _FunctionWriter:
             try:
                 found, reason = self._code(region, program, static, shapes, seen)
             except NoBackwardError as error:
-                raise ArtifactError(self._no_backward(region, program)) from error
+                text = self._no_backward(region, program)
+                raise ArtifactError(text, code=Code.NO_REVERSE_MODE) from error
             code += found
             reasons += [reason] if reason else []
         names = [program.view.expression_of(number) for number in region.reads]

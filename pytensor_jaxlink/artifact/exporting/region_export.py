@@ -15,6 +15,7 @@ from jax.extend.core import Jaxpr
 
 from pytensor_jaxlink.artifact.compiled.operations import check_operations
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, form_of
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
 from pytensor_jaxlink.remedies import Remedy
@@ -196,7 +197,8 @@ def _export(
         except ImportError as error:
             raise ArtifactError(
                 "saving compiled code needs the package flatbuffers, which is not installed: "
-                f"{Remedy.INSTALL.text()}, or {Remedy.SAVE_GRAPH_ONLY.text()}."
+                f"{Remedy.INSTALL.text()}, or {Remedy.SAVE_GRAPH_ONLY.text()}.",
+                code=Code.NO_FLATBUFFERS,
             ) from error
         except ValueError as error:
             if target.vjp_order and _ends_by_condition(jax.make_jaxpr(flat)(*leaves).jaxpr):

@@ -38,6 +38,7 @@ from pytensor_jaxlink.artifact.exporting.region_export import (
 )
 from pytensor_jaxlink.artifact.signature import Input, Kind, Output, Signature
 from pytensor_jaxlink.artifact.skeletons import Constant, Leaf, describe_skeleton
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
@@ -154,7 +155,8 @@ class TracedFunction:
         except Exception as error:
             raise ArtifactError(
                 f"{self.name}: JAX cannot trace it for the example ({type(error).__name__}: "
-                f"{error!s:.400}). {Remedy.STATIC_ARGNUMS.text()}."
+                f"{error!s:.400}). {Remedy.STATIC_ARGNUMS.text()}.",
+                code=Code.UNKNOWN_STATIC,
             ) from error
 
     def _function(self, state: Sequence[Any]) -> Callable[..., Any]:
@@ -213,8 +215,8 @@ class TracedFunction:
         for argument, infos in traced.items():
             leaves = [each for each in self.examples[0].arrays if each.argument == argument]
             if len(leaves) != len(infos):
-                text = Remedy.STATIC_ARGNUMS.text()
-                raise ArtifactError(f"{self.name} has static arguments. {text}.")
+                text = f"{self.name} has static arguments. {Remedy.STATIC_ARGNUMS.text()}."
+                raise ArtifactError(text, code=Code.UNKNOWN_STATIC)
             pairs = zip(leaves, infos, strict=True)
             donated |= {each.name for each, info in pairs if info.donated}
         return donated
@@ -244,7 +246,8 @@ class TracedFunction:
             if one != other:
                 raise ArtifactError(
                     f"{self.name}: two examples have other {what}: {one!s:.150}, {other!s:.150}. "
-                    f"{Remedy.SEVERAL_FUNCTIONS.text()}."
+                    f"{Remedy.SEVERAL_FUNCTIONS.text()}.",
+                    code=Code.EXAMPLES_DIFFER,
                 )
 
     # -- writing -------------------------------------------------------------------------------
@@ -253,7 +256,8 @@ class TracedFunction:
         """How it is called; its arrays are in these cells."""
         for each in self.examples[0].given:
             if each.kind is None and each.name in dims:
-                raise ArtifactError(f"{self.name}: dims names {each.name}, which is static")
+                text = f"{self.name}: dims names {each.name}, which is static"
+                raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
         inputs = [
             Input(
                 each.name,
@@ -347,20 +351,24 @@ class TracedFunction:
             return export(self, *parts)
         except NotSymbolicError as error:
             raise ArtifactError(
-                f"{self.name}: there is no code for the dimensions that dims opens: {error}"
+                f"{self.name}: there is no code for the dimensions that dims opens: {error}",
+                code=Code.NOT_EXPORTED,
             ) from error
         except NoBackwardError as error:
             raise ArtifactError(
                 f"{self.name}: JAX cannot differentiate it backward, because it has no reverse "
-                "mode for a loop that ends by a condition. Save with vjp_order=0."
+                "mode for a loop that ends by a condition. Save with vjp_order=0.",
+                code=Code.NO_REVERSE_MODE,
             ) from error
         except ForeignCodeError as error:
-            raise ArtifactError(f"{self.name}: the code holds {error}") from error
+            text = f"{self.name}: the code holds {error}"
+            raise ArtifactError(text, code=Code.NOT_EXPORTED) from error
         except ArtifactError:
             raise
         except Exception as error:
             raise ArtifactError(
-                f"{self.name}: JAX cannot export it ({type(error).__name__}: {error!s:.300})"
+                f"{self.name}: JAX cannot export it ({type(error).__name__}: {error!s:.300})",
+                code=Code.NOT_EXPORTED,
             ) from error
 
     def document(self, code: Sequence[object]) -> Any:
@@ -447,5 +455,6 @@ def _lengths(said: Any, shape: Sequence[int], name: str) -> tuple[int | str, ...
         return tuple(shape)
     lengths = (said,) if isinstance(said, str | int) else tuple(said)
     if len(lengths) != len(shape):
-        raise ArtifactError(f"dims has {len(lengths)} lengths for {name}, which has {len(shape)}")
+        text = f"dims has {len(lengths)} lengths for {name}, which has {len(shape)}"
+        raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
     return tuple(n if asked is None else asked for asked, n in zip(lengths, shape, strict=True))

@@ -9,6 +9,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.optimize import ScipyWrapperOp
 
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part, properties_of
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
 _GRAPH = {"x", "variables", "args", "objective", "equation", "equations"}
@@ -37,7 +38,9 @@ def _build_optimiser(kind: Any, properties: dict[str, Any]) -> Any:
     graph, own = properties["graph"], dict(properties["own"])
     known = parameters(kind)
     if own.keys() != {*known}:
-        raise ArtifactError(f"an {kind.__name__} has {', '.join(known)}, found {', '.join(own)}")
+        raise ArtifactError(
+            f"an {kind.__name__} has {', '.join(known)}, found {', '.join(own)}", code=Code.DAMAGED
+        )
     [target] = _GRAPH & {*inspect.signature(kind).parameters} - {"x", "variables", "args"}
     without = dict.fromkeys(_DERIVATIVES & {*known}, False)
     op = kind(*graph.inputs, **{target: graph.outputs[0]}, **{**own, **without})

@@ -33,6 +33,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.artifact.names import Override, name_of
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import Branch
 from pytensor_jaxlink.remedies import Remedy
@@ -98,7 +99,8 @@ def constructor_arguments(part: object) -> dict[str, Any]:
             raise ArtifactError(
                 f"{part} ({kind.__module__}.{kind.__qualname__}) has no attribute {name!r}, which "
                 "its constructor needs, so it cannot be saved as it is. "
-                f"{Remedy.PROPERTIES.text()}."
+                f"{Remedy.PROPERTIES.text()}.",
+                code=Code.CONSTRUCTOR,
             )
         if not _is_default(value, default):
             found[POSITIONAL if name.startswith(POSITIONAL) else name] = value
@@ -261,7 +263,9 @@ def _check_function(spec: Any) -> None:
     found = re.fullmatch(r"(?:(numpy|scipy\.special)\.)?([a-z0-9_]+)", str(spec[0]))
     function = getattr(import_module(found[1] or "numpy"), found[2], None) if found else None
     if not isinstance(function, np.ufunc):
-        raise ArtifactError(f"{spec[0]!r} is not a universal function of NumPy or SciPy")
+        raise ArtifactError(
+            f"{spec[0]!r} is not a universal function of NumPy or SciPy", code=Code.DAMAGED
+        )
 
 
 # -- Ops with inner graphs -------------------------------------------------------------------------
@@ -354,7 +358,7 @@ def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
     )
     for name, value in properties["own"].items():
         if name in _OF_GRAPH or not name.isidentifier() or name.startswith("__"):
-            raise ArtifactError(f"an {kind.__name__} has no attribute {name!r}")
+            raise ArtifactError(f"an {kind.__name__} has no attribute {name!r}", code=Code.DAMAGED)
         setattr(op, name, value)
     return op
 
@@ -427,7 +431,7 @@ def _check_attributes(*names: object) -> None:
     """Refuse special methods: PyTensor calls what these attributes of a value are."""
     for name in names:
         if str(name).startswith("_") and name != "__str__":
-            raise ArtifactError(f"{name!r} is no public attribute")
+            raise ArtifactError(f"{name!r} is no public attribute", code=Code.DAMAGED)
 
 
 @properties_of.register(FromFunctionOp)

@@ -26,6 +26,7 @@ from pytensor_jaxlink.artifact.graphs import optimisers, properties
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.values import DataReader, Tag
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
 REGISTERED = (properties, optimisers)  # importing the modules registers what they know to build
@@ -96,7 +97,8 @@ class GraphReader:
             raise
         except Exception as error:
             raise ArtifactError(
-                f"the {kind} {name} cannot be made as it was saved, {self._versions()}: {error}"
+                f"the {kind} {name} cannot be made as it was saved, {self._versions()}: {error}",
+                code=Code.OTHER_VERSION,
             ) from error
 
     def _versions(self) -> str:
@@ -172,10 +174,12 @@ class GraphReader:
                 if _is_as(op.make_node(*arguments), inputs, outputs):
                     return
         except Exception as error:
-            raise ArtifactError(f"{op} was saved {self._versions()}, refuses: {error}") from error
+            text = f"{op} was saved {self._versions()}, refuses: {error}"
+            raise ArtifactError(text, code=Code.OTHER_VERSION) from error
         raise ArtifactError(
             f"{op} was saved {self._versions()} and gives {list(made.outputs)} where "
-            f"{[variable.type for variable in outputs]} was saved"
+            f"{[variable.type for variable in outputs]} was saved",
+            code=Code.OTHER_VERSION,
         )
 
 

@@ -16,6 +16,7 @@ from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
@@ -123,7 +124,8 @@ def _check_mode(mode: object) -> None:
     if getattr(found, "check_c_code", False) or any(map(_makes_c_code, linkers)):
         raise ArtifactError(
             f"mode={mode!r} generates C code, and none is generated from a file. "
-            f"{Remedy.OTHER_MODE.text()}."
+            f"{Remedy.OTHER_MODE.text()}.",
+            code=Code.C_CODE,
         )
 
 

@@ -36,6 +36,7 @@ from pytensor_jaxlink.artifact.values import (
     describe_value,
     rule_for,
 )
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
@@ -239,7 +240,8 @@ def _check_op(found: Apply, expected: Apply) -> None:
     kind = type(other)
     raise ArtifactError(
         f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from "
-        f"what its constructor names. {Remedy.PROPERTIES.text()}."
+        f"what its constructor names. {Remedy.PROPERTIES.text()}.",
+        code=Code.CONSTRUCTOR,
     )
 
 

@@ -20,6 +20,7 @@ from pytensor_jaxlink.artifact.start_up.kept_plans import Kept, RegionOf, descri
 from pytensor_jaxlink.artifact.start_up.kept_regions import KeptRegion, Original
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.start_up_graph import StartUpGraph
+from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.start_up_cache import Compiled
@@ -153,11 +154,13 @@ def _check(options: Options) -> None:
     if options.jit is False:
         raise ArtifactError("jit=False compiles nothing")
     if importlib.util.find_spec("flatbuffers") is None:
-        raise ArtifactError(f"jax.export needs the package flatbuffers: {Remedy.INSTALL.text()}")
+        text = f"jax.export needs the package flatbuffers: {Remedy.INSTALL.text()}"
+        raise ArtifactError(text, code=Code.NO_FLATBUFFERS)
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, ArtifactError) else f"{type(error).__name__}: {error}"
+    text = without_codes(str(error))
+    return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"
 
 
 def _set_float_type() -> None:

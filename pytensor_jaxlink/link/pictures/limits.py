@@ -13,6 +13,8 @@ NAMES = 6
 """Values and operations in one line."""
 LETTERS = 80
 """Letters of one name."""
+OPEN = 3
+"""Breaks that are unfolded; a reader unfolds the others."""
 DEPTH = 3
 """Plans inside of plans."""
 

@@ -371,7 +371,8 @@ def test_transformations_that_the_code_does_not_have(tmp_path: Path) -> None:
             jax.grad(lambda value, call=call: call(value)[0])(np.ones(3))
         assert str(raised.value) == (
             f"{tmp_path / 'f'}: region 0: the code holds no derivative. Save it with save(f, path, "
-            "vjp_order=1), or as high as you differentiate, or load(path, prefer='graph')."
+            "vjp_order=1), or as high as you differentiate, or load(path, prefer='graph'). "
+            "[PJL814]"
         )
     with pytest.raises(NotImplementedError, match=r"Leave that axis open when you save, dims="):
         jax.vmap(g.jax_fn)(np.ones((2, 3)))

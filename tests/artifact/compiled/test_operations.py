@@ -34,7 +34,10 @@ def test_hostile_code(tmp_path: Path) -> None:
         path = tmp_path / ("open" if name in OPEN else "exact")
         problem = "XLA cannot run the code for " if name in FAILING else "the code holds the "
         assert error.startswith(f"ArtifactError: {path}: region 0: {problem}"), (name, error)
-        assert error.endswith("load(path, prefer='graph') compiles it anew."), (name, error)
+        assert error.endswith("load(path, prefer='graph') compiles it anew. [PJL807]"), (
+            name,
+            error,
+        )
     assert "'xla_ffi_python_cpu_callback', which no saved function needs" in found["callback"]
     assert "the operation stablehlo.infeed, which" in found["infeed"]
     for name in ("pivots", "open pivots"):

@@ -156,7 +156,7 @@ def test_loops_that_end_by_a_condition_have_no_reverse_mode(tmp_path: Path) -> N
     assert re.sub(r"\{.*\}", "", str(raised.value)) == (
         "vjp_order=1: JAX cannot differentiate region 0 backward, because it has no reverse mode "
         "for a loop that ends by a condition: While[Scan]. Save with vjp_order=0, or save a "
-        "function that returns the gradient, which PyTensor takes of such loops too."
+        "function that returns the gradient, which PyTensor takes of such loops too. [PJL713]"
     )
     assert "Scan{running" in str(raised.value)
     assert not (tmp_path / "f").exists()
