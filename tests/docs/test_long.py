@@ -56,3 +56,4 @@ def test_the_choice() -> None:
     }
     assert long_ones(times, 5) == ["tests/a.py::test_one"]
     assert long_ones(times, 10) == []
+    assert len(long_ones(times, 0)) == 2  # one stays
