@@ -4,13 +4,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test setup lint docs coverage release-check changelog bench peer-suite client-suite clean
+.PHONY: demo test test-all setup lint docs coverage release-check changelog bench peer-suite client-suite clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
 
+# Each module, in minutes; the long tests of tests/long.txt are left to `make test-all`.
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n $(WORKERS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
+
+test-all: $(VENV)/.test
+	@$(BIN)/python -m pytest -n $(WORKERS) --durations=20
 
 # All that a contributor needs, and the hooks of git.
 setup: $(VENV)/.test $(VENV)/.lint

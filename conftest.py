@@ -1,7 +1,8 @@
 """Settings that every test shares."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 # Nothing under test needs a C compiler; without this PyTensor would look for one.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
@@ -14,6 +15,17 @@ from jax.experimental.compilation_cache import compilation_cache
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+LONG = frozenset(Path(__file__).with_name("tests").joinpath("long.txt").read_text().split())
+"""The tests that ``make test`` leaves to ``make test-all``; see `tests.long`."""
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark the long tests, so that ``-m "not long"`` leaves them out."""
+    for item in items:
+        if item.nodeid.partition("[")[0] in LONG:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture

@@ -47,7 +47,14 @@ include_patterns = [
     "CHANGELOG.md",
     "pytensor_jaxlink/catalogue/**.md",
 ]
-exclude_patterns = [".git", ".venv*", "build", "tests", ".github/PULL_REQUEST_TEMPLATE.md"]
+exclude_patterns = [
+    ".git",
+    ".venv*",
+    "build",
+    "tests",
+    ".github/PULL_REQUEST_TEMPLATE.md",
+    "docs/changelog.d/*",
+]
 
 myst_heading_anchors = 3
 nitpicky = True

@@ -8,8 +8,10 @@ padded (`link.padded_graph`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytensor_jaxlink.analysis.lengths import Lengths, measured
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.link.dynamic import LITTLE, Sizes, is_worth
 from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded, padded_graph
@@ -128,7 +130,7 @@ class ChangingSizes:
                     self._use(way, inputs)
                 self._say(change)
             elif lengths := self._changed_lengths(change):
-                self._pad(groups_of(lengths, compiled.source, self._unpadded), lengths, inputs)
+                self._pad(self._groups_of(lengths), lengths, inputs)
                 self._say(change)
         return True
 
@@ -170,6 +172,13 @@ class ChangingSizes:
             if place not in known and len({*seen}) > 1 and may_be_padded(compiled.source, place)
         }
 
+    @cached_property
+    def _related(self) -> Lengths:
+        return Lengths(measured(self._compiled.source))
+
+    def _groups_of(self, lengths: Mapping[Place, Sequence[int]]) -> Groups:
+        return groups_of(lengths, self._compiled.source, self._related, self._unpadded)
+
     def _pad(
         self, groups: Groups, lengths: Mapping[Place, Sequence[int]], inputs: Sequence[Any]
     ) -> None:
@@ -187,7 +196,7 @@ class ChangingSizes:
         compiled, first = self._compiled, len(self._compiled.source.inputs)
         while groups and groups != self._padding.groups:
             numbers = range(first, first + len(groups))
-            graph, cuts = padded_graph(compiled.source, groups)
+            graph, cuts = padded_graph(compiled.source, groups, self._related)
             padded = compiled.padded(graph, numbers)
             refused = padded.changing.static_among(numbers)
             if not refused:
@@ -239,8 +248,7 @@ class ChangingSizes:
         assert lengths is not None
         new = self._changed_lengths(change)
         if new:
-            added = groups_of(new, compiled.source, self._unpadded)
-            self._pad((*self._padding.groups, *added), new, inputs)
+            self._pad((*self._padding.groups, *self._groups_of(new)), new, inputs)
         else:
             values = self._padding.pad(inputs, lengths, compiled.stats)
             padded.changing.make_dynamic(values, change)

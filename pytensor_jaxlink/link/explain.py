@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from pytensor.compile.executor import Function
 from pytensor.compile.mode import optdb
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.traversal import explicit_graph_inputs
+from pytensor.graph.traversal import graph_inputs
 
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.jax_function import JAXFunction
@@ -52,7 +52,8 @@ def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
     else:
         outputs = [f] if isinstance(f, Variable) else list(f)
         # The clone keeps the user's graph as it is.
-        fgraph = FunctionGraph(list(explicit_graph_inputs(outputs)), outputs, clone=True)
+        inputs = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
+        fgraph = FunctionGraph(inputs, outputs, clone=True)
     query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
     with keeping_lines(fgraph):
         optdb.query(query).rewrite(fgraph)

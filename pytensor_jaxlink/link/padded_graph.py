@@ -23,7 +23,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 
-from pytensor_jaxlink.analysis.lengths import Lengths, measured
+from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.rewriting import hand_on
 from pytensor_jaxlink.runtime import Place
@@ -36,7 +36,10 @@ Cuts = tuple[tuple[int, int, int], ...]
 
 
 def groups_of(
-    lengths: Mapping[Place, Sequence[int]], graph: FunctionGraph, refused: Mapping[Place, str]
+    lengths: Mapping[Place, Sequence[int]],
+    graph: FunctionGraph,
+    related: Lengths,
+    refused: Mapping[Place, str],
 ) -> Groups:
     """The dimensions whose lengths have changed, those together that were always equal.
 
@@ -45,7 +48,9 @@ def groups_of(
     lengths
         The lengths that dimensions have had, the same calls for all.
     graph
-        The graph.  What has to be as long as one of them, by its operations, joins its group.
+        The graph.
+    related
+        Its lengths.  What has to be as long as one of them joins its group.
     refused
         The dimensions that cannot be padded.
     """
@@ -53,9 +58,6 @@ def groups_of(
     for place, seen in lengths.items():
         if len({*seen}) > 1 and place not in refused and may_be_padded(graph, place):
             together.setdefault(tuple(seen), []).append(place)
-    if not together:
-        return ()
-    related = Lengths(measured(graph))
     groups = [list(group) for group in together.values()]
     for position, variable in enumerate(graph.inputs):
         for axis in range(getattr(variable.type, "ndim", 0)):
@@ -76,8 +78,18 @@ def may_be_padded(graph: FunctionGraph, place: Place) -> bool:
     return isinstance(kind, ArrayType) and kind.shape[place[1]] is None
 
 
-def padded_graph(graph: FunctionGraph, groups: Groups) -> tuple[FunctionGraph, Cuts]:
-    """The graph of padded inputs, with the length of each group as a further input at the end."""
+def padded_graph(
+    graph: FunctionGraph, groups: Groups, related: Lengths
+) -> tuple[FunctionGraph, Cuts]:
+    """The graph of padded inputs, with the length of each group as a further input at the end.
+
+    Parameters
+    ----------
+    graph, groups
+        The graph, and the dimensions of its inputs that are padded.
+    related
+        Its lengths: what is as long as a group is cut.
+    """
     longer = {position: graph.inputs[position].clone() for group in groups for position, _ in group}
     lengths: list[Any] = [pt.lscalar(_name(graph, group)) for group in groups]
     buckets: list[Any] = []
@@ -93,7 +105,7 @@ def padded_graph(graph: FunctionGraph, groups: Groups) -> tuple[FunctionGraph, C
             present[position] = array[(*[slice(None)] * axis, slice(length))]
     stands_for = {graph.inputs[position]: value for position, value in present.items()}
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
-    cuts = _cuts(graph, groups)
+    cuts = _cuts(graph, groups, related)
     for position, axis, number in cuts:
         outputs[position] = _whole(outputs[position], axis, buckets[number], lengths[number])
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
@@ -108,8 +120,7 @@ def _name(graph: FunctionGraph, group: Sequence[Place]) -> str:
     return "length of " + ", ".join(str(graph.inputs[position]) for position, _ in group)
 
 
-def _cuts(graph: FunctionGraph, groups: Groups) -> Cuts:
-    related = Lengths(measured(graph))
+def _cuts(graph: FunctionGraph, groups: Groups, related: Lengths) -> Cuts:
     return tuple(
         (position, axis, number)
         for position, output in enumerate(graph.outputs)

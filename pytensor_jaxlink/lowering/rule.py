@@ -14,6 +14,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
+from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import ArcTan2, ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
 from pytensor.scalar.math import Sigmoid, Softplus
@@ -264,7 +265,10 @@ class Rules:
         self._foreign: dict[type[Op], bool] = {}
 
     def has_own(self, op: Op) -> bool:
-        """Return True if our rule is at least as specific to the class of ``op`` as PyTensor's."""
+        """Return True if our rule is at least as specific to the class of ``op`` as PyTensor's.
+
+        Or if the Op is a check as PyTensor has it.
+        """
         kind = type(op)
         if kind not in self._own:
             classes = kind.__mro__[:-1]
@@ -272,7 +276,10 @@ class Rules:
                 next((k for k, c in enumerate(classes) if c in registry), len(classes))
                 for registry in (jax_rule.registry, jax_funcify.registry)
             )
-            self._own[kind] = own < len(classes) and own <= upstream
+            # A check that another author's rule drops would depend on what has been imported:
+            # PyMC's samplers on JAX register one for every assertion.
+            check = getattr(kind, "perform", None) is CheckAndRaise.perform
+            self._own[kind] = check or (own < len(classes) and own <= upstream)
         return self._own[kind]
 
     def function(self, node: Apply, context: Context) -> JaxFunction:

@@ -55,9 +55,10 @@ def test_ci_calls_targets_that_exist() -> None:
 
 def test_fragments_of_the_changelog_have_a_kind() -> None:
     kinds = {kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"]}
-    fragments = [path.name for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    folder = ROOT / "docs" / "changelog.d"
+    fragments = [path.name for path in folder.iterdir() if path.name != "README.md"]
     assert [name for name in fragments if name.split(".")[-2] not in kinds] == []
-    table = (ROOT / "changelog.d" / "README.md").read_text()
+    table = (folder / "README.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == kinds
 
 

@@ -283,6 +283,11 @@ class TestExplanation:
         assert pjl.explain(other).graph_break_count == 1
         other(X)  # the function that was explained is as it was
 
+    def test_shared_variables(self) -> None:
+        x, shared = pt.dvector("x"), pytensor.shared(np.zeros(3), "state")
+        assert pjl.explain(pt.unique(x + shared)).graph_break_count == 1
+        assert pjl.explain([shared.sum(), x]).graph_break_count == 0
+
     def test_a_function_of_ours_is_explained_as_it_is(self) -> None:
         x = pt.dvector("x")
         f = pytensor.function([x], x * 2, mode="JAXSELECTIVE")

@@ -12,6 +12,7 @@ import pytest
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
+from pytensor.raise_op import CheckAndRaise
 
 from pytensor_jaxlink import JAXLinker, NotJittableError
 
@@ -147,3 +148,22 @@ def test_what_the_fallback_gives_has_the_declared_dtype() -> None:
     assert f.stats.fallbacks == 1
     assert total.dtype == "uint16"
     np.testing.assert_array_equal(total, [0, 1, 3])
+
+
+class Positive(CheckAndRaise):
+    """A check of another package, which registers a rule that drops it, as PyMC does."""
+
+
+@jax_funcify.register(Positive)
+def _dropped(op: Positive, **options: Any) -> Any:
+    return lambda value, *conditions: value
+
+
+@pytest.mark.parametrize("jit", ["selective", False])
+def test_a_rule_that_drops_a_check_is_not_taken(jit: Any) -> None:
+    x = pt.dvector("x")
+    checked = Positive(ValueError, "negative")(x, x.sum() > 0)
+    f = pytensor.function([x], pt.exp(checked), mode=JAXLinker(jit=jit))
+    np.testing.assert_allclose(f(np.ones(2)), np.e)
+    with pytest.raises(ValueError, match="negative"):
+        f(-np.ones(2))
