@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _NOTHING_PADDED = Padding((), (), bucket_of(None))
 
 
+_NOTHING = Padding((), (), bucket_of(None))
+
+
 class ChangingSizes:
     """The sizes of a graph, and what became of those that changed.
 

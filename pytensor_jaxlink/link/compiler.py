@@ -32,6 +32,7 @@ from pytensor_jaxlink.compat import mutable, prepared_inner_graph
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
     JAXLinkError,
+    NewSizeError,
     NotJittableError,
     NotTranspilableOrJittableError,
     UntranspilableOpError,
@@ -129,7 +130,7 @@ class CompiledGraph:
         self.lock = RLock()
         self._rewrites = notes_of(fgraph)
         self.when_installed: Callable[[], None] | None = None
-        self.changing = ChangingSizes(self, outer)
+        self._outer = outer
         self._build(lengths)
         if options.dynamic is True and (way := self.changing.way(self.form.sizes)):
             self.install(way)
@@ -140,11 +141,25 @@ class CompiledGraph:
     def _build(self, dynamic: Collection[int]) -> None:
         """Analyse the graph anew, with the inputs at some positions as data where they can be."""
         self._prepared.clear()
-        self.changing.forget()
+        if "changing" in vars(self):
+            self.changing.forget()
         form = self.form_of(frozenset())
         if dynamic:
             form = self.changing.sizes.extend(form, dynamic, self.form_of)
         self.install(self.way(form, self.stats))
+
+    @cached_property
+    def changing(self) -> ChangingSizes:
+        """The sizes that change; few functions have any."""
+        return ChangingSizes(self, self._outer)
+
+    def may_change(self, change: NewSizeError) -> bool:
+        """Return True if some of the sizes may become data."""
+        return self.changing.may_change(change)
+
+    def finish(self, inputs: Sequence[object], change: NewSizeError) -> Sequence[Any]:
+        """The outputs of a call that came with a further value of a size."""
+        return self.changing.finish(inputs, change)
 
     def padded(self, graph: FunctionGraph, lengths: Collection[int]) -> CompiledGraph:
         """The graph of padded arguments, which is compiled once for each bucket.
@@ -186,7 +201,7 @@ class CompiledGraph:
             stats,
             jit=self.options.jit is not False,
             fallback=partial(self.fall_back, plan=lowered.plan),
-            resizing=self.changing,
+            resizing=self,
         )
         return Way(form, lowered, executor, stats)
 
@@ -264,7 +279,7 @@ class CompiledGraph:
         *,
         jit: bool,
         fallback: Any,
-        resizing: ChangingSizes | None = None,
+        resizing: CompiledGraph | None = None,
     ) -> Executor:
         stats.with_regions(len(lowered.plan.regions))
         return Executor(
