@@ -103,7 +103,11 @@ class ArtifactError(JAXLinkError, ValueError):
     ----------
     path
         The file, where the message begins with it.
+    names_part
+        Whether the message names a part of a graph.
     """
+
+    names_part = False
 
     def __init__(self, *args: object, code: Code | None = None, path: str | None = None) -> None:
         super().__init__(*args, code=code)

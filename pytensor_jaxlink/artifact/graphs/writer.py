@@ -142,23 +142,25 @@ def is_generic_none(variable: Variable) -> bool:
     return isinstance(variable, Constant) and variable.type == generic and variable.data is None
 
 
-class _PartError(ArtifactError):
-    """The error of a part, which it names: it passes through the parts around that."""
-
-
 def _made_of(part: object, kind: str, writer: GraphWriter) -> Any:
     what = f"the {kind} {part}"
     try:
         properties = rule_for(properties_of, type(part))(part)
         described = {name: writer.value(value) for name, value in properties.items()}
-    except _PartError:
-        raise
     except ArtifactError as error:
-        raise _PartError(f"{what}: {error}") from error
+        if error.names_part:  # of the parts of a part the innermost is named
+            raise
+        raise _of_part(f"{what}: {error}") from error
     try:
         return {kind: name_of(type(part), what), "of": described}
     except ArtifactError as error:
-        raise _PartError(str(error)) from error
+        raise _of_part(str(error)) from error
+
+
+def _of_part(text: str) -> ArtifactError:
+    error = ArtifactError(text)
+    error.names_part = True
+    return error
 
 
 @describe_value.register(Op)
