@@ -63,6 +63,9 @@ class ChangingSizes:
         """Begin anew, because the graph is analysed anew."""
         self.sizes.dynamic = frozenset()
         self._for_all: Way | None = None
+        self._forget_padding()
+
+    def _forget_padding(self) -> None:
         self._padded: CompiledGraph | None = None
         self._padding = _NOTHING_PADDED
         self._kept: set[tuple[int, ...]] = set()
@@ -142,6 +145,7 @@ class ChangingSizes:
         entries = way.executor.measure(inputs)
         if entries is None or is_worth(entries, compiled.installed.executor.entries):
             way.stats.go_on_from(compiled.stats)
+            self._forget_padding()
             compiled.install(way)
         else:
             self._for_all = way

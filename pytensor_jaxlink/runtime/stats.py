@@ -94,6 +94,7 @@ class Stats:
     def with_regions(self, count: int) -> None:
         """Start counting for a plan with ``count`` regions."""
         self.general_calls, self.direct, self.padded_direct = self.calls, 0, 0
+        self.collected().padded = None
         self.general_region_calls = [0] * count
         self.compilations = [0] * count
         self.host_region_calls = [0] * count
@@ -105,7 +106,7 @@ class Stats:
         What is counted by region starts anew.
         """
         self.start_up_cache = earlier.start_up_cache
-        self.general_calls += earlier.calls
+        self.general_calls += earlier.collected().calls
         for name in _TOTALS:
             setattr(self, name, getattr(self, name) + getattr(earlier, name))
         self.note_slow_calls(earlier.slow_calls, earlier.slow_call_error)

@@ -248,10 +248,18 @@ def test_both_lengths_of_a_matrix() -> None:
     assert second.startswith("the length of m along axis 1 is static: JAX must know it for")
 
 
-def test_lengths_and_values_change_together() -> None:
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [(5, 2), (6, 3), (70, 4), (5, 65), (9, -2), (8, 0), (5, 2), (2000, 100)],
+        [(5, 2), (6, 2), (5, 3), *((length, 1) for length in range(7, 17))],
+        [(5, 2), (5, 3), (6, 2), (7, 4), (5, 1), (8, 9)],
+    ],
+)
+def test_lengths_and_values_change_together(calls: Any) -> None:
     inputs, f, reference = functions([(Y[:N] ** 2).sum(), Y * 2])
     rng = np.random.default_rng(0)
-    for length, n in [(5, 2), (6, 3), (70, 4), (5, 65), (9, -2), (8, 0), (5, 2), (2000, 100)]:
+    for length, n in calls:
         arguments = [rng.normal(size=length) if v is Y else np.array(n) for v in inputs]
         assert_same(answer(f, arguments), answer(reference, arguments))
     assert f.stats.host_regions == f.stats.padded.host_regions == 0
