@@ -135,9 +135,9 @@ def test_threads_that_fail_at_once_change_the_plan_once(
     compiled, both = f.vm.compiled, Barrier(2)
     fallback = compiled._fallback
 
-    def together(inputs: Any, cause: Any) -> Any:
+    def together(*call: Any) -> Any:
         both.wait(60)  # the two calls have failed, and none has changed the plan
-        return fallback(inputs, cause)
+        return fallback(*call)
 
     monkeypatch.setattr(compiled, "_fallback", together)
     with ThreadPoolExecutor(2) as threads:
