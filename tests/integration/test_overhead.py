@@ -36,14 +36,14 @@ def seconds(action: Any) -> float:
     return time.perf_counter() - start
 
 
-@pytest.mark.parametrize("length", [100, 500])
+@pytest.mark.parametrize("length", [50, 300])
 def test_a_small_part_of_rewriting(length: int) -> None:
     rewriter = get_mode("JAXSELECTIVE").optimizer
-    graphs = [chain(length) for _ in range(3 if length == 100 else 1)]
+    graphs = [chain(length) for _ in range(2 if length == 50 else 1)]
     rewriting = min(seconds(lambda g=graph: rewriter.rewrite(g)) for graph in graphs)
     compiling = min(seconds(lambda: CompiledGraph(graphs[0], Options())) for _ in range(10))
     assert compiling < 0.1 * rewriting
-    if length == 500:  # the rewrites, which find nothing here
+    if length == 300:  # the rewrites, which find nothing here
         found = sum(
             min(seconds(lambda r=r: r.rewrite(graphs[0])) for _ in range(3)) for r in FAMILIES
         )
