@@ -1,5 +1,6 @@
 """Settings that every test shares."""
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,12 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.partition("[")[0] in LONG:
             item.add_marker(pytest.mark.long)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what has been imported out of Python's collections, which then take a tenth less time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

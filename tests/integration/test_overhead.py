@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytensor
@@ -19,6 +20,15 @@ from pytensor_jaxlink.rewriting.database import FAMILIES
 pytestmark = pytest.mark.skipif(
     pytensor.__version__.startswith("3.0."), reason="speed is judged on the newest stack"
 )
+
+
+@pytest.fixture(autouse=True)
+def frozen_heap() -> Iterator[None]:
+    """What earlier tests have left is not looked at in each collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def chain(length: int) -> FunctionGraph:

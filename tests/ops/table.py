@@ -57,7 +57,7 @@ def installed() -> dict[str, type[Op]]:
         warnings.simplefilter("ignore")
         for module in pkgutil.walk_packages(pytensor.__path__, "pytensor."):
             if not f"{module.name}.".startswith(_LEFT_OUT):
-                importlib.import_module(module.name)
+                _import(module.name)
     found = {
         f"{kind.__module__}.{kind.__qualname__}": kind
         for kind in _subclasses(Op)
@@ -70,6 +70,16 @@ def installed() -> dict[str, type[Op]]:
         and kind.__name__ not in _ABSTRACT
         and not _has_no_instances(kind)
     }
+
+
+def _import(name: str) -> None:
+    """Import a module, but leave a function of its name in the package: `pytensor.tensor.var`."""
+    parent, _, leaf = name.rpartition(".")
+    package = importlib.import_module(parent)
+    function = vars(package).get(leaf)
+    importlib.import_module(name)
+    if inspect.isfunction(function):
+        setattr(package, leaf, function)
 
 
 def _has_no_instances(kind: type[Op]) -> bool:
