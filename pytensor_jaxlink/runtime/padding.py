@@ -346,10 +346,8 @@ class Dispatch:
             lengths = padding.lengths(values)
             if lengths is None:
                 return Result(None, (False,))  # the slow path says why
-            if self._is_own(lengths):
+            if self._is_own(lengths) or not padding.can_pad(values):
                 return own.call(*args)
-            if not self._padding.can_pad(values):
-                raise NotAcceptedError
             values = padding.pad(values, lengths, stats)
             result = _as_result(padded, padded.call(*values), values)
             if result.conditions and not all_hold(*result.conditions):

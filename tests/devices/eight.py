@@ -217,6 +217,20 @@ def case_false_checks_raise() -> None:
     assert (f.stats.arrays_gathered, f.stats.fallbacks) == (1, 1)
 
 
+def case_lengths_that_change() -> None:
+    """What lies on several devices is not padded, and takes the fast path all the same."""
+    x = pt.dvector("x")
+    f = pytensor.function([x], (x**2).sum(), mode=MODE)
+    rows = over(mesh_of(AxisType.Auto), "data")
+    for _ in range(3):
+        for length in (8, 16, 24, 32, 40, 48):
+            assert float(f(spread(np.ones(length), rows))) == length
+    assert (f.stats.direct, f.stats.padded_calls) == (18, 0)
+    assert f.stats.compilations == [6]
+    assert float(f(np.ones(5))) == 5.0
+    assert f.stats.padded_calls == 1
+
+
 def case_saved_functions() -> None:
     inputs, outputs = regression()
     state = pytensor.shared(np.zeros(ROWS), "state")
