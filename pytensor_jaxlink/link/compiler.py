@@ -103,6 +103,7 @@ class CompiledGraph:
 
     exported = False
     installed: Way
+    _changing: ChangingSizes | None
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class CompiledGraph:
         self.lock = RLock()
         self._rewrites = notes_of(fgraph)
         self.when_installed: Callable[[], None] | None = None
-        self._outer = outer
+        self._outer, self._changing = outer, None
         self._build(lengths)
         if options.dynamic is True and (way := self.changing.way(self.form.sizes)):
             self.install(way)
@@ -141,17 +142,20 @@ class CompiledGraph:
     def _build(self, dynamic: Collection[int]) -> None:
         """Analyse the graph anew, with the inputs at some positions as data where they can be."""
         self._prepared.clear()
-        if "changing" in vars(self):
-            self.changing.forget()
+        if self._changing is not None:
+            self._changing.forget()
         form = self.form_of(frozenset())
         if dynamic:
             form = self.changing.sizes.extend(form, dynamic, self.form_of)
         self.install(self.way(form, self.stats))
 
-    @cached_property
+    @property
     def changing(self) -> ChangingSizes:
         """The sizes that change; few functions have any."""
-        return ChangingSizes(self, self._outer)
+        with self.lock:  # several threads may ask for the first time
+            if self._changing is None:
+                self._changing = ChangingSizes(self, self._outer)
+            return self._changing
 
     def may_change(self, change: NewSizeError) -> bool:
         """Return True if some of the sizes may become data."""
