@@ -141,11 +141,13 @@ class FastFunction(FastCall, Function):
         executor = self.vm.compiled.executor
         if executor is not self._executor:
             self._executor, self._stats = executor, self._compiled.stats
-            self._path = self._fast = None
+            # Calls of other threads that have begun finish by the path with which they began.
+            path = self._fast = None
             if self._has_fast_path and not self.profile:
-                self._path = self.vm.fast(self._boundary(), self._pack(), self._donatable())
-            if self._path is not None:
-                self._fast = self._path.call
+                path = self.vm.fast(self._boundary(), self._pack(), self._donatable())
+            self._path = path
+            if path is not None:
+                self._fast = path.call
         return self._fast
 
     def _boundary(self) -> Boundary:
