@@ -80,7 +80,12 @@ def running_line() -> str:
 
 
 def _user_frame() -> FrameType:
-    frame, nearest = inspect.currentframe(), {}  # of each rank, the innermost frame
+    here = inspect.currentframe()
+    # A frame that holds itself, and through its callers every array of the call, waits for the
+    # garbage collector: so this one is left out, and forgotten.
+    frame = here and here.f_back
+    del here
+    nearest: dict[int, FrameType] = {}  # of each rank, the innermost frame
     while frame is not None:
         nearest.setdefault(_rank(frame.f_code.co_filename), frame)
         frame = frame.f_back

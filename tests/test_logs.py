@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -168,6 +169,22 @@ def test_the_environment_variable(topics: str, found: list[str]) -> None:
     )
     heads = [line.split(":")[0] for line in run.stderr.splitlines() if "pytensor_jaxlink." in line]
     assert heads == [f"pytensor_jaxlink.{name}" for name in found]
+
+
+def test_an_event_keeps_no_array(log: pytest.LogCaptureFixture) -> None:
+    """A large state is donated in every call but the first, whatever is logged between them."""
+    n, s = pt.lscalar("n"), pytensor.shared(np.zeros(200_000))
+    new = (s.reshape((n, -1)) + 1).ravel()
+    gc.collect()
+    gc.disable()
+    try:
+        f = pytensor.function([n], [], updates=[(s, new)], mode=JAXLinker(dynamic=False))
+        for k in (2, 4, 2, 8, 4):
+            f(k)
+    finally:
+        gc.enable()
+    assert len(events(log, Topic.RECOMPILES)) == 2
+    assert f.stats.donated_bytes == 4 * 200_000 * 8
 
 
 def test_unknown_topics_warn() -> None:
