@@ -54,7 +54,7 @@ def barriers_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-def stored(value: jax.Array) -> jax.Array:
+def stored(value: object) -> object:
     """The value behind a barrier, where JAX traces for a CPU.
 
     Other compilers fuse by other rules, and nobody has measured a barrier there.
