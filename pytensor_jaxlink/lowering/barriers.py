@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import jax
 from pytensor.graph.basic import Apply
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.random.op import RandomVariable
@@ -51,6 +52,15 @@ def barriers_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
             else:
                 again[number] = cost
     return frozenset(found)
+
+
+def stored(value: object) -> object:
+    """The value behind a barrier, where JAX traces for a CPU.
+
+    Other compilers fuse by other rules, and nobody has measured a barrier there.
+    """
+    traced = isinstance(value, jax.core.Tracer) and jax.default_backend() == "cpu"
+    return jax.lax.optimization_barrier(value) if traced else value
 
 
 SMALL = 64

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
@@ -27,7 +26,7 @@ from pytensor_jaxlink.analysis.facts import static_variables
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
-from pytensor_jaxlink.lowering.barriers import SMALL, barriers_of, small_barriers_of
+from pytensor_jaxlink.lowering.barriers import SMALL, barriers_of, small_barriers_of, stored
 from pytensor_jaxlink.lowering.callbacks import HostCall
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
@@ -109,13 +108,8 @@ class Program:
         """The values that XLA must not compute twice."""
         return barriers_of(self.view, (i.node for i in self.instructions if not i.folded))
 
-    def __call__(
-        self, static: Sequence[object], *arguments: object, barriers: bool = False
-    ) -> tuple[tuple[Any, ...], Any]:
-        """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,).
-
-        Barriers are for what `jax.jit` compiles here; who traces `f.jax_fn` transforms it further.
-        """
+    def __call__(self, static: Sequence[object], *arguments: object) -> tuple[tuple[Any, ...], Any]:
+        """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,)."""
         variables = self.view.variables
         static_values = {
             number: as_static(value, variables[number].type)
@@ -126,7 +120,7 @@ class Program:
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
-            self.evaluate(static_values, traced, self.barriers if barriers else frozenset())
+            self.evaluate(static_values, traced, self.barriers)
             results = tuple(self._result(number, static_values, traced) for number in self.results)
             computed = (value for number, value in traced.items() if number not in self.arguments)
             self.entries = sum(getattr(value, "size", 1) for value in computed)
@@ -203,7 +197,7 @@ class Program:
                 raise
             for number in instruction.writes if barriers and not instruction.folded else ():
                 if number in barriers and _has_at_most(traced[number], largest):
-                    traced[number] = jax.lax.optimization_barrier(traced[number])
+                    traced[number] = stored(traced[number])
 
     def _run(
         self, instruction: Instruction, static: dict[int, object], traced: dict[int, object]

@@ -158,7 +158,7 @@ class CompiledRegion:
         self._seen.setdefault(signature)
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
-        found = self._program(static, *arguments, barriers=True)
+        found = self._program(static, *arguments)
         # Code out of a file does not say how much it computes.
         self.entries = max(self.entries, getattr(self._program, "entries", 0))
         return found
@@ -225,12 +225,7 @@ class CompiledRegion:
             if found is None:
                 self._stats.compilations[self._region.index] += 1
                 Topic.RECOMPILES.log(lambda: self._recompiled(signature))
-                program = self._program
-
-                def traced(static: tuple[Any, ...], *arguments: Any) -> Any:
-                    return program(static, *arguments, barriers=True)
-
-                found = self._policy.jit(traced, static_argnums=0)
+                found = self._policy.jit(self._program, static_argnums=0)
             self._kept[signature] = found
             if len(self._kept) > self._policy.limit:
                 self._kept.popitem(last=False)

@@ -18,7 +18,7 @@ from tests.benchmarks.workloads import WORKLOADS
 
 BY_HAND, OURS, UPSTREAM, NUMBA = "by hand", "ours", '"JAX"', "NUMBA"
 MODES = {OURS: "JAXSELECTIVE", UPSTREAM: "JAX", NUMBA: "NUMBA"}
-FLOOR = "x + 1"
+FLOOR, TRACED = "x + 1", "`jax.jit(f.jax_fn)`"
 SMALL = (OURS, UPSTREAM, BY_HAND, FLOOR)
 NOT_RUN = "-"
 SETTLE = 0.03
@@ -66,12 +66,13 @@ def ten_workloads(effort: Effort, names: Sequence[str] = tuple(WORKLOADS)) -> Ta
     """Value and gradient, inputs on the device."""
     rows, found = [], []
     for name in names:
-        actions = actions_of(WORKLOADS[name](), on_device=True)
+        workload = WORKLOADS[name]()
+        actions = actions_of(workload, on_device=True) | traced_by_the_user(workload)
         # Apart, because of its threads.
         pair = {BY_HAND: actions[BY_HAND], NUMBA: actions.pop(NUMBA)}
         timing = interleave(actions, effort)
         numba = interleave(pair, replace(effort, settle=SETTLE)).ratio(NUMBA, BY_HAND)
-        found.append([*(_ratio(timing, c, BY_HAND) for c in (OURS, UPSTREAM)), numba])
+        found.append([*(_ratio(timing, c, BY_HAND) for c in (OURS, TRACED, UPSTREAM)), numba])
         rows.append((name, duration(timing.median(BY_HAND)), *_cells(found[-1])))
     means = [geometric_mean(column) for column in zip(*found, strict=True)]
     rows.append(("geometric mean", "", *_cells(means)))
@@ -79,9 +80,17 @@ def ten_workloads(effort: Effort, names: Sequence[str] = tuple(WORKLOADS)) -> Ta
         "Steady state",
         "Ten workloads, value and gradient, with inputs on the device: hand-written `jax.jit`, and "
         f"ratios to it. {NOT_RUN}: does not run in this mode; its mean is over the others.",
-        ("workload", BY_HAND, *MODES),
+        ("workload", BY_HAND, OURS, TRACED, UPSTREAM, NUMBA),
         tuple(rows),
     )
+
+
+def traced_by_the_user(workload: Workload) -> dict[str, Callable[[], Any]]:
+    """A call of what the user's own `jax.jit` makes of our function."""
+    function = pytensor.function(workload.inputs, workload.outputs, mode=MODES[OURS])
+    jitted = jax.jit(function.jax_fn)
+    given = [jax.device_put(array) for array in workload.arguments]
+    return {TRACED: lambda: jitted(*given)}
 
 
 def _with_floor(workload: Workload) -> dict[str, Callable[[], Any]]:

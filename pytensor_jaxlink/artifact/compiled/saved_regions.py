@@ -243,9 +243,7 @@ class SavedRegion:
         for specialisation in self._specialisations:
             specialisation.check()
 
-    def __call__(
-        self, static: Sequence[Any], *arguments: Any, barriers: bool = False
-    ) -> tuple[Any, Any]:
+    def __call__(self, static: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
         """Run the code that fits.  It has the barriers that it was exported with.
 
         Raises

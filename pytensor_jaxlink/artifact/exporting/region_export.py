@@ -68,7 +68,7 @@ def export_for_shapes(
 
 
 def _traced(program: Program, static: tuple[object, ...]) -> Callable[..., Any]:
-    return lambda *values: program(static, *values, barriers=True)
+    return lambda *values: program(static, *values)
 
 
 def export_for_dimensions(

@@ -190,7 +190,7 @@ class TracedFunction:
         shapes = tuple(array.shape for array in arrays)
         return arrays, Results(kinds, tuple(names), skeleton, shapes)
 
-    def __call__(self, static: object, *values: object, barriers: bool) -> tuple[Any, Any]:
+    def __call__(self, static: object, *values: object) -> tuple[Any, Any]:
         """The arrays of the results, for `jax.export`; there are no conditions."""
         example = next(each for each in self.examples if each.static == static)
         arrays = example.arrays

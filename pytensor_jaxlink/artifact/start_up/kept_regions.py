@@ -99,13 +99,11 @@ class KeptRegion:
     def __init__(self, index: int, key: Key, folder: Folder, original: Original) -> None:
         self._index, self._key, self._folder, self._original = index, key, folder, original
 
-    def __call__(
-        self, static: Sequence[object], *arguments: object, barriers: bool = False
-    ) -> tuple[Any, Any]:
+    def __call__(self, static: Sequence[object], *arguments: object) -> tuple[Any, Any]:
         """Run the code for these sizes, where there is any, else what it is made of."""
         code = self._code(tuple(static), arguments)
         if code is None:
-            return self._original.program(self._index)(static, *arguments, barriers=barriers)
+            return self._original.program(self._index)(static, *arguments)
         return code(arguments)
 
     def on_host(self, static: Sequence[object], *arguments: object) -> tuple[Any, Any]:
