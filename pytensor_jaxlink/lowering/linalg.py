@@ -126,12 +126,19 @@ def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(QR)
 def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node, context.static)
+    """PyTensor's rule takes neither reflectors (mode "raw") nor pivots."""
 
     def qr(matrix: jax.Array) -> Any:
-        if not np.shape(matrix)[0] and np.shape(matrix)[1]:
+        rows, columns = np.shape(matrix)
+        if not rows and columns:
             raise ValueError("LAPACK refuses a matrix that has columns and no row")
-        return function(matrix)
+        matrix = as_dtype(matrix, node.outputs[0].type.dtype)
+        if op.mode == "raw":
+            reflectors, scales = jnp.linalg.qr(matrix, mode="raw")
+            reflectors = reflectors.T  # NumPy's are those of Fortran
+            return reflectors, scales, jnp.triu(reflectors[: min(rows, columns)])
+        found = jax.scipy.linalg.qr(matrix, mode=op.mode, pivoting=op.pivoting)
+        return found if len(node.outputs) > 1 else found[0]
 
     return qr
 

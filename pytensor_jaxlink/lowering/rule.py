@@ -8,6 +8,7 @@ from functools import singledispatch
 from types import CodeType, ModuleType
 from typing import Any
 
+import jax
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.op import Op
@@ -15,9 +16,9 @@ from pytensor.graph.type import Type
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import ArcTan2, ScalarType
+from pytensor.scalar.basic import ScalarType
 from pytensor.scalar.basic import constant as scalar_constant
-from pytensor.scalar.math import Sigmoid, Softplus
+from pytensor.scalar.math import PolyGamma
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
@@ -205,14 +206,36 @@ def not_right(op: Op, node: Apply) -> str | None:
 
 @not_right.register(Schur)
 def _not_right_schur(op: Schur, node: Apply) -> str | None:
+    if jax.default_backend() != "cpu":
+        return "JAX has Schur forms on CPUs only"
     return None if op.sort is None else "JAX does not sort the eigenvalues of a Schur form"
+
+
+@not_right.register(Eig)
+def _not_right_eig(op: Eig, node: Apply) -> str | None:
+    return "JAX has no such factorisation on TPUs" if jax.default_backend() == "tpu" else None
+
+
+@not_right.register(QR)
+def _not_right_qr(op: QR, node: Apply) -> str | None:
+    if op.mode == "raw" and op.pivoting:
+        return "JAX gives no reflectors of a factorisation with pivots"
+    return None
+
+
+_OF_REAL_NUMBERS = frozenset([
+    "ArcTan2", "Erf", "GammaInc", "GammaIncC", "GammaL", "GammaLn", "GammaU", "Hyp2F1", "I0", "I1",
+    "IntDiv", "Mod", "Owens_t", "Psi", "Sigmoid", "Softplus",
+])  # fmt: skip
 
 
 @not_right.register(Elemwise)
 def _not_right_elemwise(op: Elemwise, node: Apply) -> str | None:
     of_complex = node.inputs[0].type.dtype.startswith("complex") if node.inputs else False
-    if of_complex and isinstance(op.scalar_op, ArcTan2 | Sigmoid | Softplus):
-        return "PyTensor raises an error for complex numbers"
+    if of_complex and type(op.scalar_op).__name__ in _OF_REAL_NUMBERS:
+        return "JAX has this function for real numbers only"
+    if isinstance(op.scalar_op, PolyGamma):
+        return "JAX's polygamma functions take no array of orders, and lose digits from order 10 on"
     return None
 
 
@@ -229,7 +252,6 @@ _WRAPPED = (
     LogSoftmax,
     MatrixInverse,
     MatrixPinv,
-    QR,
     SLogDet,
     SVD,
     Schur,

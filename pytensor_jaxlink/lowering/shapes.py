@@ -23,7 +23,7 @@ from pytensor.tensor.basic import (
     Split,
     TensorFromScalar,
 )
-from pytensor.tensor.extra_ops import FillDiagonal, Repeat, Unique, UnravelIndex
+from pytensor.tensor.extra_ops import FillDiagonal, RavelMultiIndex, Repeat, Unique, UnravelIndex
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
@@ -172,6 +172,27 @@ def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
         return jnp.repeat(array, counts, axis=op.axis, total_repeat_length=total)
 
     return repeat
+
+
+@jax_rule.register(RavelMultiIndex)
+def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> JaxFunction:
+    """JAX's own asks for concrete indices where those out of range are an error."""
+
+    def ravel_multi_index(*inputs: Any) -> jax.Array:
+        *indices, dims = inputs
+        lengths = _integers(dims)
+        if len(indices) != len(lengths):
+            raise ValueError(f"{len(indices)} indices for {len(lengths)} lengths")
+        if indices[0].size and min(lengths) < 1:
+            raise ValueError("NumPy decides by the indices what it makes of lengths below 1")
+        indices = [jnp.asarray(index, "int64") for index in indices]
+        if op.mode == "raise" and context.checks:
+            pairs = zip(indices, lengths, strict=True)
+            require(jnp.stack([((i >= 0) & (i < n)).all() for i, n in pairs]))
+        mode = "clip" if op.mode == "raise" else op.mode
+        return jnp.ravel_multi_index(tuple(indices), lengths, mode=mode, order=op.order)
+
+    return ravel_multi_index
 
 
 @jax_rule.register(UnravelIndex)

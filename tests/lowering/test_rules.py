@@ -12,7 +12,7 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.raise_op import Assert
 
-from tests.helpers import check_against_python
+from tests.helpers import as_list, check_against_python, compile_both
 
 ONE = pt.constant(1.0, dtype="float64")
 X, M = np.arange(1.0, 7.0) / 3, np.arange(12.0).reshape(3, 4) / 5
@@ -249,3 +249,41 @@ def test_an_elementwise_op_without_a_jax_rule_is_a_host_step() -> None:
     x = pt.dvector("x")
     f = check_against_python([x], Elemwise(Strange(upgrade_to_float, name="strange"))(x) * 2, (X,))
     assert f.explain().graph_break_count == 1
+
+
+@pytest.mark.parametrize("pivoting", [False, True])
+@pytest.mark.parametrize("mode", ["full", "economic", "r", "raw"])
+def test_qr_in_a_region(mode: str, pivoting: bool) -> None:
+    """PyTensor's rule takes neither reflectors nor pivots."""
+    a = pt.dmatrix("a")
+    outputs = pt.linalg.qr(a, mode=mode, pivoting=pivoting)
+    f, reference = compile_both([a], outputs)
+    for shape in ((4, 3), (3, 3), (3, 5)):
+        value = np.random.default_rng(0).normal(size=shape)
+        pairs = zip(as_list(f(value)), as_list(reference(value)), strict=True)
+        for found, expected in pairs:
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+    only_host = mode == "raw" and pivoting
+    assert f.explain().graph_break_count == only_host
+    assert f.stats.fallbacks == 0
+
+
+def test_indices_are_no_reason_to_compile_again() -> None:
+    i, j = pt.vector("i", dtype="int8"), pt.lvector("j")
+    outputs = [pt.ravel_multi_index((i, j), (4, 5), order=order) for order in "CF"]
+    f, reference = compile_both([i, j], outputs)
+    for k in range(4):
+        given = np.array([k, 0], "int8"), np.array([4 - k, 2])
+        for found, expected in zip(f(*given), reference(*given), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert f.stats.compilations == [1]
+    with pytest.raises(ValueError, match="invalid entry in coordinates array"):
+        f(np.array([4, 0], "int8"), np.array([1, 2]))
+
+
+def test_complex_of_integers() -> None:
+    a, b = pt.lvectors("a", "b")
+    f = check_against_python([a, b], pt.complex(a, b), (np.array([1, -2]), np.array([0, 3])))
+    assert f.explain().graph_break_count == 0
+    assert f.stats.compilations == [1]
