@@ -338,9 +338,19 @@ class Container:
         return f" (in {', '.join(damaged[:3])})" if damaged else ""
 
 
+def problem_of_place(place: object, method: str) -> str | None:
+    """The reason why something is no place for a file, or None."""
+    if isinstance(place, str | os.PathLike) or hasattr(place, method):
+        return None
+    return f"{place!r:.80} is neither a path nor a binary file that is open"
+
+
 def _opened(place: Place) -> BinaryIO:
     if isinstance(place, str | os.PathLike):
         return Path(place).open("rb")
+    problem = problem_of_place(place, "read")
+    if problem is not None:
+        raise TypeError(Code.LOAD_ARGUMENTS.mark(problem))
     return place if place.seekable() else io.BytesIO(place.read())
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.container import Container, Member, write_container
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
 # The kind of a file and a checksum; nobody else gives such names.
@@ -61,13 +62,15 @@ class Folder:
     def write(
         self, kind: str, name: str, document: Mapping[str, Any], members: Mapping[str, Member]
     ) -> str | None:
-        """Write a file.  Returns why that cannot be done, or None."""
+        """Write a file.  Returns why that cannot be done, with its code, or None."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             manifest = {"name": name, **document}
             write_container(self._path(kind, name), manifest, members, durable=False)
             self.evict()
-        except (OSError, ArtifactError) as error:
+        except OSError as error:
+            return Code.NO_FOLDER.mark(str(error))
+        except ArtifactError as error:
             return str(error)
         return None
 

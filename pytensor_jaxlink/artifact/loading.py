@@ -94,6 +94,10 @@ def load(
         from pytensor_jaxlink.runtime import use_compilation_cache
 
         use_compilation_cache(compilation_cache)
+    if isinstance(device, str):
+        from pytensor_jaxlink.runtime import named_device
+
+        device = named_device(device)
     with Container(path) as container, reading(container):
         file = _File(container, allow, mode, compiler_options, device)
         functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
@@ -173,21 +177,12 @@ class _File:
             return value
         from pytensor_jaxlink.artifact.placement import placed
 
-        return placed(value, placement, self._asked())
-
-    def _asked(self) -> Any:
-        """The device, or the mesh, that the caller asks for."""
-        if not isinstance(self._device, str):
-            return self._device
-        from pytensor_jaxlink.runtime import named_device
-
-        return named_device(self._device)
+        return placed(value, placement, self._device)
 
     def _asked_device(self) -> Any:
         from jax.sharding import Mesh
 
-        asked = self._asked()
-        return None if isinstance(asked, Mesh) else asked
+        return None if isinstance(self._device, Mesh) else self._device
 
     def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> Any:
         with _pytensor("the graph layer of a saved function"):

@@ -19,7 +19,7 @@ from pytensor.configdefaults import config
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.compiled.calling import check_trees
-from pytensor_jaxlink.artifact.container import Member, Place, write_container
+from pytensor_jaxlink.artifact.container import Member, Place, problem_of_place, write_container
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
 from pytensor_jaxlink.artifact.exporting.jaxified import describe_pure
@@ -132,7 +132,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     {'y': Array([1., 3.], dtype=float64)}
     """
     given = dict(functions) if isinstance(functions, Mapping) else {"": functions}
-    _check(given)
+    _check(given, path)
     of_jax = {name for name, each in given.items() if not isinstance(each, _OF_GRAPHS)}
     named = {
         name: each.function if isinstance(each, PureFunction) else each
@@ -244,7 +244,10 @@ def _delete_abandoned(path: Path) -> None:
         delete_abandoned(entries, re.compile(re.escape(path.name)))
 
 
-def _check(named: Mapping[str, object]) -> None:
+def _check(named: Mapping[str, object], path: object) -> None:
+    problem = problem_of_place(path, "write")
+    if problem is not None:
+        raise ArtifactError(problem, code=Code.SAVE_ARGUMENTS)
     problems = [
         f"{name or 'the function'} is a {type(function).__name__}"
         for name, function in named.items()

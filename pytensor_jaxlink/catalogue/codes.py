@@ -24,6 +24,13 @@ class ObstacleKind(Enum):
     TRACE_FAILURE = "JAX failed to trace"
 
 
+class Listing(Enum):
+    """A list of reasons that are neither breaks nor errors."""
+
+    CALLBACKS = "`f.explain().callbacks`"
+    START_UP_CACHE = "`f.stats.start_up_cache`"
+
+
 GROUPS = {
     1: "Graph breaks",
     2: "Graphs that the options refuse",
@@ -41,8 +48,9 @@ GROUPS = {
 class Code(Enum):
     """One reason for a message: its number, its title, and the messages that carry it.
 
-    These are the kind of a graph break, or the names of the classes of errors and warnings.  A
-    class of this package that a message names no code for has the first code that lists it.
+    These are the kind of a graph break, the names of the classes of errors and warnings, or a list
+    of reasons.  A class of this package that a message names no code for has the first code that
+    lists it.
 
     Attributes
     ----------
@@ -51,9 +59,11 @@ class Code(Enum):
     title
         The heading of its page.
     kind
-        The kind of a graph break; None for an error or a warning.
+        The kind of a graph break; None for all others.
     classes
         The classes of errors and warnings; none for a graph break.
+    listing
+        The list that has the reason; None for breaks, errors and warnings.
     """
 
     # -- graph breaks
@@ -142,6 +152,8 @@ class Code(Enum):
         "NotDifferentiableError",
     )
 
+    CALLED_BACK = 504, "JAX calls an operation on the host", Listing.CALLBACKS
+
     # -- memory, devices, processes
     DONATED = 601, "An array is used after it was donated", "DonatedArgumentError"
     DIFFERENT_DEVICES = 611, "Arguments lie on different devices", "ValueError"
@@ -164,6 +176,18 @@ class Code(Enum):
     CODE_NOT_SAVED = 712, "No code is saved for a region", "JAXLinkWarning"
     NO_REVERSE_MODE = 713, "A loop cannot be saved with its derivative", "ArtifactError"
     NOT_EXPORTED = 714, "JAX cannot export the code", "ArtifactError"
+    STEP_ON_HOST = 721, "The start-up cache keeps no step on the host", Listing.START_UP_CACHE
+    NAMELESS_REWRITES = (
+        722,
+        "The start-up cache keeps no rewrites without a name",
+        Listing.START_UP_CACHE,
+    )
+    NOTHING_COMPILED = (
+        723,
+        "jit=False leaves nothing for the start-up cache",
+        Listing.START_UP_CACHE,
+    )
+    NO_FOLDER = 724, "The folder of the start-up cache cannot be written", Listing.START_UP_CACHE
 
     # -- loading, and calling a loaded function
     DAMAGED = 801, "The file is damaged, or no saved function", "ArtifactError"
@@ -187,12 +211,14 @@ class Code(Enum):
     UNKNOWN_TOPIC = 903, "PYTENSOR_JAXLINK_LOGS names no topic", "JAXLinkWarning"
     EXAMPLES_OF_COMPILE = 904, "f.compile needs other examples", "TypeError"
 
-    def __init__(self, number: int, title: str, *carried_by: ObstacleKind | str) -> None:
+    def __init__(self, number: int, title: str, *carried_by: ObstacleKind | Listing | str) -> None:
         self.text, self.title = f"PJL{number:03}", title
         self.group = GROUPS[number // 100]
         self.classes = tuple(each for each in carried_by if isinstance(each, str))
         kinds = [each for each in carried_by if isinstance(each, ObstacleKind)]
         self.kind = kinds[0] if kinds else None
+        lists = [each for each in carried_by if isinstance(each, Listing)]
+        self.listing = lists[0] if lists else None
 
     def mark(self, text: str) -> str:
         """A message with its code at the end."""

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from pytensor_jaxlink.analysis import NodeFacts
-from pytensor_jaxlink.catalogue import ObstacleKind
+from pytensor_jaxlink.catalogue import Code, ObstacleKind
 from pytensor_jaxlink.graph import GraphView, serves, user_location
 from pytensor_jaxlink.link.pictures.dot import as_dot
 from pytensor_jaxlink.link.pictures.page import as_html
@@ -99,6 +99,8 @@ class CallbackSummary:
         The Op.
     operation
         The same as a short expression.
+    code
+        The code of callbacks: ``python -m pytensor_jaxlink explain PJL504`` shows its page.
     reason
         Why JAX cannot run it.
     where
@@ -111,11 +113,17 @@ class CallbackSummary:
 
     op: str
     operation: str
+    code: str
     reason: str
     where: str
     part_of: str | None
     takes: tuple[Value, ...]
     gives: tuple[Value, ...]
+
+    @property
+    def label(self) -> str:
+        """The code, which stands behind the operation."""
+        return f"[{self.code}]"
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
@@ -198,7 +206,7 @@ class Explanation:
         for number, cut in enumerate(self.breaks, start=1):
             lines.append(f"break {number}: {cut}")
         for number, called in enumerate(self.callbacks, start=1):
-            lines.append(f"callback {number}: {called.operation}")
+            lines.append(f"callback {number}: {called.operation} {called.label}")
             lines += [f"  {label}: {text}" for label, text in called.lines]
         return "\n".join([*lines, *self.notes])
 
@@ -312,6 +320,7 @@ def describe_callbacks(view: GraphView, facts: Sequence[NodeFacts]) -> list[Call
                 CallbackSummary(
                     str(apply.op),
                     view.operation_of(node),
+                    Code.CALLED_BACK.text,
                     fact.callback.obstacle.reason,
                     user_location(view, node),
                     serves(view, node),

@@ -250,7 +250,7 @@ def named_device(name: str) -> Any:
     except (RuntimeError, IndexError):
         there = dict.fromkeys(str(device) for device in local_devices())
         text = (
-            f"JAXLinker(device={name!r}): this process has no such device. JAX found "
+            f"device={name!r}: this process has no such device. JAX found "
             f"{', '.join(there)}; {Remedy.WRITE_PLATFORM.text()}"
         )
         raise ValueError(Code.NO_DEVICE.mark(text)) from None

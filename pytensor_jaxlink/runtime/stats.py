@@ -63,7 +63,7 @@ class Stats:
         compiled once for each bucket.
     start_up_cache
         What became of the function in the start-up cache: ``"off"``, ``"hit"`` (it was there),
-        ``"miss"`` (it is there now), or ``"not kept: "`` and why.
+        ``"miss"`` (it is there now), or ``"not kept: "`` and why, with a code of the catalogue.
     direct
         Calls that went straight to the function that JAX compiled of the one region.  The others
         are ``general_calls``, so that each call counts once: counting takes time.

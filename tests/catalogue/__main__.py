@@ -18,8 +18,9 @@ mended program, and says when to ignore it. The pages are part of the package:
 python -m pytensor_jaxlink explain PJL201
 ```
 
-An exception has its code as `error.code`, a graph break as `f.explain().breaks[0].code`. Errors
-that PyTensor's Python linker raises for the same call have no code: they are the same here.
+An exception has its code as `error.code`, a graph break as `f.explain().breaks[0].code`. So
+have the callbacks of an explanation, and the reasons why the start-up cache keeps a function not.
+Errors that PyTensor's Python linker raises for the same call have no code: they are the same here.
 """
 
 
@@ -41,6 +42,8 @@ def index() -> str:
 def _carried_by(code: Code) -> str:
     if code.kind is not None:
         return f"graph breaks: {code.kind.value}"
+    if code.listing is not None:
+        return code.listing.value
     return ", ".join(f"`{name}`" for name in code.classes)
 
 

@@ -42,6 +42,9 @@ ALSO = {
 }
 """The codes of the breaks that a message lists."""
 
+MENDED = {code: {"PJL504"} for code in ("PJL102", "PJL108", "PJL121")}
+"""The codes that a mended program prints: where its operation is a callback."""
+
 _CODE = re.compile(r"\bPJL[0-9]{3}\b")
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

@@ -383,3 +383,37 @@ def test_the_error_of_a_file_keeps_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"^/.*\[PJL801\]$") as caught:
         load(path)
     assert str(caught.value).count("PJL") == 1
+
+
+class TestArguments:
+    """What a user gives is not blamed on the file, and is no error of Python's own."""
+
+    @pytest.mark.parametrize(
+        ("given", "kind", "code"),
+        [
+            ({"device": "cpu:99"}, ValueError, "PJL612"),
+            ({"device": "cpu:99", "prefer": "graph"}, ValueError, "PJL612"),
+            ({"device": "nonsense"}, ValueError, "PJL612"),
+            ({"mode": "no such mode", "prefer": "graph"}, ArtifactError, "PJL808"),
+            ({"path": 3}, TypeError, "PJL808"),
+            ({"path": None}, TypeError, "PJL808"),
+            ({"path": b""}, TypeError, "PJL808"),
+        ],
+        ids=str,
+    )
+    def test_load(self, given: Any, kind: Any, code: str, tmp_path: Path) -> None:
+        x = pt.dvector("x")
+        save(pytensor.function([x], x.sum(), mode="JAXSELECTIVE"), tmp_path / "f")
+        with pytest.raises(kind) as caught:
+            load(**{"path": tmp_path / "f", **given})
+        assert re.findall(r"\[(PJL[0-9]+)\]", str(caught.value)) == [code]
+        assert isinstance(caught.value, ArtifactError) == (kind is ArtifactError)
+
+    @pytest.mark.parametrize("path", [3, None, b"f"])
+    def test_paths(self, path: Any) -> None:
+        x = pt.dvector("x")
+        f = pytensor.function([x], x.sum(), mode="JAXSELECTIVE")
+        with pytest.raises(ArtifactError, match=r"neither a path nor .* \[PJL704\]$"):
+            save(f, path)
+        with pytest.raises(TypeError, match=r"neither a path nor .* \[PJL808\]$"):
+            pytensor_jaxlink.inspect(path)

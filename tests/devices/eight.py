@@ -359,7 +359,7 @@ def case_devices_that_are_not_there() -> None:
         with pytest.raises(ValueError, match="no such device") as found:
             pytensor.function([x], x * 2, mode=JAXLinker(device=name))
         assert str(found.value) == (
-            f"JAXLinker(device={name!r}): this process has no such device. JAX found cpu:0, "
+            f"device={name!r}: this process has no such device. JAX found cpu:0, "
             "cpu:1, cpu:2, cpu:3, cpu:4, cpu:5, cpu:6, cpu:7; write a platform ('cpu'), or one "
             "of its devices ('cpu:0') [PJL612]"
         )

@@ -543,7 +543,7 @@ class TestWhatFunctionsShow:
         assert lines[:3] == [
             "1 region, 0 graph breaks",
             "region 0: 2 operations",
-            "callback 1: sort_down(x)",
+            "callback 1: sort_down(x) [PJL504]",
         ]
         assert lines[3].startswith(f"  where: {__file__}:")
         assert lines[4] == "  why: `sort_down` is a Python function that JAX cannot trace"

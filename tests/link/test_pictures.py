@@ -295,7 +295,7 @@ def test_callbacks() -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], pt.exp(Cube()(x)), mode=pjl.JAXLinker(host_ops="callback"))
     html = f.explain()._repr_html_()
-    assert "<b>callback 1</b> Cube(x)" in html
+    assert "<b>callback 1</b> Cube(x) [PJL504]</summary>" in html
     assert "transfer to host:</span> x, float64, 8 bytes an element, each time it runs" in html
 
 

@@ -118,7 +118,11 @@ def _mode_of(signature: Signature, given: Mapping[str, Any]) -> Mode:
 
 def _check_mode(mode: object) -> None:
     """Refuse modes that generate C code: Ops of a file put their properties into it."""
-    found = get_mode(mode)
+    try:
+        found = get_mode(mode)
+    except ValueError as error:
+        text = f"mode={mode!r} is no mode of PyTensor: {error}"
+        raise ArtifactError(text, code=Code.LOAD_ARGUMENTS) from error
     linker = getattr(found, "linker", found)  # ours may be given in the place of a mode
     linkers = getattr(linker, "linkers", (linker,))
     if getattr(found, "check_c_code", False) or any(map(_makes_c_code, linkers)):

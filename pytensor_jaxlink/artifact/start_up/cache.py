@@ -152,15 +152,17 @@ class Entry:
 
 def _check(options: Options) -> None:
     if options.jit is False:
-        raise ArtifactError("jit=False compiles nothing")
+        raise ArtifactError("jit=False compiles nothing", code=Code.NOTHING_COMPILED)
     if importlib.util.find_spec("flatbuffers") is None:
         text = f"jax.export needs the package flatbuffers: {Remedy.INSTALL.text()}"
         raise ArtifactError(text, code=Code.NO_FLATBUFFERS)
 
 
 def _reason(error: Exception) -> str:
-    text = without_codes(str(error))
-    return text if isinstance(error, ArtifactError) else f"{type(error).__name__}: {text}"
+    """The reason with its code; an error of somebody else's code is one of saving."""
+    if isinstance(error, ArtifactError):
+        return str(error)
+    return Code.NOT_SAVABLE.mark(f"{type(error).__name__}: {without_codes(str(error))}")
 
 
 def _set_float_type() -> None:

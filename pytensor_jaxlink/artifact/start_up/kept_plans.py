@@ -12,6 +12,7 @@ from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.start_up.key import Checksums, Key, checksum_of
 from pytensor_jaxlink.artifact.values import DataReader, DataWriter
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region
 
@@ -144,7 +145,8 @@ def _describe_step(lowered: object, step: object, function: object, data: DataWr
             node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
             size = describe_size(node) if step.folded else None
             if size is None:
-                raise ArtifactError(f"{step.operation} runs on the host")
+                text = f"{step.operation} runs on the host"
+                raise ArtifactError(text, code=Code.STEP_ON_HOST)
             return {"size": size}
     return None
 

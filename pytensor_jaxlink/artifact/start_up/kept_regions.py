@@ -15,6 +15,7 @@ from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.start_up.kept_plans import structure_of
 from pytensor_jaxlink.artifact.start_up.key import Key
 from pytensor_jaxlink.artifact.values import DataReader, DataWriter
+from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import HostBranch, HostLoop, Region
@@ -133,7 +134,8 @@ class KeptRegion:
             if hasattr(error, FAILED_NODE):
                 raise
             [reason, *_] = [*str(error).splitlines(), ""]  # what JAX calls outside of XLA, mostly
-            self._original.refuse(f"region {self._index} cannot be exported: {reason}")
+            text = f"region {self._index} cannot be exported: {without_codes(reason)}"
+            self._original.refuse(Code.NOT_EXPORTED.mark(text))
             return None
         data = DataWriter()
         document = {"code": describe_code(code, data, _BLOB), "data": data.table.entries}

@@ -24,6 +24,7 @@ from pytensor_jaxlink.artifact.start_up.environment import (
     versions,
 )
 from pytensor_jaxlink.artifact.values import DataWriter
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
 
@@ -152,6 +153,7 @@ def _rewrites(mode: Mode) -> list[list[str]]:
     if isinstance(query, str) or query is None:
         return [[str(query)]]
     if not isinstance(query, RewriteDatabaseQuery) or query.subquery or query.extra_rewrites:
-        raise ArtifactError("the mode has rewrites of its own, which have no names")
+        text = "the mode has rewrites of its own, which have no names"
+        raise ArtifactError(text, code=Code.NAMELESS_REWRITES)
     tags = [query.include, query.exclude, query.require]
     return [sorted(map(str, each or ())) for each in tags] + [[str(query.position_cutoff)]]

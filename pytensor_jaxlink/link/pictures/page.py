@@ -132,7 +132,7 @@ def _break(number: int, cut: Break) -> str:
 
 
 def _callback(number: int, called: CallbackSummary) -> str:
-    return _noted("callback", number, short(called.operation), called.lines)
+    return _noted("callback", number, f"{short(called.operation)} {called.label}", called.lines)
 
 
 def _noted(label: str, number: int, title: str, rows: Sequence[tuple[str, str]]) -> str:

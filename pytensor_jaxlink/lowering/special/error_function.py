@@ -1,4 +1,4 @@
-"""The scaled complementary error function; that of JAX 0.10 is wrong from 26.6 on.
+"""The scaled complementary error function; that of JAX 0.10 is 0 at 26.6.
 
 From 3 on it is the integral DLMF 7.7.1 by the trapezoidal rule with step 2/5, of which the errors
 are ``exp(x**2 - 5 pi x)`` for x below 8 and ``exp(-(5 pi / 2)**2)``.

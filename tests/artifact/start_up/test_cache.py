@@ -266,6 +266,7 @@ def test_what_leaves_xla_is_not_kept(build: Any) -> None:
         f = build([x], CallsBack()(x) + 1)
         np.testing.assert_array_equal(f(np.ones(3)), [3, 3, 3])
         assert status(f).startswith("not kept: region 0 cannot be exported: ")
+        assert status(f).endswith(" [PJL714]")
 
 
 def test_what_is_not_kept_says_why(build: Any) -> None:
@@ -275,9 +276,9 @@ def test_what_is_not_kept_says_why(build: Any) -> None:
         return values
 
     for outputs, options, why in (
-        (black_box(sort_down)(x), {}, r"not kept: .* runs on the host"),
-        (black_box(local)(x), {}, r"not kept: .*cannot be imported as"),
-        (x + 1, {"jit": False}, "not kept: jit=False compiles nothing"),
+        (black_box(sort_down)(x), {}, r"not kept: .* runs on the host \[PJL721\]$"),
+        (black_box(local)(x), {}, r"not kept: .*cannot be imported as.* \[PJL702\]$"),
+        (x + 1, {"jit": False}, r"not kept: jit=False compiles nothing \[PJL723\]$"),
     ):
         for _ in range(2):
             f = build([x], outputs, options=options)
@@ -291,6 +292,7 @@ def test_a_folder_that_cannot_be_written(build: Any, folder: Path) -> None:
     x = pt.dvector("x")
     f = build([x], x + 1)
     assert f.stats.start_up_cache.startswith("not kept: [Errno")
+    assert f.stats.start_up_cache.endswith(" [PJL724]")
     np.testing.assert_array_equal(f(np.ones(2)), [2, 2])
 
 
