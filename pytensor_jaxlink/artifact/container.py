@@ -340,7 +340,10 @@ class Container:
 
 def problem_of_place(place: object, method: str) -> str | None:
     """The reason why something is no place for a file, or None."""
-    if isinstance(place, str | os.PathLike) or hasattr(place, method):
+    if isinstance(place, str | os.PathLike):
+        folder = method == "write" and (not Path(place).name or Path(place).is_dir())
+        return f"{os.fspath(place)!r:.80} is a folder, and a file is written" if folder else None
+    if hasattr(place, method):
         return None
     return f"{place!r:.80} is neither a path nor a binary file that is open"
 

@@ -133,6 +133,9 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     """
     given = dict(functions) if isinstance(functions, Mapping) else {"": functions}
     _check(given, path)
+    if not (graph or compiled):
+        text = "graph=False and compiled=False leave nothing to save"
+        raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
     of_jax = {name for name, each in given.items() if not isinstance(each, _OF_GRAPHS)}
     named = {
         name: each.function if isinstance(each, PureFunction) else each

@@ -267,6 +267,22 @@ class Pipe(io.BytesIO):
         return False
 
 
+@pytest.mark.parametrize("place", [".", "", "..", os.sep])
+def test_a_folder_is_no_place_for_a_file(place: str) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], x.sum(), mode="JAXSELECTIVE")
+    with pytest.raises(ArtifactError, match=r"is a folder, and a file is written \[PJL704\]"):
+        save(f, place)
+
+
+def test_a_file_has_a_layer(path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], x.sum(), mode="JAXSELECTIVE")
+    with pytest.raises(ArtifactError, match=r"leave nothing to save \[PJL704\]"):
+        save(f, path, graph=False, compiled=False)
+    assert not path.exists()
+
+
 def test_open_files(path: Path) -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], x + 1, mode="JAXSELECTIVE")
