@@ -23,7 +23,14 @@ from pytensor.tensor.basic import (
     Split,
     TensorFromScalar,
 )
-from pytensor.tensor.extra_ops import FillDiagonal, RavelMultiIndex, Repeat, Unique, UnravelIndex
+from pytensor.tensor.extra_ops import (
+    FillDiagonal,
+    RavelMultiIndex,
+    Repeat,
+    SearchsortedOp,
+    Unique,
+    UnravelIndex,
+)
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
@@ -31,7 +38,13 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_jax, as_size, canonical_dtype
 from pytensor_jaxlink.lowering.host_functions import host_function
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, rule_with_literals
+from pytensor_jaxlink.lowering.rule import (
+    Context,
+    JaxFunction,
+    jax_rule,
+    rule_with_literals,
+    upstream_rule,
+)
 from pytensor_jaxlink.size_functions import as_integer, is_open
 
 
@@ -193,6 +206,22 @@ def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> Ja
         return jnp.ravel_multi_index(tuple(indices), lengths, mode=mode, order=op.order)
 
     return ravel_multi_index
+
+
+@jax_rule.register(SearchsortedOp)
+def _searchsorted(op: SearchsortedOp, node: Apply, context: Context) -> JaxFunction:
+    """PyTensor's rule takes the permutation that sorts for the side."""
+    function = upstream_rule(node, context.static)
+
+    def of_permuted(array: jax.Array, values: jax.Array, order: jax.Array) -> jax.Array:
+        if np.shape(order) != np.shape(array):
+            raise ValueError("the permutation has another length than the array")
+        order = as_jax(order)
+        if context.checks:
+            require((order >= 0) & (order < len(order)))
+        return function(as_jax(array)[order], values)
+
+    return function if len(node.inputs) == 2 else of_permuted
 
 
 @jax_rule.register(UnravelIndex)

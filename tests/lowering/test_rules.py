@@ -282,6 +282,23 @@ def test_indices_are_no_reason_to_compile_again() -> None:
         f(np.array([4, 0], "int8"), np.array([1, 2]))
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["int64", "int8"])
+def test_searchsorted_by_a_permutation(side: str, dtype: str) -> None:
+    x, v, order = pt.dvector("x"), pt.dmatrix("v"), pt.vector("order", dtype=dtype)
+    f, reference = compile_both([x, v, order], pt.searchsorted(x, v, side=side, sorter=order))
+    values = np.array([3.0, 1.0, 2.0, 2.0, np.inf, np.nan])
+    wanted = np.array([[0.0, 1.0, 1.5, 2.0], [3.0, 4.0, np.inf, np.nan]])
+    sorting = np.argsort(values).astype(dtype)
+    np.testing.assert_array_equal(f(values, wanted, sorting), reference(values, wanted, sorting))
+    np.testing.assert_array_equal(f(values[:0], wanted, sorting[:0]), np.zeros((2, 4)))
+    assert (f.explain().graph_break_count, f.stats.fallbacks) == (0, 0)
+    for wrong in (sorting + np.array(3, dtype), sorting[:3]):
+        for function in (f, reference):
+            with pytest.raises(ValueError, match="orter"):
+                function(values, wanted, wrong)
+
+
 def test_complex_of_integers() -> None:
     a, b = pt.lvectors("a", "b")
     f = check_against_python([a, b], pt.complex(a, b), (np.array([1, -2]), np.array([0, 3])))
