@@ -36,6 +36,8 @@ if _typing.TYPE_CHECKING:
     from pytensor_jaxlink.link import explain as explain
     from pytensor_jaxlink.link import jaxify as jaxify
     from pytensor_jaxlink.ops import static_inputs as static_inputs
+    from pytensor_jaxlink.runtime import Profile as Profile
+    from pytensor_jaxlink.runtime import profile as profile
 
     __version__: str
 
@@ -43,10 +45,12 @@ _LATER = {
     "Explanation": "link",
     "JAXFunction": "link",
     "JAXLinker": "link",
+    "Profile": "runtime",
     "explain": "link",
     "inspect": "artifact",
     "jaxify": "link",
     "load": "artifact",
+    "profile": "runtime",
     "save": "artifact",
     "static_inputs": "ops",
 }

@@ -210,6 +210,7 @@ class Code(Enum):
     MODE_TOO_LATE = 902, "The mode is named before it is registered", "ValueError"
     UNKNOWN_TOPIC = 903, "PYTENSOR_JAXLINK_LOGS names no topic", "JAXLinkWarning"
     EXAMPLES_OF_COMPILE = 904, "f.compile needs other examples", "TypeError"
+    NOT_PROFILED = 905, "profile is given another function", "TypeError"
 
     def __init__(self, number: int, title: str, *carried_by: ObstacleKind | Listing | str) -> None:
         self.text, self.title = f"PJL{number:03}", title

@@ -50,6 +50,7 @@ from pytensor_jaxlink.link.explanation import (
 from pytensor_jaxlink.link.fallback import PythonFallback
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.shared import bytes_held
+from pytensor_jaxlink.link.sketch import titles_of
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import Lowered, Rules, lower, unread
 from pytensor_jaxlink.ops import Branch, NestedGraph, UnknownShapes, output_shapes
@@ -295,6 +296,7 @@ class CompiledGraph:
             fallback=fallback,
             policy=self.policy,
             resizing=resizing,
+            titles=partial(titles_of, lowered),
         )
 
     def _inner_graphs(self, node: Apply) -> tuple[NestedGraph, ...]:

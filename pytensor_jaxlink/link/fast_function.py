@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pytensor.compile.debug.profiling import ProfileStats
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
@@ -14,6 +15,7 @@ from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays
 from pytensor_jaxlink.runtime import (
     ARRAY,
@@ -27,6 +29,7 @@ from pytensor_jaxlink.runtime import (
     note_different_devices,
     refuse_donated,
     replace_in_forked_child,
+    take_times,
 )
 from pytensor_jaxlink.sparse_values import accepts_sparse
 
@@ -83,14 +86,22 @@ class FastFunction(FastCall, Function):
 
     @property
     def profile(self) -> Any:
-        """PyTensor's profile of the calls.  It is written on the slow path."""
+        """PyTensor's profile of the calls, which it writes on the slow path; None without one."""
         return self._profile
 
     @profile.setter
-    def profile(self, profile: object) -> None:
+    def profile(self, profile: ProfileStats | None) -> None:
+        stop = vars(self).pop("_stop", None)
+        if stop is not None:
+            stop()
+        if vars(self).get("_profile") and not profile:
+            self._executor = None  # the fast path is looked for anew
         self._profile = profile
         if profile:
             self._fast = None
+            if profile.flag_time_thunks:
+                self.vm.update_profile = report = Report()
+                self._stop = take_times(self, report.times)
 
     def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
         """A call before the function is known to have a fast path, or with keywords."""
@@ -149,6 +160,9 @@ class FastFunction(FastCall, Function):
             if path is not None:
                 self._fast = path.call
         return self._fast
+
+    def _runs(self) -> object:
+        return self.vm.compiled.executor
 
     def _boundary(self) -> Boundary:
         types = [variable.type for variable in self._compiled.source.inputs]

@@ -13,6 +13,7 @@ from pytensor.graph.type import Type
 from pytensor_jaxlink.graph import UNKNOWN, user_location
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Region, Step
+from pytensor_jaxlink.runtime.profile_table import shown_bytes
 
 Kind = Literal["region", "host step", "fetch", "loop", "branch", "sizes"]
 
@@ -107,7 +108,7 @@ def sketch_of(lowered: Lowered) -> Sketch:
         inner = tuple(map(sketch_of, getattr(function, "parts", ())))
         boxes.append(
             Box(
-                _kind(step),
+                step.kind,
                 _title(step, lowered),
                 step.reads,
                 step.writes,
@@ -146,35 +147,31 @@ def _add_sizes(boxes: list[Box], step: HostStep) -> None:
     boxes.append(Box("sizes", title, reads, writes, operations))
 
 
-def _kind(step: Step) -> Kind:
-    match step:
-        case Region():
-            return "region"
-        case Fetch():
-            return "fetch"
-        case HostLoop():
-            return "loop"
-        case HostBranch():
-            return "branch"
-    return "host step"
-
-
 def _title(step: Step, lowered: Lowered) -> str:
-    match step:
-        case Region():
-            count = len(step.operations)
-            return f"{step.index}: {count} operation{'' if count == 1 else 's'}"
-        case Fetch(value):
-            return lowered.plan.names[value]
+    if isinstance(step, Fetch):
+        return lowered.plan.names[step.value]
     if isinstance(step, HostStep) and step.writes:
         return lowered.view.operation_of(lowered.view.producer[step.writes[0]])
-    return step.operation
+    return step.title
 
 
 def _where(lowered: Lowered, step: Step) -> str:
-    made_by = lowered.view.producer[step.writes[0]] if step.writes else -1
-    where = user_location(lowered.view, made_by) if made_by >= 0 else ""
-    return "" if where == UNKNOWN else where
+    """The user's line; of a region the first line of the values that it gives."""
+    view = lowered.view
+    made_by = [view.producer[number] for number in step.writes]
+    lines = dict.fromkeys(user_location(view, node) for node in made_by if node >= 0)
+    found = [line for line in lines if line != UNKNOWN]
+    return f"{found[0]} and {len(found) - 1} more" if len(found) > 1 else "".join(found)
+
+
+def titles_of(lowered: Lowered) -> dict[int, tuple[str, str]]:
+    """The titles and lines of steps by their `id`, those inside of loops and branches too."""
+    found: dict[int, tuple[str, str]] = {}
+    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
+        found[id(step)] = _title(step, lowered), _where(lowered, step)
+        for part in getattr(function, "parts", ()):
+            found |= titles_of(part)
+    return found
 
 
 def _needed_on_host(step: Step) -> tuple[int, ...]:
@@ -208,17 +205,3 @@ def _size(shape: tuple[int | None, ...], dtype: Any) -> str:
     if None in shape:
         return f"{shown_bytes(each)} an element"
     return shown_bytes(prod(length for length in shape if length is not None) * each)
-
-
-def shown_bytes(count: int) -> str:
-    """A number of bytes, in the unit in which it is short."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if amount < 1024:
-            return (
-                f"{count} byte{'' if count == 1 else 's'}"
-                if unit == "B"
-                else f"{amount:.1f} {unit}"
-            )
-        amount /= 1024
-    return f"{amount:.1f} GiB"

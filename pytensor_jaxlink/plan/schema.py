@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from pytensor_jaxlink.plan.loop import LoopLayout
 
@@ -31,6 +32,13 @@ class Region:
     arguments: tuple[int, ...]
     results: tuple[int, ...]
     operations: tuple[str, ...]
+    kind: ClassVar[Literal["region"]] = "region"
+
+    @property
+    def title(self) -> str:
+        """Its number and its size, for people."""
+        count = len(self.operations)
+        return f"{self.index}: {count} operation{'' if count == 1 else 's'}"
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -52,6 +60,11 @@ class _OnHost:
     results: tuple[int, ...]
 
     @property
+    def title(self) -> str:
+        """The operation."""
+        return self.operation
+
+    @property
     def reads(self) -> tuple[int, ...]:
         """All values it needs."""
         return self.arguments
@@ -70,6 +83,7 @@ class HostStep(_OnHost):
     """
 
     folded: bool
+    kind: ClassVar[Literal["host step"]] = "host step"
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,8 @@ class Fetch:
     """One value that a region computed, copied to the host because JAX must know it."""
 
     value: int
+    kind: ClassVar[Literal["fetch"]] = "fetch"
+    title: ClassVar[str] = ""
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -100,6 +116,7 @@ class HostLoop(_OnHost):
     body: Plan
     layout: LoopLayout
     measured: tuple[int, ...] = ()
+    kind: ClassVar[Literal["loop"]] = "loop"
 
     @property
     def inner(self) -> tuple[Plan, ...]:
@@ -115,6 +132,7 @@ class HostBranch(_OnHost):
     """
 
     inner: tuple[Plan, Plan]
+    kind: ClassVar[Literal["branch"]] = "branch"
 
 
 Step = Region | HostStep | Fetch | HostLoop | HostBranch

@@ -1,6 +1,11 @@
 """Runs plans.  Needs JAX and NumPy, never PyTensor."""
 
 from pytensor_jaxlink.runtime.bindings import Boundary as Boundary
+from pytensor_jaxlink.runtime.clocks import ARGUMENTS as ARGUMENTS
+from pytensor_jaxlink.runtime.clocks import CALL as CALL
+from pytensor_jaxlink.runtime.clocks import SLOW_PATH as SLOW_PATH
+from pytensor_jaxlink.runtime.clocks import Row as Row
+from pytensor_jaxlink.runtime.clocks import Times as Times
 from pytensor_jaxlink.runtime.compilation import has_compilation_cache as has_compilation_cache
 from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_of_options
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
@@ -32,6 +37,9 @@ from pytensor_jaxlink.runtime.padding import Place as Place
 from pytensor_jaxlink.runtime.padding import bucket_of as bucket_of
 from pytensor_jaxlink.runtime.padding import kind_of as kind_of
 from pytensor_jaxlink.runtime.padding import smallest_bucket as smallest_bucket
+from pytensor_jaxlink.runtime.profiling import Profile as Profile
+from pytensor_jaxlink.runtime.profiling import profile as profile
+from pytensor_jaxlink.runtime.profiling import take_times as take_times
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy

@@ -19,8 +19,9 @@ import numpy as np
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, NotAcceptedError, NotJittableError
 from pytensor_jaxlink.generators import generator_of_key
-from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
+from pytensor_jaxlink.plan import Fetch, HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
@@ -58,7 +59,7 @@ class Boundary:
     leave: Mapping[int, Callable[[Any], Any]]
 
 
-def checked(ready: Runnable, *, keys: bool = False) -> Run:
+def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) -> Run:
     """The plan as a function of the values of all its inputs.
 
     Parameters
@@ -67,6 +68,8 @@ def checked(ready: Runnable, *, keys: bool = False) -> Run:
         The plan with its functions.
     keys
         Whether generators among the outputs stay the keys that regions make of them.
+    clock
+        The clocks of the steps, where somebody profiles them.
     """
     stats = ready.stats
 
@@ -87,14 +90,18 @@ def checked(ready: Runnable, *, keys: bool = False) -> Run:
         "moved": moved,
         "sent": _as_it_is,
     }
+    if clock is not None:
+        names |= _behind_clocks(ready, names, clock, _executed, moves=False)
     source = FunctionSource(ready.plan, by_shape=_by_shape(ready), moved=ready.shared)
     return source.function(names)
 
 
 def fast(
     ready: Runnable, boundary: Boundary, arguments: tuple[int, ...] | None = None
-) -> Callable[[Run | None], Run]:
+) -> Callable[..., Run]:
     """The plan as a function of its arguments, for a function that runs its last region.
+
+    Clocks may follow that; what is made so several times is compiled once.
 
     Parameters
     ----------
@@ -141,7 +148,15 @@ def fast(
         leaving=boundary.leave,
         last=arguments,
     )
-    return lambda last: source.function({**names, "last": last})
+
+    def function(last: Run | None = None, clock: Clock | None = None) -> Run:
+        bound = dict(names)
+        bound["last"] = last
+        if clock is not None:
+            bound |= _behind_clocks(ready, bound, clock, _executed_uncounted, moves=True)
+        return source.function(bound)
+
+    return function
 
 
 def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
@@ -198,6 +213,34 @@ def _steps(ready: Runnable, region: Any, executed: Any) -> dict[str, Any]:
 
 def _by_shape(ready: Runnable) -> list[int]:
     return [k for k, each in enumerate(ready.functions) if getattr(each, "reads_shape_only", False)]
+
+
+def _behind_clocks(
+    ready: Runnable, names: Mapping[str, Function], clock: Clock, executed: Function, *, moves: bool
+) -> dict[str, Function]:
+    """The names of steps, transfers and conversions, behind their clocks; nothing is compiled."""
+    plan = ready.plan
+    found = {"host": clock.host(names["host"])}
+    found["converted"] = clock.timed(ARGUMENTS, names["converted"])
+    found["moved"] = clock.moved(names["moved"])
+    for place, (step, function) in enumerate(zip(plan.steps, ready.functions, strict=True)):
+        match step:
+            case Region(index):
+                name = "last" if step is plan.steps[-1] and names.get("last") else f"region{index}"
+                # The arguments of the last one stay as they are: they decide about donation.
+                takes = step.arguments if moves and name != "last" else ()
+                found[name] = clock.region(step, names[name], takes)
+            case HostLoop() | HostBranch():
+                run = executed(ready, step, function, clock)
+                found[f"step{place}"] = clock.step(step, run)
+            case HostStep():
+                found[f"step{place}"] = clock.step(step, names[f"step{place}"])
+            case Fetch():
+                pass
+    for position, number in enumerate(plan.outputs):
+        if (name := f"leave{position}") in names:
+            found[name] = clock.crossing(plan.names[number], names[name])
+    return found
 
 
 # -- regions ---------------------------------------------------------------------------------------
@@ -300,13 +343,19 @@ def _as_generator(value: object) -> Any:
 
 
 def _executed(
-    ready: Runnable, step: HostLoop | HostBranch, function: HostExecuted[Runnable]
+    ready: Runnable,
+    step: HostLoop | HostBranch,
+    function: HostExecuted[Runnable],
+    clock: Clock | None = None,
 ) -> Callable[..., Any]:
     """A loop or a branch: gives results and conditions for the values of its arguments.
 
     Arrays stay where they are.  An error names the node, so that PyTensor's own can be run.
     """
-    bodies = [checked(part) for part in function.parts]
+    bodies = [
+        checked(part, clock=None if clock is None else clock.part(step, which))
+        for which, part in enumerate(function.parts)
+    ]
     generators, host = ready.plan.generators, _host(ready)
 
     def run(*given: object) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -327,10 +376,13 @@ def _executed(
 
 
 def _executed_uncounted(
-    ready: Runnable, step: HostLoop | HostBranch, function: HostExecuted[Runnable]
+    ready: Runnable,
+    step: HostLoop | HostBranch,
+    function: HostExecuted[Runnable],
+    clock: Clock | None = None,
 ) -> Callable[..., Any]:
     """The same for fast calls: `Stats.direct` counts each region once a call, whatever ran."""
-    execute, stats = _executed(ready, step, function), ready.stats
+    execute, stats = _executed(ready, step, function, clock), ready.stats
     regions = [region.index for inner in step.inner for _, region in inner.located_regions()]
 
     def run(*arguments: object) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
+from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
 from pytensor_jaxlink.runtime.devices import explicit_mesh, note_explicit_axes, run_in_auto
 from pytensor_jaxlink.runtime.forks import (
     all_from_parent,
@@ -47,10 +48,13 @@ class FastPath:
         Whether the outputs are the answer of the function, and no list that is to be taken apart.
     result
         The `Result` of a call that gave a tuple, for the arguments of that call.
+    timed
+        Makes the same call with clocks, which give their times to a recorder.
     """
 
     call: Callable[..., Any]
     compile: Callable[[list[Any]], None]
+    timed: Callable[[Recorder], Function]
     packed: bool = False
     result: Callable[[tuple[Any, Any], Sequence[Any]], Result] | None = None
 
@@ -78,6 +82,8 @@ class Executor:
         How often a region is compiled, and what happens beyond that.
     resizing
         The way with a second value of a size; None where each is compiled for.
+    titles
+        Gives the titles of the steps, where more is known than the plan says.
     """
 
     def __init__(  # noqa: PLR0913 -- one for each part of a plan that runs
@@ -91,17 +97,36 @@ class Executor:
         fallback: Fallback | None,
         policy: Policy | None = None,
         resizing: Resizing | None = None,
+        titles: Callable[[], Titles] = dict[int, tuple[str, str]],
     ) -> None:
         self.plan, self.stats, self._fallback = plan, stats, fallback
         self.policy = policy = policy or Policy()
-        self._resizing = resizing
+        self._finish = None if resizing is None else resizing.finish
+        self._titles, self._untimed = titles, (fallback, self._finish)
+        self._recorder: Recorder | None = None
         self._ready = Runnable.of(
             plan, functions, constants, stats, policy, jit=jit, resizing=resizing
         )
 
     @cached_property
     def _run(self) -> Run:
-        return checked(self._ready)
+        recorder = self._recorder
+        return checked(self._ready, clock=None if recorder is None else self.clock(recorder))
+
+    def clock(self, recorder: Recorder) -> Clock:
+        """The clocks of the plan."""
+        return Clock(recorder, self.plan, self._titles())
+
+    def record(self, recorder: Recorder | None) -> None:
+        """Have clocks take the times of calls from now on, but for those of `fast`."""
+        if recorder is self._recorder:
+            return
+        self._recorder = recorder
+        self._fallback, self._finish = self._untimed
+        if recorder is not None:
+            self._fallback = self._fallback and recorder.timed(FALLBACK, self._fallback)
+            self._finish = self._finish and recorder.timed(OTHER_PLAN, self._finish)
+        vars(self).pop("_run", None)
 
     @cached_property
     def _traced(self) -> Run:
@@ -156,12 +181,12 @@ class Executor:
         try:
             outputs, conditions, _ = self._run(*inputs)
         except NewSizeError as error:
-            if self._resizing is None:
+            if self._finish is None:
                 raise
             # The plan that finishes the call counts it.
             self.stats.general_calls -= 1
             self.stats.general_region_calls = counted
-            return list(self._resizing.finish(inputs, error))
+            return list(self._finish(inputs, error))
         except Exception as error:
             if self._fallback is None or not hasattr(error, FAILED_NODE):
                 raise
@@ -211,13 +236,14 @@ class Executor:
             def ahead(values: list[Any]) -> None:
                 _run_on(function(last.compile), boundary, values)
 
-            return self._within(FastPath(function(last), ahead))
+            return self._path(function(last), ahead, partial(function, last))
         if is_whole(ready.plan):
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable)
-            packed, result = pack is not None, whole.condition.result
-            return self._within(FastPath(whole.call, whole.compile, packed, result))
-        call = fast(ready, boundary)(None)
-        return self._within(FastPath(call, lambda values: _run_on(call, boundary, values)))
+            path = self._path(whole.call, whole.compile, whole.timed)
+            return replace(path, packed=pack is not None, result=whole.condition.result)
+        function = fast(ready, boundary)
+        call = function()
+        return self._path(call, partial(_run_on, call, boundary), partial(function, None))
 
     def _reuse(self, donatable: Donatable) -> Reuse | None:
         """The memory that the last region may reuse: not that of values which the host reads."""
@@ -228,16 +254,22 @@ class Executor:
         kept = {k for k, number in enumerate(plan.inputs) if number in static}
         return Reuse.at_the_end(plan, replace(donatable, given=donatable.given - kept))
 
-    def _within(self, path: FastPath) -> FastPath:
-        """The function with its types, and on the device that was asked for, if any."""
-        if self.policy.device is None and self.policy.has_types():
-            return path
+    def _path(
+        self,
+        call: Function,
+        ahead: Callable[[list[Any]], None],
+        timed: Callable[[Clock], Function],
+    ) -> FastPath:
+        """A fast path with its types, and on the device that was asked for, if any."""
 
-        def call(*args: Any) -> Any:
-            with self.policy.types(), self.policy.here():
-                return path.call(*args)
+        def within(function: Function) -> Function:
+            def there(*args: object) -> object:
+                with self.policy.types(), self.policy.here():
+                    return function(*args)
 
-        return replace(path, call=call)
+            return function if self.policy.device is None and self.policy.has_types() else there
+
+        return FastPath(within(call), ahead, lambda to: within(timed(self.clock(to))))
 
     # -- in a forked process -------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ import numpy as np
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NotAcceptedError
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
-from pytensor_jaxlink.runtime.executor import FastPath
+from pytensor_jaxlink.runtime.clocks import Recorder
+from pytensor_jaxlink.runtime.executor import Executor, FastPath
+from pytensor_jaxlink.runtime.padding import Dispatch
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
@@ -138,6 +140,25 @@ class FastCall:
 
     def _slow(self, args: tuple[object, ...]) -> Any:
         """The call on the slow path, from the start."""
+        raise NotImplementedError
+
+    def _find_fast(self) -> object:
+        """Find the fast path, if there is one."""
+        raise NotImplementedError
+
+    def use_clocks(self, recorder: Recorder | None) -> None:
+        """Run the plan as it is now with clocks, or without; what happens in a call changes it."""
+        runs, path = self._runs(), self._path
+        if isinstance(runs, Executor | Dispatch):  # and no refusal to run
+            runs.record(recorder)
+        if path is not None and self._fast is not None:
+            if recorder is None:
+                self._fast = path.call
+            elif self._fast is path.call:
+                self._fast = path.timed(recorder)
+
+    def _runs(self) -> object:
+        """The `Executor` or `Dispatch` that runs the function now."""
         raise NotImplementedError
 
     def _answer(self, result: Result, args: Sequence[object]) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.clocks import CUT, PADDED, Function, Recorder
 from pytensor_jaxlink.runtime.devices import to_numpy
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
@@ -269,6 +270,7 @@ class Dispatch:
     ) -> None:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
+        self._pad, self._cut = padding.pad, padding.cut
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._noted: set[tuple[int, ...]] = set()
 
@@ -281,13 +283,23 @@ class Dispatch:
         if self._is_own(lengths) or not self._padding.can_pad(inputs):
             return self.own(inputs)
         try:
-            padded = self._padding.pad(inputs, lengths, self._stats)
+            padded = self._pad(inputs, lengths, self._stats)
             outputs = self._padded.executor(padded)
         except NewSizeError as error:
             return list(self._regroup(inputs, error))
         self._stats.general_calls += 1
         self._stats.padded_calls += 1
-        return self._padding.cut(outputs, lengths, self._stats)
+        return self._cut(outputs, lengths, self._stats)
+
+    def record(self, recorder: Recorder | None) -> None:
+        """Have clocks take the times of calls from now on; see `Executor.record`."""
+        self._pad, self._cut = self._padding.pad, self._padding.cut
+        if recorder is not None:
+            self._pad = recorder.timed(PADDED, self._pad)
+            self._cut = recorder.timed(CUT, self._cut)
+        self.own.record(recorder)
+        if isinstance(self._padded.executor, Executor):  # and no refusal to run
+            self._padded.executor.record(recorder)
 
     def _is_own(self, lengths: tuple[int, ...]) -> bool:
         if lengths in self._kept:
@@ -341,25 +353,31 @@ class Dispatch:
         cells, forms = list(boundary.cells.values()), boundary.leave
         padding, stats = self._padding, self._stats
 
-        def call(*args: Any) -> Any:
-            values = [*args, *[cell[0] for cell in cells]]
-            lengths = padding.lengths(values)
-            if lengths is None:
-                return Result(None, (False,))  # the slow path says why
-            if self._is_own(lengths) or not padding.can_pad(values):
-                return own.call(*args)
-            values = padding.pad(values, lengths, stats)
-            result = _as_result(padded, padded.call(*values), values)
-            if result.conditions and not all_hold(*result.conditions):
-                return Result(None, (False,))
-            outputs = [
-                value if type(value) is ARRAY and not forms else _left(forms.get(k), value)
-                for k, value in enumerate(padding.cut(result.outputs, lengths, stats))
-            ]
-            stats.padded_calls += 1
-            stats.padded_direct += 1
-            self._padded.stats.direct += 1
-            return Result(pack(outputs) if own.packed and pack is not None else outputs)
+        def dispatching(own_call: Function, padded_call: Function) -> Function:
+            def call(*args: object) -> object:
+                values = [*args, *[cell[0] for cell in cells]]
+                lengths = padding.lengths(values)
+                if lengths is None:
+                    return Result(None, (False,))  # the slow path says why
+                if self._is_own(lengths) or not padding.can_pad(values):
+                    return own_call(*args)
+                values = self._pad(values, lengths, stats)
+                result = _as_result(padded, padded_call(*values), values)
+                if result.conditions and not all_hold(*result.conditions):
+                    return Result(None, (False,))
+                outputs = [
+                    value if type(value) is ARRAY and not forms else _left(forms.get(k), value)
+                    for k, value in enumerate(self._cut(result.outputs, lengths, stats))
+                ]
+                stats.padded_calls += 1
+                stats.padded_direct += 1
+                self._padded.stats.direct += 1
+                return Result(pack(outputs) if own.packed and pack is not None else outputs)
+
+            return call
+
+        def timed(recorder: Recorder) -> Function:
+            return dispatching(own.timed(recorder), padded.timed(recorder))
 
         def compile_for(values: list[Any]) -> None:
             lengths = padding.lengths(values)
@@ -368,7 +386,8 @@ class Dispatch:
             else:
                 padded.compile(padding.pad(values, lengths, stats))
 
-        return FastPath(call, compile_for, own.packed, own.result)
+        call = dispatching(own.call, padded.call)
+        return FastPath(call, compile_for, timed, own.packed, own.result)
 
     def _without_lengths(self, boundary: Boundary) -> Boundary:
         """The boundary of the padded graph, all of whose inputs are arguments."""

@@ -7,6 +7,7 @@ Everything here is JAX's own object under another name, so that a call costs wha
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import jax
@@ -66,6 +67,7 @@ local_devices: Callable[..., list[Device]] = jax.local_devices
 register_pytree_node: Callable[..., None] = jax.tree_util.register_pytree_node
 set_cache_dir: Callable[[str], None] = compilation_cache.set_cache_dir
 reset_cache: Callable[[], None] = compilation_cache.reset_cache
+trace_annotation: Callable[..., AbstractContextManager[object]] = jax.profiler.TraceAnnotation
 with_sharding_constraint: Callable[[Any, Sharding], Any] = jax.lax.with_sharding_constraint
 
 

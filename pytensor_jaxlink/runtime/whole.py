@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -19,6 +20,7 @@ from jax.sharding import Sharding
 from pytensor_jaxlink.errors import NotAcceptedError
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.clocks import Clock, Function
 from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
@@ -104,18 +106,33 @@ class Whole:
             return (outputs, *conditions) if conditions else outputs
 
         self.condition = Condition(traced, ready.policy, repeatable=repeatable)
-        self.call: Callable[..., Any] = self.condition.compiled
         if self._numbers:
             with jax.enable_x64(True), ready.policy.here():
                 self._here = self.constants_at(None)
-        if self._numbers or self._cells or self._leave:
-            self.call = self._with_others
+        self._run(self.condition.compiled)
+
+    def _run(self, compiled: Function) -> None:
+        """Have calls run a compiled function."""
+        self._compiled = compiled
+        others = self._numbers or self._cells or self._leave
+        self.call: Function = self._with_others if others else compiled
+
+    def timed(self, clock: Clock) -> Function:
+        """The call with clocks; nothing is compiled again."""
+        timed, plan, [region] = copy(self), self._ready.plan, self._ready.plan.regions
+        timed._leave = {
+            k: clock.crossing(plan.names[plan.outputs[k]], leave)
+            for k, leave in self._leave.items()
+        }
+        takes = (*plan.inputs, *self._numbers)
+        timed._run(clock.region(region, self._compiled, takes))
+        return timed.call
 
     def _with_others(self, *args: object) -> Any:
         """The call where cells are read, constants follow the arguments, or outputs change."""
         values = [*args, *[cell[0] for cell in self._cells]]
         others = self._constants_for(values) if self._numbers else ()
-        found = self.condition.compiled(*values, *others)
+        found = self._compiled(*values, *others)
         kind = class_of(found)
         if kind is tuple:
             found = self.condition.result(found, values, others)

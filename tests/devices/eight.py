@@ -14,7 +14,7 @@ import pytensor.tensor as pt
 import pytest
 from jax.sharding import AxisType
 
-from pytensor_jaxlink import JAXLinker, JAXLinkWarning, jaxify, load, save
+from pytensor_jaxlink import JAXLinker, JAXLinkWarning, jaxify, load, profile, save
 from tests.devices.models import KINDS, ROWS, W, X, Y, mesh_of, over, regression, spread
 from tests.helpers import black_box, sort_down
 
@@ -351,6 +351,26 @@ def case_the_device_of_a_function() -> None:
         assert state.get_value(True, return_internal_type=True).devices() == {third}
         # What is committed runs where it is.
         assert len(functions[0](spread(Y, over(mesh_of(AxisType.Auto), "data"))).devices()) == 8
+
+
+def case_profiles_leave_arrays_where_they_are() -> None:
+    """Also those that are large, and would be transferred on their own on one device."""
+    x, y = pt.dvectors("x", "y")
+    outputs = [pt.exp(x) + y, sort(x * 2).sum() + y.sum()]
+    large = np.linspace(0, 1, 1 << 16)
+    for place in (None, *(over(mesh_of(kind), "data") for kind in KINDS)):
+        given = large if place is None else spread(large, place)
+        f, g = (pytensor.function([x, y], outputs, mode=MODE) for _ in range(2))
+        f(given, large), g(given, large)
+        with profile(f) as found:
+            one = f(given, large)
+        for mine, other in zip(one, g(given, large), strict=True):
+            np.testing.assert_array_equal(mine, other)
+            assert mine.sharding == other.sharding
+        assert f.stats == g.stats
+        assert not [row for row in found.rows if row.name.startswith("compilation")]
+        moved = [row.name for row in found.rows if row.name.startswith("transfer to device sort")]
+        assert len(moved) == (place is None)
 
 
 def case_devices_that_are_not_there() -> None:

@@ -203,6 +203,9 @@ class LoadedFunction(Pure, FastCall):
         if self._path is not None:
             self._fast = self._path.call
 
+    def _runs(self) -> Executor:
+        return self._executor
+
     def _fast_convert(self, position: int, value: object) -> Any:
         """An argument that the host reads, or None where it is not accepted as it is."""
         try:
