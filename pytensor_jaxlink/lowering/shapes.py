@@ -193,7 +193,7 @@ def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> Ja
 
     def ravel_multi_index(*inputs: Any) -> jax.Array:
         *indices, dims = inputs
-        lengths = _integers(dims)
+        lengths: Any = _integers(dims)
         if len(indices) != len(lengths):
             raise ValueError(f"{len(indices)} indices for {len(lengths)} lengths")
         if indices[0].size and min(lengths) < 1:
