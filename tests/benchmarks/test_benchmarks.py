@@ -21,6 +21,9 @@ from tests.benchmarks.growth import steppers
 from tests.benchmarks.small_models import MODELS, small_model
 from tests.benchmarks.workload import Workload
 from tests.benchmarks.workloads import WORKLOADS
+from tests.edges.known import OLD
+
+pytestmark = pytest.mark.skipif(OLD, reason="speed is judged on the newest stack")
 
 
 @pytest.fixture(autouse=True)
