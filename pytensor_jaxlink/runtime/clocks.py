@@ -21,6 +21,7 @@ from jax.sharding import NamedSharding, Sharding
 
 from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.runtime.stats import this_thread
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put, trace_annotation
 from pytensor_jaxlink.runtime.waiting import when_ready
 
@@ -31,16 +32,6 @@ Titles = Mapping[int, tuple[str, str]]
 _LARGE = 1 << 16
 """Bytes from which on an argument is transferred before its region is called: JAX takes longer to
 move a small one alone than with the call."""
-
-_this_thread = local()
-
-
-def note_region(kind: str) -> None:
-    """Say that the region which this thread runs is no mere call, but of another kind.
-
-    Counters do not tell it: other threads count too.
-    """
-    _this_thread.kind = kind
 
 
 class Row(NamedTuple):
@@ -243,12 +234,12 @@ class Clock:
                 given = (*given[:first], *moved)
             span = Span(self.recorder, row)
             span.bytes = sum(value.nbytes for value in given if type(value) is np.ndarray)
-            _this_thread.kind = row.kind
+            this_thread.kind = row.kind
             with span:
                 try:
                     found = function(*given)
                 finally:
-                    span.row = row._replace(kind=_this_thread.kind)
+                    span.row = row._replace(kind=this_thread.kind)
             with Span(self.recorder, wait):
                 _wait_for(found)
             return found

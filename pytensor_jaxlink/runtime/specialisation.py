@@ -19,9 +19,8 @@ from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime.clocks import note_region
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
-from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import configuration, eval_shape, jit
 
 _SHOWN = 4  # values in a warning
@@ -157,7 +156,7 @@ class CompiledRegion:
         if self._seen and signature not in self._seen:
             Topic.RECOMPILES.log(lambda: self._recompiled(signature))
         self._seen.setdefault(signature)
-        note_region("compilation of region")
+        this_thread.kind = "compilation of region"
         self._stats.compilations[self._region.index] += 1
         self._note(static, arguments)
         found = self._program(static, *arguments)
@@ -212,7 +211,7 @@ class CompiledRegion:
         if self._policy.beyond == "compile":
             return self._kept_for(_signature(static, arguments))(static, *arguments)
         self._stats.host_region_calls[self._region.index] += 1
-        note_region("on the host: region")
+        this_thread.kind = "on the host: region"
         Topic.FALLBACKS.log(
             lambda: f"region {self._region.index} runs on the host, called at {running_line()}"
         )
@@ -228,7 +227,7 @@ class CompiledRegion:
             if found is None:
                 self._stats.compilations[self._region.index] += 1
                 Topic.RECOMPILES.log(lambda: self._recompiled(signature))
-                note_region("compilation of region")
+                this_thread.kind = "compilation of region"
                 found = self._policy.jit(self._program, static_argnums=0)
             self._kept[signature] = found
             if len(self._kept) > self._policy.limit:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import local
 from typing import Any
+
+this_thread = local()
+"""Its ``kind`` says what a region that this thread runs is, where it is no mere call.
+
+Counters do not tell it: other threads count too.
+"""
 
 _TOTALS = (
     "host_steps",
