@@ -158,7 +158,7 @@ def accept_in_configuration(mode: str, linker: str) -> None:
     config.add("mode", own.doc, extended, in_c_key=own.in_c_key)
 
 
-def retry_with(convert: Callable[[list[Any]], list[Any]], owner: type, name: str) -> None:
+def retry_with(convert: Callable[[list[object]], list[object]], owner: type, name: str) -> None:
     """Call a method of PyTensor again with converted arguments, where it raises and they change.
 
     PyTensor compares the classes of keys, lengths and axes with NumPy's, and has no way to add one.

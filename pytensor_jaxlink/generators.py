@@ -73,7 +73,7 @@ def held_key(generator: np.random.Generator) -> Any:
     return object.__getattribute__(generator, "_key")
 
 
-def key_of_generator(generator: np.random.Generator) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def key_of_generator(generator: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """Two 32-bit words that depend on the whole state of a generator of any kind.
 
     For the PCG64 generators that `generator_of_key` makes they are the key that made them.
@@ -99,9 +99,9 @@ def generator_of_key(key: Any) -> np.random.Generator:
 _MARK = int.from_bytes(hashlib.blake2b(b"pytensor_jaxlink", digest_size=15).digest(), "little") | 1
 
 
-def _flat(state: Mapping[str, object], prefix: str = "") -> list[tuple[str, Any]]:
+def _flat(state: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
     """The entries of a nested generator state, arrays as lists of numbers."""
-    entries: list[tuple[str, Any]] = []
+    entries: list[tuple[str, object]] = []
     for name, value in state.items():
         if isinstance(value, Mapping):
             entries += _flat(value, f"{prefix}{name}.")

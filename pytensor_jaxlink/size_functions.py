@@ -7,15 +7,16 @@ described by JSON (`lowering.size_arithmetic`); a plan that needs no others runs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from jax import core, errors
 from jax.export import is_symbolic_dim
+from jax.typing import ArrayLike
 
-SizeFunction = Callable[..., tuple[Any, ...]]
+SizeFunction = Callable[..., tuple[object, ...]]
 
 
 def is_open(value: Any) -> bool:
@@ -32,7 +33,7 @@ def as_integer(value: Any) -> Any:
     return value if is_symbolic_dim(value) else int(value)
 
 
-def array_of_sizes(sizes: object) -> np.ndarray[Any, Any]:
+def array_of_sizes(sizes: object) -> np.ndarray:
     """One size, or a sequence of them, as an array."""
     array = np.array(sizes, dtype=object)
     return array if is_open(array) else array.astype("int64")
@@ -130,7 +131,7 @@ class ShapeOf:
     def __init__(self, axis: int | None) -> None:
         self._which = slice(None) if axis is None else axis
 
-    def __call__(self, array: Any) -> tuple[Any, ...]:
+    def __call__(self, array: ArrayLike) -> tuple[np.ndarray]:
         """The shape or the length."""
         try:
             return (np.asarray(np.shape(array)[self._which], dtype="int64"),)
@@ -138,14 +139,14 @@ class ShapeOf:
             return (array_of_sizes(np.shape(array)[self._which]),)
 
 
-def _dtype(text: Any) -> np.dtype[Any]:
+def _dtype(text: str) -> np.dtype:
     dtype = np.dtype(text)
     if not isinstance(text, str) or dtype.kind not in "biuf":
         raise ValueError(f"{text!r} is not a dtype of sizes")
     return dtype
 
 
-def _declared(result: object, dtype: Any = None) -> tuple[Any]:
+def _declared(result: object, dtype: Any = None) -> tuple[object]:
     """A result with its dtype; of open sizes this is int64."""
     array = np.asarray(result)
     if array.dtype != object and dtype is None:
@@ -169,7 +170,7 @@ def _elementwise(name: str, dtype: str, same: Any = (), python: object = False) 
     """
     ufunc, kind = UFUNCS[name], _dtype(dtype)
 
-    def function(*values: object) -> tuple[Any, ...]:
+    def function(*values: object) -> tuple[object, ...]:
         arrays = list(map(np.asarray, values))
         if same and len({arrays[position].shape for position in same}) > 1:
             raise ValueError("vectors of sizes that are combined are not equally long")
@@ -190,7 +191,7 @@ def _elementwise(name: str, dtype: str, same: Any = (), python: object = False) 
     return function
 
 
-def _combined(ufunc: Any, arrays: list[Any]) -> Any:
+def _combined(ufunc: Any, arrays: list[np.ndarray]) -> Any:
     return reduce(ufunc, arrays) if getattr(ufunc, "nin", 0) == 2 else ufunc(*arrays)
 
 
@@ -204,10 +205,10 @@ def _same(dtype: str) -> SizeFunction:
     return lambda value: _declared(value, kind)
 
 
-def _take(entries: Any) -> SizeFunction:
+def _take(entries: Sequence[object]) -> SizeFunction:
     """Indices are numbers, positions of inputs (``{"input": 1}``), and slices of those."""
 
-    def function(array: Any, *indices: object) -> tuple[Any, ...]:
+    def function(array: object, *indices: object) -> tuple[object, ...]:
         def bound(entry: object) -> Any:
             match entry:
                 case {"input": position}:
@@ -231,8 +232,8 @@ def _reduced(name: str, dtype: str) -> SizeFunction:
     return lambda value: _declared(ufunc.reduce(np.asarray(value), axis=None), kind)
 
 
-def _dim_shuffle(order: Any) -> SizeFunction:
-    def function(value: object) -> tuple[Any, ...]:
+def _dim_shuffle(order: Sequence[Any]) -> SizeFunction:
+    def function(value: object) -> tuple[object, ...]:
         array = np.asarray(value)
         kept = [axis for axis in order if axis != "x"]
         dropped = tuple(axis for axis in range(array.ndim) if axis not in kept)

@@ -53,7 +53,7 @@ class SparseValue:
         return SparseValue(data, self.indices, self.indptr, self.shape, self.format)
 
     @property
-    def coordinates(self) -> tuple[Any, Any]:
+    def coordinates(self) -> tuple[jax.Array, jax.Array]:
         """The row and the column of each stored entry."""
         counts = jnp.diff(self.indptr)
         count = self.data.shape[0]
@@ -82,7 +82,7 @@ def accepts_sparse(value: object, dtype: object, format: str, shape: Sequence[in
     )
 
 
-def from_scipy(matrix: object) -> Any:
+def from_scipy(matrix: object) -> object:
     """A matrix of SciPy as a `SparseValue`; all else is returned as it is."""
     # Who has a sparse matrix has imported SciPy's package for them; it costs a tenth of JAX.
     sparse = sys.modules.get("scipy.sparse")

@@ -53,7 +53,7 @@ class Trees:
             found.setdefault(place, leaf)
         return tuple(found[place] for place in range(len(found)))
 
-    def flat(self, values: Sequence[object], state: Sequence[object]) -> list[Any]:
+    def flat(self, values: Sequence[object], state: Sequence[object]) -> list[object]:
         """The flat inputs of a call.
 
         Raises
@@ -78,9 +78,9 @@ class Trees:
             leaves = self._leaves(values)
         return [*self._distinct(leaves), *state]
 
-    def _leaves(self, values: Sequence[object]) -> list[Any]:
+    def _leaves(self, values: Sequence[object]) -> list[object]:
         """The leaves of trees that JAX does not know again, or the error that says where."""
-        found: list[Any] = []
+        found: list[object] = []
         for argument, (tree, value) in enumerate(zip(self.arguments, values, strict=True)):
             skeleton = tree.unflatten([0] * tree.num_leaves)
             leaves = list(leaves_of(skeleton, value, f"{self.name}: argument {argument}"))
@@ -88,7 +88,7 @@ class Trees:
             found += leaves if len(leaves) == tree.num_leaves else tree.flatten_up_to(value)
         return found
 
-    def _distinct(self, leaves: Sequence[object]) -> list[Any]:
+    def _distinct(self, leaves: Sequence[object]) -> list[object]:
         """The value of each variable."""
         firsts = self.first
         for leaf, value in enumerate(leaves):
@@ -107,7 +107,7 @@ class Trees:
         inputs: Sequence[object],
         updates: Mapping[int, int],
         sizes: Collection[int],
-    ) -> tuple[Any, tuple[Any, ...]]:
+    ) -> tuple[object, tuple[object, ...]]:
         """The outputs and the new state.
 
         Parameters
@@ -204,7 +204,7 @@ def is_traced(value: object) -> bool:
     return any(isinstance(each, jax.core.Tracer) for each in values)
 
 
-def _state_for_jax(value: object, *, is_size: bool) -> Any:
+def _state_for_jax(value: object, *, is_size: bool) -> object:
     """A new state as it can be passed again: sizes as Python's, where JAX does not trace them."""
     return value_for_jax(value, is_size=True) if is_size and not is_traced(value) else value
 
@@ -216,7 +216,7 @@ def _may_be_equal(one: object, other: object) -> bool:
     return bool(np.array_equal(np.asarray(one), np.asarray(other)))
 
 
-def leaves_of(skeleton: object, value: object, where: str) -> Iterator[Any]:
+def leaves_of(skeleton: object, value: object, where: str) -> Iterator[object]:
     """The leaves of a value that has the tree of a skeleton, in the order of JAX.
 
     Named tuples are known by their name and fields, not by their class: that may be another one in
@@ -253,7 +253,7 @@ def _is_alike(skeleton: Any, value: Any) -> bool:
     return skeleton is None or len(skeleton) == len(value)
 
 
-def parts_of(tree: Any) -> list[tuple[str, Any]]:
+def parts_of(tree: Any) -> list[tuple[str, object]]:
     """The parts of a tree, each with the step that leads there."""
     if isinstance(tree, dict):
         return [(f"[{key!r}]", part) for key, part in tree.items()]
@@ -264,7 +264,7 @@ def parts_of(tree: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def _in_order(tree: object) -> list[tuple[str, Any]]:
+def _in_order(tree: object) -> list[tuple[str, object]]:
     """The parts as JAX orders them: those of a dictionary by their keys."""
     if type(tree) is dict:
         return [(f"[{key!r}]", tree[key]) for key in sorted(tree)]

@@ -7,7 +7,7 @@ import base64
 import io
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000
 
 
-def array_member(array: np.ndarray[Any, Any]) -> tuple[bytes, memoryview]:
+def array_member(array: np.ndarray) -> tuple[bytes, memoryview]:
     """The header and the data of a `.npy` file.  Contiguous arrays are not copied."""
     header = io.BytesIO()
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
@@ -29,7 +29,7 @@ def array_member(array: np.ndarray[Any, Any]) -> tuple[bytes, memoryview]:
     return header.getvalue(), flat.view(np.uint8).data
 
 
-def array_of_member(content: memoryview) -> np.ndarray[Any, Any]:
+def array_of_member(content: memoryview) -> np.ndarray:
     """The array in the bytes of a `.npy` file, without a copy.
 
     Raises
@@ -47,7 +47,7 @@ def array_of_member(content: memoryview) -> np.ndarray[Any, Any]:
     return _array(header["descr"], header["shape"], content[10 + length :], order)
 
 
-def small_array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+def small_array(array: np.ndarray) -> dict[str, str | list[int]]:
     """An array for a document."""
     return {
         "dtype": array.dtype.str,
@@ -56,7 +56,7 @@ def small_array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     }
 
 
-def array_of_document(described: Any) -> np.ndarray[Any, Any]:
+def array_of_document(described: Any) -> np.ndarray:
     """The array that `small_array` described."""
     content = bytearray(base64.b64decode(described["base64"], validate=True))
     return _array(described["dtype"], described["shape"], memoryview(content), "C")
@@ -66,12 +66,12 @@ EXTENDED = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 """The dtypes of JAX that NumPy does not have; they are kept as unsigned integers."""
 
 
-def is_extended(dtype: np.dtype[Any]) -> bool:
+def is_extended(dtype: np.dtype) -> bool:
     """Return True for a dtype that JAX adds to those of NumPy."""
     return dtype.name in EXTENDED
 
 
-def extended_dtype(name: object) -> np.dtype[Any]:
+def extended_dtype(name: object) -> np.dtype:
     """A dtype that JAX adds, by its name."""
     if name not in EXTENDED:
         raise ValueError(f"{name!r} is not the name of a dtype")
@@ -80,13 +80,13 @@ def extended_dtype(name: object) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name))
 
 
-def check_dtype(dtype: np.dtype[Any], what: str) -> None:
+def check_dtype(dtype: np.dtype, what: str) -> None:
     """Refuse what has no plain bytes."""
     if dtype.hasobject or dtype.fields is not None or dtype.kind not in "biufcSU":
         raise ArtifactError(f"{what} has dtype {dtype}, which cannot be saved")
 
 
-def plain_dtype(text: object) -> np.dtype[Any]:
+def plain_dtype(text: object) -> np.dtype:
     """The dtype of a text such as ``"<f8"``."""
     if not isinstance(text, str) or len(text) > 16:
         raise ValueError(f"{text!r} is not a dtype")
@@ -96,7 +96,9 @@ def plain_dtype(text: object) -> np.dtype[Any]:
     return dtype
 
 
-def _array(dtype: object, shape: Any, content: memoryview, order: Any) -> np.ndarray[Any, Any]:
+def _array(
+    dtype: object, shape: Sequence[int], content: memoryview, order: Literal["C", "F"]
+) -> np.ndarray:
     kind = plain_dtype(dtype)
     if not _is_shape(shape) or math.prod(shape) * kind.itemsize != len(content):
         raise ValueError(f"an array of shape {shape!r} does not have {len(content)} bytes")

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from pytensor_jaxlink.artifact.abandoned import writing
-from pytensor_jaxlink.artifact.documents import dump_document, parse_document
+from pytensor_jaxlink.artifact.documents import Json, dump_document, parse_document
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
@@ -56,7 +56,7 @@ def named(place: Place) -> str:
 
 def write_container(
     path: Place,
-    manifest: Any,
+    manifest: Mapping[str, Json],
     members: Mapping[str, Member],
     *,
     durable: bool = True,
@@ -105,7 +105,7 @@ def write_container(
         _flush_directory(path.parent)
 
 
-def _write_zip(file: Any, members: Mapping[str, Member]) -> None:
+def _write_zip(file: BinaryIO, members: Mapping[str, Member]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, parts in members.items():
             # A fixed date: the same function gives the same file.
@@ -323,7 +323,7 @@ class Container:
             if expected != self._described(name)
         ]
 
-    def _described(self, name: str) -> dict[str, Any]:
+    def _described(self, name: str) -> dict[str, Json]:
         size = self._members[name].file_size
         return {"sha256": _digest_of_file(self._file, self._seek(name), size), "bytes": size}
 

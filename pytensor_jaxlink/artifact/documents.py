@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""What a document may hold."""
 
 _LARGEST = 32 << 20  # bytes
 _DEEPEST = 200  # a loop executed by the host that is inside of another one adds six
@@ -47,16 +51,16 @@ def _is_deep(document: object) -> bool:
     return True
 
 
-def _parts(document: Any) -> list[Any]:
+def _parts(document: dict[str, object] | list[object]) -> list[dict[str, object] | list[object]]:
     parts = document.values() if isinstance(document, dict) else document
     return [part for part in parts if isinstance(part, dict | list)]
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")

@@ -12,10 +12,11 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.container import Container, Member, write_container
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
@@ -60,7 +61,7 @@ class Folder:
         return result
 
     def write(
-        self, kind: str, name: str, document: Mapping[str, Any], members: Mapping[str, Member]
+        self, kind: str, name: str, document: Mapping[str, Json], members: Mapping[str, Member]
     ) -> str | None:
         """Write a file.  Returns why that cannot be done, with its code, or None."""
         try:

@@ -167,11 +167,11 @@ class _File:
         here = {"gpu": {"cuda", "rocm"}}.get(jax.default_backend(), {jax.default_backend()})
         return bool(here & set(self._layers["compiled"]["platforms"]))
 
-    def _storages(self) -> list[list[Any]]:
+    def _storages(self) -> list[list[object]]:
         pairs = zip(self._cells, self._placements, strict=True)
         return [[self._value(cell, placement)] for cell, placement in pairs]
 
-    def _value(self, cell: Cell, placement: object) -> Any:
+    def _value(self, cell: Cell, placement: Mapping[str, Any] | None) -> object:
         value = self._data.value(cell.value)
         if cell.type.kind != "array" or (placement is None and self._device is None):
             return value
@@ -179,12 +179,12 @@ class _File:
 
         return placed(value, placement, self._device)
 
-    def _asked_device(self) -> Any:
+    def _asked_device(self) -> object:
         from jax.sharding import Mesh
 
         return None if isinstance(self._device, Mesh) else self._device
 
-    def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> Any:
+    def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> object:
         with _pytensor("the graph layer of a saved function"):
             from pytensor_jaxlink.artifact.graphs.rebuilding import GraphLayer
         return GraphLayer(
@@ -196,7 +196,7 @@ class _File:
             version=self._version,
         )
 
-    def from_graph(self) -> dict[str, Any]:
+    def from_graph(self) -> dict[str, object]:
         """The functions, compiled from their graphs."""
         layer = self._graph_layer(self._container.document("graph.json"), self._storages())
         functions = {}
@@ -208,7 +208,7 @@ class _File:
             functions[name] = self._from_layer(layer, name, defaults)
         return functions
 
-    def _from_layer(self, layer: object, name: str, storages: Sequence[object]) -> Any:
+    def _from_layer(self, layer: object, name: str, storages: Sequence[object]) -> object:
         signature = self._signatures[name]
         options = {"compiler_options": self._compiler_options, "device": self._asked_device()}
         function = layer.function(name, signature, storages, self._mode, options)
@@ -267,7 +267,7 @@ class _File:
 
     def _maker(
         self, name: str, function: object, document: object, storages: Sequence[list[object]]
-    ) -> Callable[[], Any]:
+    ) -> Callable[[], object]:
         """The compiler of a function from its graph, which runs once."""
 
         @cache
@@ -278,7 +278,7 @@ class _File:
         return make
 
 
-def _pure(function: Any, signature: Signature, calling: Calling) -> Any:
+def _pure(function: Any, signature: Signature, calling: Calling) -> object:
     """The pure function of trees over a function of the graph layer."""
     from pytensor_jaxlink.link.jaxify import PureFunction
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import FunctionType
-from typing import Any
 
 from pytensor_jaxlink.artifact.known import FUNCTIONS, OPS, OTHERS
 from pytensor_jaxlink.catalogue import Code
@@ -67,7 +66,7 @@ class Names:
     def __init__(self, allow: Sequence[str] = ()) -> None:
         self._allow = tuple(allow)
 
-    def of_class(self, name: Any, kinds: tuple[type, ...]) -> Any:
+    def of_class(self, name: str, kinds: tuple[type, ...]) -> type:
         """The class with a name, which must derive from one of ``kinds``."""
         module, path = self._split(name)
         if module == "builtins" and Exception in kinds:
@@ -83,7 +82,7 @@ class Names:
             )
         return found
 
-    def of_function(self, name: Any) -> Any:
+    def of_function(self, name: str) -> FunctionType:
         """The function with a name, or the Op that was made from it and has its name."""
         module, path = self._split(name)
         self._check(name, known=name in FUNCTIONS)
@@ -95,7 +94,7 @@ class Names:
             raise ArtifactError(f"{name!r} does not name a function", code=Code.DAMAGED)
         return made_from[0]
 
-    def of_override(self, name: Any) -> Any:
+    def of_override(self, name: str | None) -> Override | FunctionType:
         """The function that gives a gradient, or its name where that may not be imported.
 
         Only who takes the gradient calls it, on variables.
@@ -139,7 +138,7 @@ class Names:
             code=Code.NOT_ALLOWED,
         )
 
-    def _find(self, module: str, path: str) -> Any:
+    def _find(self, module: str, path: str) -> object:
         try:
             found = import_module(module)
             for part in path.split("."):

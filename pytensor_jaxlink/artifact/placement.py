@@ -6,6 +6,7 @@ devices, a value is a NumPy array, which runs where JAX's default is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,8 +20,10 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
+from pytensor_jaxlink.artifact.documents import Json
 
-def placement_of(value: object) -> Any:
+
+def placement_of(value: object) -> Json:
     """The devices that an array lies on, as JSON; None where that is JAX's default."""
     where = value.sharding if isinstance(value, jax.Array) else None
     if isinstance(where, SingleDeviceSharding):
@@ -39,7 +42,7 @@ def placement_of(value: object) -> Any:
     }
 
 
-def _name(device: object) -> list[Any]:
+def _name(device: object) -> Json:
     return [device.platform, device.id]
 
 
@@ -52,7 +55,9 @@ def _axes(part: object) -> list[str]:
     return []
 
 
-def placed(value: Any, described: object, asked: object) -> Any:
+def placed(
+    value: np.ndarray, described: Mapping[str, Any] | None, asked: object
+) -> jax.Array | np.ndarray:
     """A value where it was, or where it is asked for.
 
     Parameters
@@ -76,7 +81,7 @@ def placed(value: Any, described: object, asked: object) -> Any:
         return jax.device_put(value, where)
 
 
-def _sharding(described: Any, asked: Any) -> Sharding | None:
+def _sharding(described: Mapping[str, Any] | None, asked: object) -> Sharding | None:
     if asked is not None and not isinstance(asked, Mesh):
         return SingleDeviceSharding(asked)
     if described is None:
@@ -87,7 +92,7 @@ def _sharding(described: Any, asked: Any) -> Sharding | None:
     return None if devices is None else SingleDeviceSharding(devices[0])
 
 
-def _spread(described: Any, asked: Mesh | None) -> Sharding | None:
+def _spread(described: Mapping[str, Any], asked: Mesh | None) -> Sharding | None:
     spec = PartitionSpec(*(tuple(names) or None for names in described["spec"]))
     names = {name for part in described["spec"] for name in part}
     for mesh in (asked, jax.sharding.get_mesh()):
@@ -102,7 +107,7 @@ def _spread(described: Any, asked: Mesh | None) -> Sharding | None:
     return NamedSharding(mesh, spec)
 
 
-def _devices(names: Any) -> list[Any] | None:
+def _devices(names: Sequence[tuple[str, int]]) -> list[Any] | None:
     """Devices by platform and number; None where this process does not have all."""
     there = {(device.platform, device.id): device for device in jax.local_devices()}
     found = [there.get((platform, number)) for platform, number in names]

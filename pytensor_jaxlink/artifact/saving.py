@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import jax
 from pytensor.compile.executor import Function
@@ -20,7 +19,7 @@ from pytensor.configdefaults import config
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, problem_of_place, write_container
-from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
 from pytensor_jaxlink.artifact.exporting.jaxified import describe_pure
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
@@ -44,12 +43,11 @@ from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.jaxify import PureFunction
 from pytensor_jaxlink.runtime import is_forked_child, refused
 
-_OF_GRAPHS = (JAXFunction, PureFunction)
 _PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
 
 
 def save(  # noqa: PLR0913 -- all but two are options with names
-    functions: Callable[..., Any] | Mapping[str, Callable[..., Any]],
+    functions: Callable[..., object] | Mapping[str, Callable[..., object]],
     path: Place,
     *,
     examples: object = None,
@@ -136,11 +134,11 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     if not (graph or compiled):
         text = "graph=False and compiled=False leave nothing to save"
         raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
-    of_jax = {name for name, each in given.items() if not isinstance(each, _OF_GRAPHS)}
+    ours = {n: each for n, each in given.items() if isinstance(each, JAXFunction | PureFunction)}
+    of_jax = given.keys() - ours.keys()
     named = {
         name: each.function if isinstance(each, PureFunction) else each
-        for name, each in given.items()
-        if name not in of_jax
+        for name, each in ours.items()
     }
     if compiled and is_forked_child():
         if not graph or of_jax:
@@ -154,8 +152,8 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     signatures = {
         name: _of_traced(traced[name], cells, dims or {}, static)
         if name in traced
-        else _describe(function, cells, data.value)
-        for name, function in given.items()
+        else _describe(ours[name], cells, data.value)
+        for name in given
     }
     for signature in signatures.values():
         if signature.trees is not None:
@@ -165,7 +163,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     graphs = {name: graph_of(function) for name, function in named.items()} if graph else {}
     without_graph = _without_graph(graphs, of_jax, compiled=compiled)
     members: dict[str, Member] = {}
-    layers: dict[str, Any] = {}
+    layers: dict[str, Json] = {}
     if compiled:
         target = Target(None if platforms is None else tuple(platforms), vjp_order)
         wanted = Wanted(dims, static, target)
@@ -191,7 +189,10 @@ def save(  # noqa: PLR0913 -- all but two are options with names
 
 
 def _traced(
-    given: Mapping[str, object], of_jax: Collection[str], examples: object, static_argnums: object
+    given: Mapping[str, Callable[..., object]],
+    of_jax: Collection[str],
+    examples: object,
+    static_argnums: object,
 ) -> dict[str, TracedFunction]:
     """The functions of JAX, traced for their examples."""
     if not of_jax:
@@ -236,9 +237,12 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(name or "the function" for name in names))
 
 
-def _describe(function: Any, cells: Cells, value: Callable[[Any], Any]) -> Signature:
-    describe = describe_pure if isinstance(function, PureFunction) else describe_signature
-    return describe(function, cells, value)
+def _describe(
+    function: JAXFunction | PureFunction, cells: Cells, value: Callable[[object], Json]
+) -> Signature:
+    if isinstance(function, PureFunction):
+        return describe_pure(function, cells, value)
+    return describe_signature(function, cells, value)
 
 
 def _delete_abandoned(path: Path) -> None:
@@ -290,7 +294,7 @@ def _without_graph(
     return found
 
 
-def _graph_layer(graphs: Mapping[str, InnerGraph], cells: Cells, data: DataWriter) -> Any:
+def _graph_layer(graphs: Mapping[str, InnerGraph], cells: Cells, data: DataWriter) -> Json:
     writer = GraphWriter(data)
     document = {
         "functions": {name: writer.graph(graph) for name, graph in graphs.items()},
@@ -314,8 +318,11 @@ def _check_names(signatures: Iterable[Signature], **given: Mapping[str, object])
 
 
 def _compiled_layer(
-    named: Mapping[str, object], data: DataWriter, wanted: Wanted, members: dict[str, Member]
-) -> Any:
+    named: Mapping[str, JAXFunction | TracedFunction],
+    data: DataWriter,
+    wanted: Wanted,
+    members: dict[str, Member],
+) -> Json:
     """Add the members of the compiled layer; returns what the manifest says of it."""
     host = GraphWriter(data)
     writer = LayerWriter(data, host, wanted)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from pytensor_jaxlink.artifact.documents import Json
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -55,7 +57,7 @@ class Input:
     name: str | None
     type: Kind
     cell: int | None = None
-    default: Any = None
+    default: Sequence[Json] | None = None
     updated: bool = False
     strict: bool = False
     allow_downcast: bool | None = None
@@ -78,7 +80,7 @@ class Cell:
 
     name: str | None
     type: Kind
-    value: Any
+    value: Json
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,12 @@ class Signature:
     form: str
     name: str | None
     trust_input: bool
-    options: dict[str, Any]
+    options: dict[str, Json]
     rewrites: tuple[tuple[str, ...], ...]
     trees: Any = None
 
 
-def to_document(record: Signature | Cell) -> Any:
+def to_document(record: Signature | Cell) -> dict[str, Json]:
     """A record as JSON."""
     return asdict(record)
 

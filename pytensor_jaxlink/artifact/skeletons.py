@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.values import DataReader, DataWriter, Members
 from pytensor_jaxlink.errors import ArtifactError
@@ -45,7 +46,7 @@ class Leaf:
 class Constant:
     """A result that is the same in every call."""
 
-    value: Any
+    value: object
 
 
 def is_mark(value: object) -> bool:
@@ -56,7 +57,7 @@ def is_mark(value: object) -> bool:
 # -- saving ----------------------------------------------------------------------------------------
 
 
-def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Any:
+def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Json:
     """A skeleton as JSON.
 
     Raises
@@ -91,7 +92,7 @@ def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Any:
     )
 
 
-def plain_value(value: object, where: str) -> Any:
+def plain_value(value: object, where: str) -> Json:
     """Plain data as JSON: no arrays, no objects with an identity.
 
     Raises
@@ -150,7 +151,7 @@ class SkeletonReader(DataReader):
     def __init__(self, container: Members, names: Names) -> None:
         super().__init__(container, ())
         self._names = names
-        self._classes: dict[tuple[Any, ...], Any] = {}
+        self._classes: dict[tuple[str, ...], type] = {}
         self.tags |= {
             "leaf": lambda reader, content: _leaf(*content),
             "constant": lambda reader, content: Constant(reader.value(content)),
@@ -158,7 +159,7 @@ class SkeletonReader(DataReader):
             "named": SkeletonReader._named,
         }
 
-    def _named(self, described: Any) -> Any:
+    def _named(self, described: Any) -> object:
         key = described["class"], *described["fields"]
         if key not in self._classes:
             if len(key) > _MOST_FIELDS or len(self._classes) == _MOST_CLASSES:
@@ -166,7 +167,7 @@ class SkeletonReader(DataReader):
             self._classes[key] = self._class(*key)
         return self._classes[key](*map(self.value, described["parts"]))
 
-    def _class(self, name: str, *fields: str) -> Any:
+    def _class(self, name: str, *fields: str) -> type:
         if not self._names.allows(name):
             return _stand_in(name.rpartition(":")[2].rpartition(".")[2], fields)
         kind = self._names.of_class(name, (tuple,))
@@ -182,7 +183,7 @@ def _leaf(place: object, key: object) -> Leaf:
 
 
 @cache
-def _stand_in(name: str, fields: tuple[str, ...]) -> Any:
+def _stand_in(name: str, fields: tuple[str, ...]) -> type:
     """A class of named tuples.  Python checks that name and fields are identifiers."""
     return namedtuple(name, fields)
 

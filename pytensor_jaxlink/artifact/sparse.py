@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scipy import sparse
 
-from pytensor_jaxlink.artifact.values import DataReader, describe_value
+from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.values import DataReader, DataWriter, describe_value
 from pytensor_jaxlink.errors import ArtifactError
 
 _KINDS = {
@@ -16,14 +18,16 @@ _KINDS = {
     ("csc", False): sparse.csc_matrix,
 }
 
+Matrix = sparse.spmatrix | sparse.sparray
+
 
 @describe_value.register(sparse.spmatrix)
 @describe_value.register(sparse.sparray)
-def _sparse(value: object, writer: object) -> Any:
+def _sparse(value: Matrix, writer: DataWriter) -> Json:
     return writer.data(value, lambda: _describe(value, writer))
 
 
-def _describe(matrix: object, writer: object) -> Any:
+def _describe(matrix: Matrix, writer: DataWriter) -> Json:
     if matrix.format not in ("csr", "csc"):
         raise ArtifactError(f"a sparse matrix in the format {matrix.format!r} cannot be saved")
     return {
@@ -36,7 +40,7 @@ def _describe(matrix: object, writer: object) -> Any:
     }
 
 
-def read_sparse(reader: DataReader, described: Any) -> Any:
+def read_sparse(reader: DataReader, described: Mapping[str, Any]) -> Matrix:
     """The matrix in an entry of the data."""
     kind = _KINDS[described["format"], described["array"]]
     parts = tuple(map(reader.value, described["parts"]))

@@ -29,6 +29,7 @@ from pytensor_jaxlink.artifact.arrays import (
     small_array,
 )
 from pytensor_jaxlink.artifact.container import Member, digest_of
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.errors import ArtifactError
 
 BIT_GENERATORS = {
@@ -73,10 +74,10 @@ class DataReader:
 
     tags: dict[str, Tag]
 
-    def __init__(self, container: Members, entries: Iterable[object]) -> None:
+    def __init__(self, container: Members, entries: Iterable[Json]) -> None:
         self.container = container
         self.tags = dict(_TAGS)
-        self.objects: list[Any] = []
+        self.objects: list[object] = []
         for entry in entries:
             self.objects.append(self._entry(entry))
 
@@ -99,14 +100,14 @@ class DataReader:
         [[kind, content]] = entry.items()
         return _ENTRIES[kind](self, content)
 
-    def array(self, described: object) -> np.ndarray[Any, Any]:
+    def array(self, described: object) -> np.ndarray:
         """An array, from its member or from the document."""
         if isinstance(described, str):
             return array_of_member(self.container.read(described))
         return array_of_document(described)
 
 
-def is_view(size: int, owner: np.ndarray[Any, Any]) -> bool:
+def is_view(size: int, owner: np.ndarray) -> bool:
     """Return True if an array of ``size`` bytes in another's memory is kept as a part of that.
 
     One that shows the same memory many times could be as large as one likes.
@@ -140,7 +141,7 @@ def _read_generator(reader: DataReader, described: Any) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _keys(keys: list[object]) -> list[Any]:
+def _keys(keys: list[Any]) -> list[Any]:
     """Keys of a set or a dictionary.
 
     Python compares each two that have the same hash.  Strings and small integers have their own;
@@ -156,14 +157,14 @@ def _is_small(key: object) -> bool:
     return type(key) is int and abs(key) < 1 << 32
 
 
-def _read_sparse(reader: DataReader, described: object) -> Any:
+def _read_sparse(reader: DataReader, described: Any) -> object:
     # Imported where there is one: SciPy's package costs a tenth of what importing JAX does.
     from pytensor_jaxlink.artifact.sparse import read_sparse
 
     return read_sparse(reader, described)
 
 
-def _extended(reader: DataReader, described: Any) -> np.ndarray[Any, Any]:
+def _extended(reader: DataReader, described: Any) -> np.ndarray:
     [[kind, bits]] = described["bits"].items()
     return _ENTRIES[kind](reader, bits).view(extended_dtype(described["dtype"]))
 
@@ -203,15 +204,15 @@ class Table:
     """Objects by identity: the same object is the same entry."""
 
     def __init__(self) -> None:
-        self.entries: list[Any] = []
-        self._places: dict[int, tuple[Any, int]] = {}
+        self.entries: list[Json] = []
+        self._places: dict[int, tuple[object, int]] = {}
 
     @property
-    def objects(self) -> Iterator[Any]:
+    def objects(self) -> Iterator[object]:
         """The objects that have an entry."""
         return (value for value, _ in self._places.values())
 
-    def place(self, value: Any, describe: Callable[[], Any]) -> int:
+    def place(self, value: object, describe: Callable[[], Json]) -> int:
         """The entry of an object, made at the first time."""
         _, place = self._places.get(id(value), (None, None))
         if place is None:
@@ -237,19 +238,19 @@ class DataWriter:
         self.table = Table()
         self.members: dict[str, Member] = {}
         self._names: dict[str, str] = {}
-        self._divided: dict[int, np.ndarray[Any, Any]] = {}
+        self._divided: dict[int, np.ndarray] = {}
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Json:
         """A value as JSON."""
         return rule_for(describe_value, type(value))(value, self)
 
-    def data(self, value: object, describe: Callable[[], Any]) -> dict[str, int]:
+    def data(self, value: object, describe: Callable[[], Json]) -> dict[str, int]:
         """A reference to an object of the table."""
         return {"data": self.table.place(value, describe)}
 
     def keep_overlaps(self, values: Iterable[object]) -> None:
         """Note which arrays are parts of the same memory, so that they still are after loading."""
-        parts: dict[int, list[np.ndarray[Any, Any]]] = {}
+        parts: dict[int, list[np.ndarray]] = {}
         for value in {id(v): v for v in values if isinstance(v, np.ndarray)}.values():
             parts.setdefault(id(_owner(value)), []).append(value)
         for arrays in parts.values():
@@ -261,7 +262,7 @@ class DataWriter:
         """The bytes of a member, as they will be in the file."""
         return memoryview(b"".join(self.members[name]))
 
-    def array(self, array: np.ndarray[Any, Any]) -> Any:
+    def array(self, array: np.ndarray) -> Json:
         """The entry of an array."""
         if is_extended(array.dtype):
             bits = array.view(np.dtype(f"u{array.dtype.itemsize}"))
@@ -272,7 +273,7 @@ class DataWriter:
             start = owner.__array_interface__["data"][0]
             return {
                 "view": {
-                    "of": self.value(owner)["data"],
+                    "of": self.table.place(owner, lambda: self.array(owner)),
                     "offset": array.__array_interface__["data"][0] - start,
                     "strides": list(array.strides),
                     "shape": list(array.shape),
@@ -284,14 +285,14 @@ class DataWriter:
         member = array_member(array)
         return self.large(member, digest_of(member))
 
-    def large(self, member: Member, checksum: str) -> Any:
+    def large(self, member: Member, checksum: str) -> Json:
         """The entry of an array that is a member of its own."""
         name = self._names.setdefault(checksum, f"arrays/{len(self._names)}.npy")
         self.members[name] = member
         return {"array": name}
 
 
-def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _owner(array: np.ndarray) -> np.ndarray:
     base = array.base
     while base is not None:  # `as_strided` puts an object between an array and its owner
         array = base if isinstance(base, np.ndarray) else array
@@ -311,7 +312,7 @@ def rule_for(table: object, kind: type) -> Callable[..., Any]:
 
 
 @singledispatch
-def describe_value(value: object, writer: object) -> Any:
+def describe_value(value: object, writer: DataWriter) -> Json:
     """A value as JSON.  Other parts of the library add their own kinds of values.
 
     Raises
@@ -331,84 +332,84 @@ def describe_value(value: object, writer: object) -> Any:
 @describe_value.register(bool)
 @describe_value.register(str)
 @describe_value.register(int)
-def _plain(value: object, writer: object) -> Any:
+def _plain(value: str | int | None, writer: DataWriter) -> Json:
     if type(value) not in (type(None), bool, str, int):
         raise ArtifactError(f"a value of type {type(value)} cannot be saved: {value!r:.200}")
     return value
 
 
-@describe_value.register
-def _float(value: float, writer: object) -> Any:
+@describe_value.register(float)
+def _float(value: float, writer: DataWriter) -> Json:
     if isinstance(value, np.generic):
         return _scalar(value, writer)  # NumPy's float64 is also a Python float
     return float(value) if np.isfinite(value) else {"float": float.__str__(value)}
 
 
-@describe_value.register
-def _complex(value: complex, writer: object) -> Any:
+@describe_value.register(complex)
+def _complex(value: complex, writer: DataWriter) -> Json:
     if isinstance(value, np.generic):
         return _scalar(value, writer)
     return {"complex": [writer.value(value.real), writer.value(value.imag)]}
 
 
-@describe_value.register
-def _tuple(value: tuple, writer: object) -> Any:
+@describe_value.register(tuple)
+def _tuple(value: tuple, writer: DataWriter) -> Json:
     return [writer.value(each) for each in value]
 
 
-@describe_value.register
-def _list(value: list, writer: object) -> Any:
+@describe_value.register(list)
+def _list(value: list, writer: DataWriter) -> Json:
     return {"list": [writer.value(each) for each in value]}
 
 
-@describe_value.register
-def _dict(value: dict, writer: object) -> Any:
+@describe_value.register(dict)
+def _dict(value: dict, writer: DataWriter) -> Json:
     return {"dict": [[writer.value(key), writer.value(each)] for key, each in value.items()]}
 
 
-@describe_value.register
-def _set(value: set, writer: object) -> Any:
+@describe_value.register(set)
+def _set(value: set, writer: DataWriter) -> Json:
     return {"set": [writer.value(each) for each in sorted(value, key=repr)]}
 
 
-@describe_value.register
-def _frozenset(value: frozenset, writer: object) -> Any:
+@describe_value.register(frozenset)
+def _frozenset(value: frozenset, writer: DataWriter) -> Json:
     return {"frozenset": [writer.value(each) for each in sorted(value, key=repr)]}
 
 
-@describe_value.register
-def _slice(value: slice, writer: object) -> Any:
+@describe_value.register(slice)
+def _slice(value: slice, writer: DataWriter) -> Json:
     return {"slice": [writer.value(each) for each in (value.start, value.stop, value.step)]}
 
 
 @describe_value.register(type(Ellipsis))
-def _ellipsis(value: object, writer: object) -> Any:
+def _ellipsis(value: object, writer: DataWriter) -> Json:
     return {"ellipsis": True}
 
 
-@describe_value.register
-def _dtype(value: np.dtype, writer: object) -> Any:
+@describe_value.register(np.dtype)
+def _dtype(value: np.dtype, writer: DataWriter) -> Json:
     check_dtype(value, "a property")
     return {"dtype": value.str}
 
 
-@describe_value.register
-def _scalar(value: np.generic, writer: object) -> Any:
+@describe_value.register(np.generic)
+def _scalar(value: np.generic, writer: DataWriter) -> Json:
     check_dtype(value.dtype, "a number")
     return {"scalar": small_array(np.asarray(value))}
 
 
-@describe_value.register
-def _array(value: np.ndarray, writer: object) -> Any:
+@describe_value.register(np.ndarray)
+def _array(value: np.ndarray, writer: DataWriter) -> Json:
     return writer.data(value, lambda: writer.array(value))
 
 
-@describe_value.register
-def _generator(value: np.random.Generator, writer: object) -> Any:
+@describe_value.register(np.random.Generator)
+def _generator(value: np.random.Generator, writer: DataWriter) -> Json:
     return writer.data(value, lambda: _describe_generator(value, writer))
 
 
-def _describe_generator(generator: np.random.Generator, writer: object) -> Any:
+def _describe_generator(generator: np.random.Generator, writer: DataWriter) -> Json:
     bits = generator.bit_generator
     if type(bits).__name__ not in BIT_GENERATORS:
         raise ArtifactError(f"a generator over {type(bits).__name__} cannot be saved")
@@ -424,7 +425,7 @@ def _describe_generator(generator: np.random.Generator, writer: object) -> Any:
     }
 
 
-def _plain_state(state: object) -> Any:
+def _plain_state(state: object) -> object:
     """A state without NumPy's integers; its arrays are copied, so that the table has them once."""
     match state:
         case dict():

@@ -249,7 +249,7 @@ def _constant(constant: Constant) -> str:
     return f"a constant {array.dtype}{list(array.shape)}"
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -380,7 +380,7 @@ def _draws(op: RandomVariable, node: Apply, text: Text) -> str:
 
 @written.register(Subtensor)
 @written.register(AdvancedSubtensor)
-def _indexed(op: Any, node: Apply, text: Text) -> str:
+def _indexed(op: object, node: Apply, text: Text) -> str:
     return f"{text(node.inputs[0])}[{_indices(op, node, 1, text)}]"
 
 
@@ -415,6 +415,6 @@ def _index(entry: Any, text: Text) -> str:
     return _bare(text(entry))
 
 
-def _bound(part: Any, text: Text) -> str:
+def _bound(part: object, text: Text) -> str:
     found = "" if part is None else _bare(text(part) if isinstance(part, Variable) else str(part))
     return "" if found == "None" else found

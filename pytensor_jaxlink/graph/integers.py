@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pytensor.tensor as pt
@@ -10,7 +10,7 @@ from pytensor.graph.basic import Constant
 
 from pytensor_jaxlink.graph.types import GraphType, GraphVariable
 
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Integers: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 class SymbolicInteger(Protocol):

@@ -6,7 +6,7 @@ some, so that a type checker knows the attributes of what is read from a graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from pytensor.graph.basic import Apply, Variable
@@ -31,6 +31,9 @@ ArrayType: TypeAlias = DenseTensorType | XTensorType
 
 Both have ``dtype``, ``shape`` and ``ndim``, and the values of both are NumPy arrays.
 """
+
+_take_indices: Callable[..., Iterable[Any]] = indices_from_subtensor
+"""Its annotation has variables alone; it takes the values of some too."""
 
 
 def inputs_of(node: GraphNode | FunctionGraph) -> list[GraphVariable]:
@@ -64,17 +67,17 @@ def readers_of(fgraph: FunctionGraph, variable: GraphVariable) -> list[GraphNode
     return [node for node, _ in fgraph.clients.get(variable, ())]
 
 
-def indices_of(values: Sequence[GraphVariable], entries: tuple[Any, ...]) -> list[Any]:
-    """The indices of a `Subtensor` as Python writes them: variables, and slices of variables.
+def indices_of(values: Sequence[object], entries: Sequence[object]) -> list[Any]:
+    """The indices of a `Subtensor` as Python writes them: values, and slices of values.
 
     Parameters
     ----------
     values
-        The inputs after the array.
+        The inputs after the array, or values of these.
     entries
         The Op's ``idx_list``.
     """
-    return list(indices_from_subtensor(values, entries))
+    return list(_take_indices(values, entries))
 
 
 def dtype_of(variable: GraphVariable) -> str:

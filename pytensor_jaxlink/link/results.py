@@ -60,7 +60,7 @@ def _shared(value: object, *args: object, **options: object) -> Any:
     return shared_constructor(_to_numpy(value).copy(), *args, **options)
 
 
-def _to_numpy(value: object) -> np.ndarray[Any, Any]:
+def _to_numpy(value: object) -> np.ndarray:
     if isinstance(value, sys.modules["jax"].core.Tracer):
         raise JAXLinkError(
             f"{value} is a value that JAX traces, and a PyTensor graph can only hold values that "

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.signal import convolve
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor import basic, blas, extra_ops, fft
-from pytensor.tensor.basic import PermuteRowElements
+from pytensor.tensor.basic import Choose, PermuteRowElements
 from pytensor.tensor.fourier import Fourier
 from pytensor.tensor.linalg import inverse
 from pytensor.tensor.linalg.solvers import lstsq
@@ -32,8 +32,8 @@ def _contiguous(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("Choose")
-def _choose(op: Any, node: Apply, context: Context) -> JaxFunction:
-    def choose(index: Any, choices: jax.Array) -> Any:
+def _choose(op: Choose, node: Apply, context: Context) -> JaxFunction:
+    def choose(index: jax.Array, choices: jax.Array) -> jax.Array:
         index = jnp.asarray(index)
         if op.mode == "raise" and context.checks:
             require((index >= 0) & (index < choices.shape[0]))
@@ -46,7 +46,7 @@ def _choose(op: Any, node: Apply, context: Context) -> JaxFunction:
 def _join_dims(op: object, node: Apply, context: Context) -> JaxFunction:
     first, last = op.start_axis, op.start_axis + op.n_axes
 
-    def join_dims(array: object) -> Any:
+    def join_dims(array: jax.Array) -> jax.Array:
         joined = 1
         for length in array.shape[first:last]:
             joined *= length
@@ -57,7 +57,7 @@ def _join_dims(op: object, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(SplitDims)
 def _split_dims(op: object, node: Apply, context: Context) -> JaxFunction:
-    def split_dims(array: object, shape: Any) -> Any:
+    def split_dims(array: jax.Array, shape: np.ndarray) -> jax.Array:
         lengths = tuple(int(length) for length in shape)
         return array.reshape(*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :])
 
@@ -68,7 +68,7 @@ def _split_dims(op: object, node: Apply, context: Context) -> JaxFunction:
 def _rfft(op: Op, node: Apply, context: Context) -> JaxFunction:
     """Real and imaginary parts in a last dimension of length two."""
 
-    def rfft(array: Any, lengths: Any) -> Any:
+    def rfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
         found = jnp.fft.rfftn(array, s=tuple(int(length) for length in lengths))
         return jnp.stack([found.real, found.imag], axis=-1)
 
@@ -84,7 +84,7 @@ def _fourier(op: Fourier, node: Apply, context: Context) -> JaxFunction:
 def _irfft(op: Op, node: Apply, context: Context) -> JaxFunction:
     """Without the division by the number of entries that NumPy makes."""
 
-    def irfft(array: Any, lengths: Any) -> Any:
+    def irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
         sizes = tuple(int(length) for length in lengths)
         count = 1
         for size in sizes:
@@ -103,8 +103,8 @@ def _convolve(op: object, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("TensorInv")
-def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
-    def tensor_inverse(array: Any) -> Any:
+def _tensor_inverse(op: object, node: Apply, context: Context) -> JaxFunction:
+    def tensor_inverse(array: jax.Array) -> jax.Array:
         if not array.size:
             raise ValueError("NumPy cannot reshape the inverse of an empty array")
         inverse = jnp.linalg.tensorinv(array, op.ind)
@@ -147,7 +147,7 @@ def _ger(op: Op, node: Apply, context: Context) -> JaxFunction:
 def _permute_rows(op: PermuteRowElements, node: Apply, context: Context) -> JaxFunction:
     """The order of the entries of each row, or the inverse of it."""
 
-    def permute(rows: Any, order: Any) -> Any:
+    def permute(rows: jax.Array, order: jax.Array) -> jax.Array:
         length = rows.shape[-1]
         if order.shape[-1] != length:
             raise ValueError("a permutation has another length than the rows")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
@@ -18,7 +18,7 @@ from pytensor_jaxlink.analysis import (
     input_binding_times,
 )
 from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
-from pytensor_jaxlink.lowering.host_functions import host_function
+from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rule import Rules
@@ -39,6 +39,8 @@ from pytensor_jaxlink.plan import (
 INLINE_BYTES = 4096
 """Constants above this size are arguments: XLA folds what is inlined, and takes seconds for it."""
 
+StepFunction: TypeAlias = "Program | HostExecuted[Lowered] | HostFunction | None"
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -49,8 +51,8 @@ class Lowered:
 
     view: GraphView
     plan: Plan
-    functions: tuple[Program | HostExecuted[Lowered] | Callable[..., tuple[Any, ...]] | None, ...]
-    constants: Mapping[int, Any]
+    functions: tuple[StepFunction, ...]
+    constants: Mapping[int, object]
 
 
 def lower(
@@ -77,7 +79,7 @@ class _Lowering:
     def graph(self, view: GraphView, facts: Sequence[NodeFacts], partition: Partition) -> Lowered:
         builder = ProgramBuilder(view, facts, self.rules, checks=self.checks)
         steps: list[Step] = []
-        functions: list[Any] = []
+        functions: list[StepFunction] = []
         for slot, region in zip(partition.slots, partition.regions, strict=True):
             for step, function in self._host_steps(view, facts, slot):
                 steps.append(step)
@@ -111,9 +113,9 @@ class _Lowering:
 
     def _host_steps(
         self, view: GraphView, facts: Sequence[NodeFacts], slot: SlotDraft
-    ) -> list[tuple[Step, Any]]:
+    ) -> list[tuple[Step, StepFunction]]:
         """Fetches, then nodes in topological order."""
-        steps: list[tuple[Step, Any]] = [(Fetch(number), None) for number in sorted(slot.fetched)]
+        steps: list[tuple[Step, StepFunction]] = [(Fetch(n), None) for n in sorted(slot.fetched)]
         for node in sorted({*slot.steps, *slot.folded}):
             if node in slot.steps and facts[node].inner:
                 executed = self._host_executed(view, node, facts[node].inner)

@@ -6,6 +6,7 @@ What is called runs on a thread of XLA and never calls JAX, which could wait the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock, RLock
@@ -29,7 +30,8 @@ from pytensor_jaxlink.lowering.host_functions import GraphOnHost, HostFunction
 from pytensor_jaxlink.ops import OutputShapes, Shaped, shape_inputs, standing_alone
 from pytensor_jaxlink.remedies import Remedy
 
-Promise = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+Promise = tuple[tuple[tuple[int, ...], np.dtype], ...]
+Arrays = tuple[np.ndarray, ...]
 
 
 class HostCall:
@@ -72,21 +74,22 @@ class HostCall:
         self._lock = _lock_of(node.op)
         self._together = cache(self._vectorised)
 
-    def __call__(self, *inputs: object) -> tuple[Any, ...]:
+    def __call__(self, *inputs: object) -> tuple[jax.Array, ...]:
         """The outputs of the node, traced."""
         if not are_read():
             return self._derivatives.apply(self._raising, inputs)
         promised = self._promise(inputs)
-        fine: Any
         *outputs, fine = self._call(_Reporting(self, promised), inputs, (*promised, _CONDITION))
         require(fine)
         return tuple(outputs)
 
-    def _raising(self, *inputs: object) -> tuple[Any, ...]:
+    def _raising(self, *inputs: object) -> tuple[jax.Array, ...]:
         promised = self._promise(inputs)
         return tuple(self._call(_Raising(self, promised), inputs, promised))
 
-    def _call(self, target: Callable[..., Any], inputs: Sequence[object], promised: Promise) -> Any:
+    def _call(
+        self, target: Callable[..., object], inputs: Sequence[object], promised: Promise
+    ) -> Sequence[jax.Array]:
         results = tuple(jax.ShapeDtypeStruct(*each) for each in promised)
         passed = [inputs[position] for position in self._passed]
         return jax.pure_callback(target, results, *passed, vmap_method="expand_dims")
@@ -103,7 +106,7 @@ class HostCall:
 
     # -- on the host ---------------------------------------------------------------------------
 
-    def run(self, promised: Promise, passed: Sequence[object]) -> tuple[Any, ...]:
+    def run(self, promised: Promise, passed: Sequence[object]) -> Arrays:
         """The outputs for arrays, each with the same number of further leading dimensions."""
         values = self._with_constants([np.asarray(value) for value in passed])
         batch = self._batch(values)
@@ -119,17 +122,17 @@ class HostCall:
                 return self._checked(together(*(values[k] for k in self._passed)), wanted)
             return self._one_by_one(values, batch, promised)
 
-    def batch_of(self, passed: Sequence[object]) -> tuple[int, ...]:
+    def batch_of(self, passed: Sequence[np.ndarray]) -> tuple[int, ...]:
         """The further leading dimensions of what is passed."""
         return self._batch(self._with_constants(passed))
 
-    def _with_constants(self, passed: Sequence[object]) -> list[Any]:
+    def _with_constants(self, passed: Sequence[np.ndarray]) -> list[np.ndarray]:
         values: list[Any] = [getattr(variable, "data", None) for variable in self.node.inputs]
         for position, value in zip(self._passed, passed, strict=True):
             values[position] = value
         return values
 
-    def _batch(self, values: Sequence[object]) -> tuple[int, ...]:
+    def _batch(self, values: Sequence[np.ndarray]) -> tuple[int, ...]:
         """The leading dimensions that the values have beyond those of the node."""
         ndims = self._ndims
         if all(values[k].ndim == ndims[k] for k in self._passed):
@@ -137,7 +140,7 @@ class HostCall:
         leading = (values[k].shape[: values[k].ndim - ndims[k]] for k in self._passed)
         return np.broadcast_shapes(*leading)
 
-    def _broadcast(self, values: Sequence[Any], batch: tuple[int, ...]) -> list[Any]:
+    def _broadcast(self, values: Sequence[np.ndarray], batch: tuple[int, ...]) -> list[np.ndarray]:
         """The values, all of the whole batch; nothing is copied."""
         broadcast = list(values)
         for k in self._passed:
@@ -145,7 +148,7 @@ class HostCall:
             broadcast[k] = np.broadcast_to(values[k], (*batch, *core))
         return broadcast
 
-    def _vectorised(self, count: int) -> Callable[..., Any] | None:
+    def _vectorised(self, count: int) -> HostFunction | None:
         """One call for ``count`` dimensions of batch, where PyTensor has an Op for it."""
         if self._passed != self._varying:
             return None
@@ -157,8 +160,8 @@ class HostCall:
         return None if looping else GraphOnHost(together)
 
     def _one_by_one(
-        self, values: Sequence[Any], batch: tuple[int, ...], promised: Promise
-    ) -> tuple[Any, ...]:
+        self, values: Sequence[np.ndarray], batch: tuple[int, ...], promised: Promise
+    ) -> Arrays:
         results = tuple(np.empty((*batch, *shape), dtype) for shape, dtype in promised)
         for place in np.ndindex(*batch):
             one = [value[place] if k in self._passed else value for k, value in enumerate(values)]
@@ -167,7 +170,7 @@ class HostCall:
                 result[place] = output
         return results
 
-    def _checked(self, outputs: Sequence[object], promised: Promise) -> tuple[Any, ...]:
+    def _checked(self, outputs: Sequence[object], promised: Promise) -> Arrays:
         """The outputs as arrays of the types that JAX was promised."""
         checked = []
         for position, (value, (shape, dtype)) in enumerate(zip(outputs, promised, strict=True)):
@@ -185,7 +188,7 @@ class HostCall:
         return tuple(checked)
 
 
-_CONDITION: tuple[tuple[int, ...], np.dtype[Any]] = ((), np.dtype("bool"))
+_CONDITION: tuple[tuple[int, ...], np.dtype] = ((), np.dtype("bool"))
 
 
 @dataclass(frozen=True)  # equal ones are compiled once
@@ -195,7 +198,7 @@ class _Raising:
     call: HostCall
     promised: Promise
 
-    def __call__(self, *passed: object) -> tuple[Any, ...]:
+    def __call__(self, *passed: np.ndarray) -> Arrays:
         return self.call.run(self.promised, passed)
 
 
@@ -206,7 +209,7 @@ class _Reporting:
     call: HostCall
     promised: Promise
 
-    def __call__(self, *passed: object) -> tuple[Any, ...]:
+    def __call__(self, *passed: np.ndarray) -> Arrays:
         batch = self.call.batch_of(passed)
         try:
             outputs, fine = self.call.run(self.promised, passed), True
@@ -223,11 +226,11 @@ def _with_batch(variable: Variable, count: int) -> Variable:
     return kind.clone(shape=(*(None,) * count, *kind.shape))()
 
 
-_locks: WeakKeyDictionary[Op, Any] = WeakKeyDictionary()
+_locks: WeakKeyDictionary[Op, AbstractContextManager] = WeakKeyDictionary()
 _making = Lock()
 
 
-def _lock_of(op: Op) -> Any:
+def _lock_of(op: Op) -> AbstractContextManager:
     """One lock for each Op: samplers call from several threads, and Ops need not expect it."""
     core = op
     while isinstance(core, Blockwise | Shaped):

@@ -11,16 +11,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 
 class _Collectors(threading.local):
     def __init__(self) -> None:
-        self.stack: list[list[Any]] = []
+        self.stack: list[list[jax.Array]] = []
         self.read = True
 
 
@@ -28,9 +28,9 @@ _collectors = _Collectors()
 
 
 @contextmanager
-def collecting() -> Iterator[list[Any]]:
+def collecting() -> Iterator[list[jax.Array]]:
     """Collect the conditions required inside the block."""
-    conditions: list[Any] = []
+    conditions: list[jax.Array] = []
     _collectors.stack.append(conditions)
     try:
         yield conditions
@@ -56,7 +56,7 @@ def are_read() -> bool:
     return _collectors.read
 
 
-def require(condition: Any) -> None:
+def require(condition: ArrayLike) -> None:
     """State that a boolean array must be true everywhere.
 
     What is known while JAX traces is checked at once: a false condition then ends the trace.
@@ -68,7 +68,7 @@ def require(condition: Any) -> None:
         _collectors.stack[-1].append(jnp.all(condition))
 
 
-def conjunction(conditions: list[Any]) -> tuple[jax.Array, ...]:
+def conjunction(conditions: list[jax.Array]) -> tuple[jax.Array, ...]:
     """The conditions as no value, where there are none, or one."""
     if not conditions:
         return ()

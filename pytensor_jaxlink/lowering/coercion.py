@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
+from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
@@ -18,13 +19,15 @@ from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.size_functions import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
 
+Value = TypeVar("Value")
 
-def canonical_dtype(dtype: str) -> np.dtype[Any]:
+
+def canonical_dtype(dtype: np.dtype | str) -> np.dtype:
     """The dtype, or what stands for it while JAX is configured without 64-bit types."""
     return dtypes.canonicalize_dtype(dtype)
 
 
-def as_dtype(value: Any, dtype: Any) -> jax.Array:
+def as_dtype(value: ArrayLike, dtype: np.dtype | str) -> jax.Array:
     """A value as a JAX array of a dtype; real numbers become integers as in `integer_of`.
 
     XLA turns a product with a converted boolean into a selection, in which NaN times False is 0; it
@@ -38,7 +41,7 @@ def as_dtype(value: Any, dtype: Any) -> jax.Array:
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
 
 
-def integer_of(value: Any, dtype: np.dtype[Any]) -> jax.Array:
+def integer_of(value: jax.Array, dtype: np.dtype) -> jax.Array:
     """Numbers out of range as NumPy converts them on common processors; XLA goes to the nearest.
 
     They wrap from the integer type that the processor converts to.  What has no place in it,
@@ -54,7 +57,7 @@ def integer_of(value: Any, dtype: np.dtype[Any]) -> jax.Array:
     return jnp.where(beyond, whole ^ smallest, whole).astype(dtype)
 
 
-def as_size(value: object) -> Any:
+def as_size(value: object) -> int:
     """A size, refused where it is negative (JAX would clip some of them to zero)."""
     size = as_integer(value)
     if isinstance(size, int) and size < 0:
@@ -81,7 +84,7 @@ def check_broadcast(node: Apply, shapes: Sequence[tuple[int, ...]]) -> None:
             )
 
 
-def as_static(value: object, kind: Type) -> Any:
+def as_static(value: object, kind: Type) -> object:
     """A concrete value as the NumPy value that PyTensor's type declares.
 
     Raises
@@ -105,12 +108,12 @@ def as_static(value: object, kind: Type) -> Any:
     return array if isinstance(kind, ArrayType) else array[()]
 
 
-def as_jax(value: object) -> Any:
+def as_jax(value: Value) -> Value | jax.Array:
     """A NumPy value as a JAX array: rules that are not ours call the methods of one."""
     return jnp.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
-def of_code(value: object, kind: object) -> Any:
+def of_code(value: object, kind: Type) -> object:
     """A known value as a value of the code: open sizes are numbers that it computes."""
     if not is_open(value):
         return value
@@ -119,7 +122,7 @@ def of_code(value: object, kind: object) -> Any:
     return jnp.stack(parts).reshape(sizes.shape)
 
 
-def as_declared(value: object, kind: Type) -> Any:
+def as_declared(value: object, kind: Type) -> object:
     """A traced (or constant) value with exactly the dtype that the graph declares.
 
     JAX's weak types and Python scalars make results drift from the declared dtype; here they stop.

@@ -17,13 +17,12 @@ from pytensor.graph.replace import clone_replace
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.graph import op_name
-from pytensor_jaxlink.lowering.linear_maps import LinearMap
+from pytensor_jaxlink.lowering.linear_maps import LinearMap, Map
 from pytensor_jaxlink.ops import standing_alone
 from pytensor_jaxlink.remedies import Remedy
 
-LowerGraph = Callable[
-    [Sequence[Variable], Sequence[Variable], Sequence[Variable]], Callable[..., Sequence[Any]]
-]
+JaxFunction = Callable[..., Sequence[jax.Array]]
+LowerGraph = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Variable]], JaxFunction]
 
 
 class Derivatives:
@@ -56,24 +55,26 @@ class Derivatives:
             if position not in static and not isinstance(variable, Constant)
         ]
         self._real_outputs = [k for k, output in enumerate(node.outputs) if _is_real(output)]
-        self._pullbacks: dict[tuple[int, ...], Callable[..., Sequence[Any]]] = {}
+        self._pullbacks: dict[tuple[int, ...], JaxFunction] = {}
 
-    def apply(self, function: Callable[..., Sequence[Any]], inputs: Sequence[object]) -> Any:
+    def apply(self, function: JaxFunction, inputs: Sequence[object]) -> tuple[jax.Array, ...]:
         """The outputs of the function, which JAX can differentiate."""
         known = list(inputs)
         for position in self._traced:
             known[position] = None
 
-        def all_inputs(traced: Sequence[object]) -> list[Any]:
+        def all_inputs(traced: Sequence[object]) -> list[object]:
             values = list(known)
             for position, value in zip(self._traced, traced, strict=True):
                 values[position] = value
             return values
 
-        def outputs_of(*traced: object) -> tuple[Any, ...]:
+        def outputs_of(*traced: object) -> tuple[jax.Array, ...]:
             return tuple(function(*all_inputs(traced)))
 
-        def rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        def rule(
+            primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]
+        ) -> tuple[tuple[jax.Array, ...], tuple[Any, ...]]:
             outputs = differentiable(*primals)
             return outputs, self._tangents(all_inputs, primals, tangents, outputs)
 
@@ -83,14 +84,14 @@ class Derivatives:
 
     def _tangents(
         self,
-        all_inputs: Callable[[Sequence[Any]], list[Any]],
-        primals: Sequence[Any],
-        tangents: Sequence[Any],
-        outputs: Sequence[Any],
+        all_inputs: Callable[[Sequence[object]], list[object]],
+        primals: Sequence[jax.Array],
+        tangents: Sequence[jax.Array],
+        outputs: Sequence[jax.Array],
     ) -> tuple[Any, ...]:
         """The tangents of the outputs; of the inputs only those count that move."""
         real, count = self._real_outputs, len(primals)
-        found = [np.zeros(np.shape(output), jax.dtypes.float0) for output in outputs]
+        found: list[Any] = [np.zeros(np.shape(output), jax.dtypes.float0) for output in outputs]
         all_moving = [k for k, each in enumerate(tangents) if not isinstance(each, SymbolicZero)]
         moving = [k for k in all_moving if _is_real(self._node.inputs[self._traced[k]])]
         concerned = [*(primals[k] for k in all_moving), *outputs]
@@ -104,7 +105,7 @@ class Derivatives:
         dtypes = [primals[k].dtype for k in moving]
         lowered = self._pullback(tuple(self._traced[k] for k in moving))
 
-        def pullback(residuals: list[object], cotangents: list[object]) -> list[Any]:
+        def pullback(residuals: list[jax.Array], cotangents: list[jax.Array]) -> list[jax.Array]:
             inputs = all_inputs(residuals[:count])
             given = [v for v, i in zip(inputs, self._node.inputs, strict=True) if _varies(i)]
             gradients = lowered(*given, *residuals[count:], *cotangents)
@@ -117,7 +118,7 @@ class Derivatives:
             found[position] = move
         return tuple(found)
 
-    def _pullback(self, moving: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
+    def _pullback(self, moving: tuple[int, ...]) -> JaxFunction:
         """From the inputs, the outputs and cotangents of the real outputs to gradients."""
         if moving not in self._pullbacks:
             self._pullbacks[moving] = self._lower_graph(*self._pullback_graph(moving))
@@ -128,9 +129,9 @@ class Derivatives:
     ) -> tuple[list[Variable], list[Variable], list[Variable]]:
         node = self._node
         alone = standing_alone(node)
-        copies: list[Any] = alone.inputs
-        outputs: list[Any] = [output.type() for output in alone.outputs]
-        cotangents: list[Any] = [outputs[k].type() for k in self._real_outputs]
+        copies = alone.inputs
+        outputs = [output.type() for output in alone.outputs]
+        cotangents = [outputs[k].type() for k in self._real_outputs]
         given = {
             alone.outputs[k]: cotangent
             for k, cotangent in zip(self._real_outputs, cotangents, strict=True)
@@ -164,16 +165,16 @@ class Derivatives:
         )
 
 
-def _pushforward(pullback: Any, shapes: Sequence[jax.ShapeDtypeStruct]) -> Any:
+def _pushforward(pullback: Map, shapes: Sequence[jax.ShapeDtypeStruct]) -> Map:
     """The pushforward: row by row of the Jacobian, which is the pullback of a unit vector."""
 
-    def pushforward(residuals: list[Any], tangents: list[object]) -> list[Any]:
+    def pushforward(residuals: list[jax.Array], tangents: list[jax.Array]) -> list[jax.Array]:
         results = []
         for position, shape in enumerate(shapes):
             units = jnp.eye(shape.size, dtype=shape.dtype).reshape(shape.size, *shape.shape)
 
-            def row(unit: object, position: int = position) -> list[Any]:
-                cotangents: list[Any] = [jnp.zeros(each.shape, each.dtype) for each in shapes]
+            def row(unit: jax.Array, position: int = position) -> list[jax.Array]:
+                cotangents = [jnp.zeros(each.shape, each.dtype) for each in shapes]
                 cotangents[position] = unit
                 return pullback(residuals, cotangents)
 

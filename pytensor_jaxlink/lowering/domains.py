@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.checks import require
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,10 @@ class DomainCondition:
         The positions of the others.
     """
 
-    holds: Callable[..., Any]
+    holds: Callable[..., jax.Array]
     positions: tuple[int, ...]
 
-    def require(self, parameters: tuple[object, ...]) -> None:
+    def require(self, parameters: tuple[ArrayLike, ...]) -> None:
         """State that it holds; constants are checked while JAX traces and cost nothing."""
         values = [parameters[position] for position in self.positions]
         if all(isinstance(value, np.ndarray | np.generic) for value in values):
@@ -45,7 +48,7 @@ class DomainCondition:
             require(self.holds(jnp, *map(jnp.asarray, values)))
 
 
-def by_name(table: dict[str, Any], op: RandomVariable) -> Any:
+def by_name(table: dict[str, Entry], op: RandomVariable) -> Entry | None:
     """The entry of a distribution, found by its class and the package that defines it, or None."""
     for kind in type(op).__mro__:
         name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
@@ -54,7 +57,7 @@ def by_name(table: dict[str, Any], op: RandomVariable) -> Any:
     return None
 
 
-def require_domain(op: RandomVariable, parameters: tuple[jax.Array, ...]) -> None:
+def require_domain(op: RandomVariable, parameters: tuple[ArrayLike, ...]) -> None:
     """State that the parameters are in the domain of a distribution."""
     for condition in by_name(_DOMAINS, op) or ():
         condition.require(parameters)
@@ -63,7 +66,7 @@ def require_domain(op: RandomVariable, parameters: tuple[jax.Array, ...]) -> Non
 # -- conditions on one parameter -------------------------------------------------------------------
 
 
-def _each(holds: Callable[[Any, Any], Any]) -> Callable[..., tuple[DomainCondition, ...]]:
+def _each(holds: Callable[..., jax.Array]) -> Callable[..., tuple[DomainCondition, ...]]:
     return lambda *positions: tuple(DomainCondition(holds, (position,)) for position in positions)
 
 
@@ -76,7 +79,7 @@ _above_0_or_nan = _each(lambda xp, value: ~(value <= 0))
 _finite = _each(lambda xp, value: xp.isfinite(value))
 
 
-def _together(holds: Callable[..., Any], *positions: int) -> tuple[DomainCondition, ...]:
+def _together(holds: Callable[..., jax.Array], *positions: int) -> tuple[DomainCondition, ...]:
     return (DomainCondition(holds, positions),)
 
 
@@ -98,7 +101,7 @@ def _standard_bounds(
     return (lower - mu) / sigma < (upper - mu) / sigma
 
 
-def _mixed_rate(xp: ModuleType, count: Any, chance: jax.Array) -> jax.Array:
+def _mixed_rate(xp: ModuleType, count: jax.Array, chance: jax.Array) -> jax.Array:
     """NumPy draws a negative binomial variable from a Poisson one with a gamma rate."""
     return ~((1 - chance) / chance * (count + 10 * xp.sqrt(count)) > _LARGEST_RATE)
 

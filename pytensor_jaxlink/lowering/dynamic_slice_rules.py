@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +15,7 @@ from pytensor_jaxlink.ops import Realign, Window, WindowUpdate
 
 @jax_rule.register(Window)
 def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
-    def take(array: Any, start: Any, stop: object, length: Any) -> Any:
+    def take(array: jax.Array, start: jax.Array, stop: jax.Array, length: int) -> jax.Array:
         begin = _begin(op, np.shape(array)[op.axis], start, int(length))
         return jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
 
@@ -26,7 +24,9 @@ def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(WindowUpdate)
 def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFunction:
-    def update(array: Any, value: object, start: Any, stop: object, length: Any) -> Any:
+    def update(
+        array: jax.Array, value: jax.Array, start: jax.Array, stop: jax.Array, length: int
+    ) -> jax.Array:
         begin = _begin(op, np.shape(array)[op.axis], start, int(length))
         shape = list(np.shape(array))
         shape[op.axis] = int(length)
@@ -40,7 +40,14 @@ def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(Realign)
 def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
-    def realign(array: Any, start: Any, stop: Any, place: Any, end: Any, length: Any) -> Any:
+    def realign(
+        array: jax.Array,
+        start: jax.Array,
+        stop: jax.Array,
+        place: jax.Array,
+        end: jax.Array,
+        length: int,
+    ) -> jax.Array:
         whole = np.shape(array)[op.axis]
         if op.same_bounds and whole == int(length):
             return array
@@ -59,7 +66,7 @@ def _one_more(ndim: int, axis: int) -> list[tuple[int, int]]:
     return [(0, int(place == axis)) for place in range(ndim)]
 
 
-def _begin(op: Window, whole: int, start: object, length: int) -> Any:
+def _begin(op: Window, whole: int, start: jax.Array, length: int) -> jax.Array:
     """Where a window begins.  That it lies in the array is no check that could be dropped."""
     start = jnp.asarray(start)
     if not op.exact:

@@ -7,8 +7,6 @@ then the digits are gone.  These rules cast the inputs.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +42,7 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
     if set(dtypes) == {common.name} or own_dtypes:
         return function
 
-    def promoted(*values: object) -> jax.Array:
+    def promoted(*values: jax.Array) -> jax.Array:
         operands = (as_dtype(value, common.name) for value in values[first:])
         output = function(*values[:first], *operands)
         if result == np.float16:
@@ -67,7 +65,7 @@ def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
     if own is None:
         return upstream_rule(node)
 
-    def checked(*values: Any) -> jax.Array:
+    def checked(*values: jax.Array) -> jax.Array:
         check_broadcast(node, [np.shape(value) for value in values])
         return own(*map(as_jax, values))
 
@@ -88,7 +86,7 @@ def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
         function = _softmax_of_integers(op, node) if of_integers else upstream_rule(node)
     axes = (op.axis,) if isinstance(op.axis, int) else op.axis
 
-    def reduce(array: Any) -> jax.Array:
+    def reduce(array: jax.Array) -> jax.Array:
         reduced = range(np.ndim(array)) if axes is None else axes
         empty = any(np.shape(array)[axis] == 0 for axis in reduced)
         if empty and isinstance(op, Softmax | LogSoftmax) and not EMPTY_SOFTMAX_RAISES:
@@ -103,7 +101,7 @@ def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
 def _first_place(op: Argmax) -> JaxFunction:
     """PyTensor's rule multiplies the lengths, which may be open."""
 
-    def first_place(array: Any) -> jax.Array:
+    def first_place(array: jax.Array) -> jax.Array:
         axes = tuple(range(np.ndim(array)) if op.axis is None else op.axis)
         kept = tuple(axis for axis in range(np.ndim(array)) if axis not in axes)
         moved = jnp.transpose(as_jax(array), (*kept, *axes))
@@ -117,7 +115,7 @@ def _softmax_of_integers(op: object, node: Apply) -> JaxFunction:
     """JAX takes the smallest integer for the maximum of nothing; differences wrap, as in NumPy."""
     result = node.outputs[0].type.dtype
 
-    def softmax(array: object) -> jax.Array:
+    def softmax(array: jax.Array) -> jax.Array:
         array = as_jax(array)
         powers = as_dtype(array - array.max(op.axis, keepdims=True), result)
         if isinstance(op, LogSoftmax):

@@ -46,7 +46,7 @@ def host_function(node: Apply, where: str | None = None) -> HostFunction:
     if where is None or getattr(function, "reads_shape_only", False):
         return function
 
-    def located(*values: object) -> Sequence[Any]:
+    def located(*values: object) -> Sequence[object]:
         try:
             return function(*values)
         except Exception as error:
@@ -81,7 +81,7 @@ def _special(node: Apply) -> HostFunction | None:
     return _Thunk(node)
 
 
-def _vectorised(node: Apply) -> Callable[[Any], Any] | None:
+def _vectorised(node: Apply) -> Callable[..., np.ndarray] | None:
     """SciPy's function of an array, where PyTensor would go through its entries in Python."""
     function = _OF_ARRAYS.get(type(getattr(node.op, "scalar_op", None)))
     [first, *_] = [*node.inputs, None]
@@ -93,11 +93,11 @@ def _vectorised(node: Apply) -> Callable[[Any], Any] | None:
     return lambda value: np.asarray(function(value), dtype=kind)
 
 
-def _softplus(value: Any) -> Any:
+def _softplus(value: np.ndarray) -> np.ndarray:
     return np.logaddexp(value, value.dtype.type(0))
 
 
-_OF_ARRAYS: dict[type, Callable[[Any], Any]] = {math.Sigmoid: expit, math.Softplus: _softplus}
+_OF_ARRAYS: dict[type, Callable[..., np.ndarray]] = {math.Sigmoid: expit, math.Softplus: _softplus}
 
 
 def _performed(node: Apply, where: str | None) -> HostFunction:
@@ -111,7 +111,7 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
     single, outputs = len(node.outputs) == 1, range(len(node.outputs))
     destroyed = sorted({p for places in op.destroy_map.values() for p in places})
 
-    def performed(*values: object) -> Sequence[Any]:
+    def performed(*values: object) -> Sequence[object]:
         nonlocal perform
         try:
             inputs = list(values)
@@ -128,7 +128,7 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
                 cell = [None]
                 perform(node, inputs, [cell])
                 return cell
-            cells: list[list[Any]] = [[None] for _ in outputs]
+            cells: list[list[object]] = [[None] for _ in outputs]
             perform(node, inputs, cells)
             return [cell[0] for cell in cells]
         except Exception as error:
@@ -144,11 +144,11 @@ class _Thunk:
     def __init__(self, node: Apply) -> None:
         self._node, self._kinds = node, [variable.type for variable in node.inputs]
         self._lock = Lock()
-        self._thunk: Callable[[], Any] | None = None
+        self._thunk: Callable[[], object] | None = None
         variables = dict.fromkeys([*node.inputs, *node.outputs])
-        self._cells: dict[Any, list[Any]] = {variable: [None] for variable in variables}
+        self._cells: dict[Variable, list[object]] = {variable: [None] for variable in variables}
 
-    def __call__(self, *values: object) -> tuple[Any, ...]:
+    def __call__(self, *values: object) -> tuple[object, ...]:
         node, cells = self._node, self._cells
         with self._lock:  # the thunk has one set of cells, and functions may run in many threads
             for variable, value, kind in zip(node.inputs, values, self._kinds, strict=True):
@@ -171,7 +171,7 @@ class _Measured:
         self._measured = op.measured
         self._scan = host_function(op.scan.make_node(*node.inputs))
 
-    def __call__(self, *values: object) -> tuple[Any, ...]:
+    def __call__(self, *values: object) -> tuple[object, ...]:
         outputs = self._scan(*values)
         lengths = [np.asarray(len(outputs[p]), dtype="int64") for p in self._measured]
         return (*outputs, *lengths)
@@ -184,7 +184,7 @@ class _Chosen:
         op = node.op
         self._sides = [GraphOnHost(fgraph) for fgraph in op.graphs]
 
-    def __call__(self, condition: object, *values: object) -> tuple[Any, ...]:
+    def __call__(self, condition: object, *values: object) -> tuple[object, ...]:
         return self._sides[0 if condition else 1](*values)
 
 
@@ -199,7 +199,7 @@ class GraphOnHost:
         """The outputs, for values of the inputs."""
         known = dict(zip(self._fgraph.inputs, values, strict=True))
 
-        def value_of(variable: Variable) -> Any:
+        def value_of(variable: Variable) -> object:
             return variable.data if isinstance(variable, Constant) else known[variable]
 
         for node, function in self._functions:
@@ -208,5 +208,5 @@ class GraphOnHost:
         return tuple(map(value_of, self._fgraph.outputs))
 
 
-def _dtype_of(kind: Type) -> np.dtype[Any] | None:
+def _dtype_of(kind: Type) -> np.dtype | None:
     return np.dtype(kind.dtype) if isinstance(kind, ArrayType) else None

@@ -22,20 +22,23 @@ from pytensor.tensor.subtensor import (
     AdvancedSubtensor,
     IncSubtensor,
     Subtensor,
-    indices_from_subtensor,
 )
 
+from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
+
+Index = int | np.ndarray | np.number | np.bool_ | jax.Array
+"""An index as a rule gets it; known while JAX traces unless it is an array of JAX."""
 
 
 def _is_mask(index: object) -> bool:
     return getattr(index, "dtype", None) == np.dtype("bool")
 
 
-def _check_range(index: Any, length: int) -> None:
+def _check_range(index: Index, length: int) -> None:
     """Require that every entry of an integer index lies in ``[-length, length)``."""
     if np.size(index) == 0:
         return
@@ -55,7 +58,9 @@ def _check_range(index: Any, length: int) -> None:
         require(shifted < 2 * length)
 
 
-def _indexed_axes(shape: tuple[int, ...], entries: Any, values: Any) -> Iterator[tuple[Any, int]]:
+def _indexed_axes(
+    shape: tuple[int, ...], entries: Sequence[int | slice], values: Sequence[Index]
+) -> Iterator[tuple[Index, int]]:
     """The integer indices, each with the length of the axis it selects from."""
     axis = 0
     for entry in entries:
@@ -70,12 +75,12 @@ def _indexed_axes(shape: tuple[int, ...], entries: Any, values: Any) -> Iterator
         axis += 1
 
 
-def _as_indices(values: Sequence[object]) -> list[Any]:
+def _as_indices(values: Sequence[Index]) -> list[Index]:
     """The index values as JAX takes them: known scalars as Python integers, by which it slices."""
     return [_as_index(value) for value in values]
 
 
-def _as_index(value: object) -> Any:
+def _as_index(value: Index) -> Index:
     """An index in a type that holds the lengths of all axes.
 
     JAX computes ``index + length`` in the type of the index: in int8, entry -1 of 200 is entry -57.
@@ -91,13 +96,13 @@ def _as_index(value: object) -> Any:
     return value if dtype == np.dtype("int32") else value.astype(canonical_dtype("int64"))
 
 
-def _checked_indices(node: Apply, first: int, indices: Sequence[object]) -> list[Any]:
+def _checked_indices(node: Apply, first: int, indices: Sequence[Index]) -> list[Index]:
     """The indices for looking at their range: literals and counts that JAX computes are known."""
     pairs = zip(node.inputs[first:], indices, strict=True)
     return [_for_its_range(variable, index) for variable, index in pairs]
 
 
-def _for_its_range(variable: Variable, index: Any) -> Any:
+def _for_its_range(variable: Variable, index: Index) -> Index:
     if isinstance(variable, Constant):
         return variable.data
     length = np.size(index)
@@ -120,8 +125,8 @@ def _last_write_wins(node: Apply) -> JaxFunction:
     """``x[index] += y`` as NumPy does it: a repeated index is incremented once."""
     entries = node.op.idx_list
 
-    def function(array: Any, values: Any, *indices: Any) -> Any:
-        index = tuple(indices_from_subtensor(indices, entries))
+    def function(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
+        index = tuple(indices_of(indices, entries))
         return array.at[index].set(array[index] + values)
 
     return function
@@ -133,7 +138,7 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
     positions = range(first_index, len(node.inputs))
     function = _last_write_wins(node) if once else upstream_rule(node, positions)
 
-    def index(array: Any, *rest: object) -> Any:
+    def index(array: jax.Array, *rest: Index) -> jax.Array:
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
         array = as_jax(array)
         if context.checks:
@@ -142,19 +147,19 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
                 _check_range(position, length)
         indices = _as_indices(indices)
         for values in data:
-            _check_values(values, array, tuple(indices_from_subtensor(indices, entries)))
+            _check_values(values, array, tuple(indices_of(indices, entries)))
         return function(array, *_converted(node, data, array), *indices)
 
     return index
 
 
-def _converted(node: Apply, values: Sequence[object], array: object) -> list[Any]:
+def _converted(node: Apply, values: Sequence[Index], array: jax.Array) -> list[Index]:
     """The values that are set, in the dtype of the array: JAX would convert some otherwise."""
     sets = getattr(node.op, "set_instead_of_inc", False)
     return [as_dtype(value, array.dtype) if sets else value for value in values]
 
 
-def _check_values(values: Any, array: Any, index: tuple[Any, ...]) -> None:
+def _check_values(values: Index, array: jax.Array, index: tuple[Index | slice, ...]) -> None:
     """Raise `ValueError` where values do not fit no entries: JAX does not look at them there."""
     if not any(_is_empty(part) for part in (values, array, *index)):
         return
@@ -163,7 +168,7 @@ def _check_values(values: Any, array: Any, index: tuple[Any, ...]) -> None:
         np.broadcast_to(np.broadcast_to(0, np.shape(values)), selected)
 
 
-def _is_empty(part: Any) -> bool:
+def _is_empty(part: Index | slice) -> bool:
     """Return True if an array or an index may select no entry."""
     return isinstance(part, slice) or _is_mask(part) or np.size(part) == 0
 
@@ -183,7 +188,7 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
     if node.inputs[0].type.ndim != 2 or list(op.idx_list) != [0, 1]:
         return general
 
-    def update(matrix: Any, values: object, *indices: Any) -> Any:
+    def update(matrix: jax.Array, values: Index, *indices: Index) -> jax.Array:
         length = np.size(indices[0])
         if export.is_symbolic_dim(length) or length > min(np.shape(matrix)):
             return general(matrix, values, *indices)
@@ -192,7 +197,7 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
     return update
 
 
-def _on_diagonal(matrix: Any, values: object, length: int, *, add: bool) -> Any:
+def _on_diagonal(matrix: jax.Array, values: Index, length: int, *, add: bool) -> jax.Array:
     """A matrix with the first entries of its diagonal replaced, or added to.
 
     By selection: PyTensor's gradient of a diagonal is such an update, and XLA takes longer to
@@ -216,10 +221,10 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     """
     fallback = _indexing_rule(node, context, first_index=2)
 
-    def increment(array: Any, values: object, *indices: Any) -> Any:
+    def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
             return fallback(array, values, *indices)
-        index = indices_from_subtensor(_as_indices(indices), op.idx_list)
+        index = indices_of(_as_indices(indices), op.idx_list)
         block = _Block.of(np.shape(array), index)
         if block is None:
             return fallback(array, values, *indices)
@@ -235,15 +240,15 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
 class _Block:
     """The contiguous part of an array that basic indices with steps of 1 or -1 select."""
 
-    starts: tuple[Any, ...]
+    starts: tuple[int | jax.Array, ...]
     lengths: tuple[int, ...]
     reversed_axes: tuple[int, ...]
     selected_shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], index: Sequence[object]) -> _Block | None:
+    def of(cls, shape: tuple[int, ...], index: Sequence[Any]) -> _Block | None:
         """The block, or None where a step leaves gaps, or an axis of open length is cut."""
-        starts: list[Any] = [0] * len(shape)
+        starts: list[int | jax.Array] = [0] * len(shape)
         lengths, backward, selected = list(shape), [], []
         for axis, entry in enumerate(index):
             if not isinstance(entry, slice):
@@ -266,7 +271,7 @@ class _Block:
         selected += shape[len(index) :]
         return cls(tuple(starts), tuple(lengths), tuple(backward), tuple(selected))
 
-    def update(self, array: Any, values: object, *, add: bool) -> Any:
+    def update(self, array: jax.Array, values: Index, *, add: bool) -> jax.Array:
         """The array with ``values`` set into the block, or added to it."""
         block = jnp.broadcast_to(as_dtype(values, array.dtype), self.selected_shape)
         if 0 in self.lengths:
@@ -274,25 +279,28 @@ class _Block:
         block = block.reshape(self.lengths)
         if self.reversed_axes:
             block = jnp.flip(block, self.reversed_axes)
-        if all(isinstance(start, int) for start in self.starts):
-            return self._update_in_place(array, block, add=add)
+        known = [start for start in self.starts if isinstance(start, int)]
+        if len(known) == len(self.starts):
+            return self._update_in_place(array, known, block, add=add)
         dtype = canonical_dtype("int64")
         starts = [jnp.asarray(start, dtype=dtype) for start in self.starts]
         if add:
             block = jax.lax.dynamic_slice(array, starts, self.lengths) + block
         return jax.lax.dynamic_update_slice(array, block, starts)
 
-    def _update_in_place(self, array: Any, block: Any, *, add: bool) -> Any:
+    def _update_in_place(
+        self, array: jax.Array, starts: Sequence[int], block: jax.Array, *, add: bool
+    ) -> jax.Array:
         """The same at a place that is known."""
         if add:
-            ends = [start + length for start, length in zip(self.starts, self.lengths, strict=True)]
-            block = jax.lax.slice(array, self.starts, ends) + block
+            ends = [start + length for start, length in zip(starts, self.lengths, strict=True)]
+            block = jax.lax.slice(array, starts, ends) + block
         if self.lengths == np.shape(array):
             return block
-        return jax.lax.dynamic_update_slice(array, block, self.starts)
+        return jax.lax.dynamic_update_slice(array, block, starts)
 
 
-def _from_start(index: Any, length: int) -> Any:
+def _from_start(index: int | jax.Array, length: int) -> int | jax.Array:
     """A position counted from the start, where negative ones count from the end."""
     if isinstance(index, int):
         return index + length if index < 0 else index
@@ -302,7 +310,7 @@ def _from_start(index: Any, length: int) -> Any:
 def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node)
 
-    def index(array: Any, *rest: Any) -> Any:
+    def index(array: jax.Array, *rest: Index) -> jax.Array:
         if context.checks:
             _check_range(rest[-1], np.shape(array)[0])
         *data, position = *rest[:-1], _as_index(rest[-1])
@@ -315,7 +323,7 @@ def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
     return index
 
 
-def _require_no_stretch(node: Apply, array: Any, values: Any, position: Any) -> None:
+def _require_no_stretch(node: Apply, array: jax.Array, values: Index, position: Index) -> None:
     """Require that no open length is 1 where it would be stretched.
 
     Whether a given length is, PyTensor's rule sees when JAX traces.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +21,9 @@ from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import Branch
 
+Found = tuple[tuple[jax.Array, ...], jax.Array]
+"""The outputs of a side of a branch, and whether its conditions hold."""
+
 
 @jax_rule.register(OpFromGraph)
 def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunction:
@@ -31,7 +33,7 @@ def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunctio
         return function
     derivatives = Derivatives(node, context.where(), context.static, context.lower_graph)
 
-    def op_from_graph(*inputs: object) -> Any:
+    def op_from_graph(*inputs: object) -> Sequence[jax.Array]:
         # JAX differentiates what the user traces; the gradient of the Op is for that.
         return function(*inputs) if are_read() else derivatives.apply(function, inputs)
 
@@ -50,11 +52,11 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
     """`jax.lax.cond`: only one side runs, and only its conditions count."""
     first, second = map(context.lower_inner, context.inner)
 
-    def branch(condition: object, *inputs: object) -> Any:
+    def branch(condition: jax.Array, *inputs: object) -> Sequence[jax.Array]:
         checked: list[bool] = []
 
-        def side(function: JaxFunction) -> Any:
-            def run() -> tuple[Sequence[Any], Any]:
+        def side(function: JaxFunction) -> Callable[[], Found]:
+            def run() -> Found:
                 with collecting() as conditions:
                     outputs = tuple(map(jnp.asarray, function(*inputs)))
                 checked.append(bool(conditions))
@@ -85,12 +87,12 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
         for outer, inner in zip(node.inputs, core.inputs, strict=True)
     ]
 
-    def blockwise(*inputs: Any) -> Any:
+    def blockwise(*inputs: jax.Array) -> list[jax.Array]:
         check_broadcast(node, [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)])
 
         checked: list[bool] = []
 
-        def of_one(*values: object) -> Any:
+        def of_one(*values: jax.Array) -> tuple[jax.Array, ...]:
             arguments = list(inputs)
             for position, value in zip(traced, values, strict=True):
                 arguments[position] = value
@@ -115,6 +117,6 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     return blockwise
 
 
-def _all(conditions: list[object]) -> Any:
+def _all(conditions: list[jax.Array]) -> jax.Array:
     """One boolean, whether or not there are conditions: both sides have to return the same."""
     return jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()

@@ -9,7 +9,7 @@ LAPACK may loop for ever on infinities, so what must be finite is replaced befor
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +68,7 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
     """NumPy and SciPy refuse other matrices."""
     function = upstream_rule(node, context.static)
 
-    def of_finite(matrix: jax.Array) -> Any:
+    def of_finite(matrix: jax.Array) -> list[jax.Array] | jax.Array:
         matrix = as_jax(matrix)
         if context.checks:
             require(jnp.isfinite(matrix))
@@ -96,7 +96,7 @@ def _schur(op: Schur, node: Apply, context: Context) -> JaxFunction:
 def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.static)
 
-    def lu_factor(matrix: jax.Array) -> Any:
+    def lu_factor(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
         factors, pivots = function(matrix)
         return jnp.where(_has_zero(factors)[..., None, None], jnp.nan, factors), pivots
 
@@ -110,7 +110,7 @@ def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
     if node.outputs[0].type.dtype.startswith("complex"):
         return function
 
-    def slogdet(matrix: jax.Array) -> Any:
+    def slogdet(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
         sign, logarithm = function(matrix)
         return jnp.where(jnp.isnan(sign), jnp.ones((), sign.dtype), sign), logarithm
 
@@ -128,7 +128,7 @@ def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
 def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
     """PyTensor's rule takes neither reflectors (mode "raw") nor pivots."""
 
-    def qr(matrix: jax.Array) -> Any:
+    def qr(matrix: jax.Array) -> Sequence[jax.Array] | jax.Array:
         rows, columns = np.shape(matrix)
         if not rows and columns:
             raise ValueError("LAPACK refuses a matrix that has columns and no row")
@@ -171,7 +171,7 @@ def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
     return contract
 
 
-def _factor_or_nan(factor: Any, matrix: jax.Array) -> jax.Array:
+def _factor_or_nan(factor: jax.Array, matrix: jax.Array) -> jax.Array:
     """A Cholesky factor, or NaN where there is none.
 
     JAX leaves zeros in one half then.  It shows in the first entry, which is otherwise NaN only if
@@ -221,19 +221,19 @@ def _is_singular(matrix: jax.Array) -> jax.Array:
     return _has_zero(matrix) & ~jnp.isnan(matrix[..., :1, :1]).any(axis=(-2, -1))
 
 
-def _solved(solution: Any, given: jax.Array, core_ndim: int) -> jax.Array:
+def _solved(solution: jax.Array, given: jax.Array, core_ndim: int) -> jax.Array:
     """The solution, or NaN: a matrix is singular where a finite column has none that is finite."""
     axis = -min(core_ndim, 2)
     failed = jnp.isfinite(given).all(axis=axis) & ~jnp.isfinite(solution).all(axis=axis)
     return _solution_or_nan(solution, failed.any(axis=-1) if core_ndim == 2 else failed, core_ndim)
 
 
-def _solution_or_nan(solution: Any, singular: jax.Array, core_ndim: int) -> jax.Array:
+def _solution_or_nan(solution: jax.Array, singular: jax.Array, core_ndim: int) -> jax.Array:
     """The solution, or NaN in the elements of the batch whose matrix is singular."""
     return jnp.where(jnp.expand_dims(singular, tuple(range(-core_ndim, 0))), jnp.nan, solution)
 
 
-def require_finite(inverse: Any) -> Any:
+def require_finite(inverse: jax.Array) -> jax.Array:
     """State that there is an inverse; where one is not finite NumPy decides."""
     require(jnp.isfinite(inverse))
     return inverse

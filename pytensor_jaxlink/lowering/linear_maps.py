@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-Map = Callable[[list[Any], list[Any]], list[Any]]
+Map = Callable[[list[jax.Array], list[jax.Array]], list[jax.Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,9 @@ class LinearMap:
     pullback: Map
     results: tuple[jax.ShapeDtypeStruct, ...]
 
-    def __call__(self, residuals: Sequence[object], tangents: Sequence[object]) -> list[Any]:
+    def __call__(
+        self, residuals: Sequence[jax.Array], tangents: Sequence[jax.Array]
+    ) -> list[jax.Array]:
         """The results; JAX may evaluate, batch, transpose and differentiate them."""
         return _linear.bind(*residuals, *tangents, linear_map=self, count=len(residuals))
 
@@ -47,18 +48,18 @@ _linear.multiple_results = True
 
 
 @_linear.def_impl
-def _evaluate(*values: object, linear_map: LinearMap, count: int) -> list[Any]:
+def _evaluate(*values: jax.Array, linear_map: LinearMap, count: int) -> list[jax.Array]:
     return linear_map.pushforward(list(values[:count]), list(values[count:]))
 
 
 @_linear.def_abstract_eval
-def _abstract(*values: object, linear_map: LinearMap, count: int) -> list[Any]:
+def _abstract(*values: object, linear_map: LinearMap, count: int) -> list[jax.core.ShapedArray]:
     return [jax.core.ShapedArray(each.shape, each.dtype) for each in linear_map.results]
 
 
 def _jvp(
-    values: Sequence[object], moves: Sequence[object], *, linear_map: LinearMap, count: int
-) -> tuple[list[Any], list[Any]]:
+    values: Sequence[jax.Array], moves: Sequence[object], *, linear_map: LinearMap, count: int
+) -> tuple[list[jax.Array], list[jax.Array]]:
     """Linear in the tangents; of the residuals JAX differentiates the pushforward."""
     residuals, tangents = list(values[:count]), list(values[count:])
     further = [ad.instantiate_zeros(move) for move in moves[count:]]
@@ -66,7 +67,7 @@ def _jvp(
     moving = [k for k, move in enumerate(moves[:count]) if type(move) is not ad.Zero]
     if moving:
 
-        def of_moving(*moved: object) -> list[Any]:
+        def of_moving(*moved: jax.Array) -> list[jax.Array]:
             here = list(residuals)
             for position, value in zip(moving, moved, strict=True):
                 here[position] = value
@@ -78,15 +79,15 @@ def _jvp(
 
 
 def _transpose(
-    cotangents: Sequence[object], *values: object, linear_map: LinearMap, count: int
-) -> list[Any]:
+    cotangents: Sequence[object], *values: jax.Array, linear_map: LinearMap, count: int
+) -> list[jax.Array | None]:
     given = [ad.instantiate_zeros(cotangent) for cotangent in cotangents]
     return [None] * count + linear_map.pullback(list(values[:count]), given)
 
 
 def _batch(
-    values: Sequence[Any], axes: Sequence[Any], *, linear_map: LinearMap, count: int
-) -> tuple[list[Any], list[int]]:
+    values: Sequence[jax.Array], axes: Sequence[int | None], *, linear_map: LinearMap, count: int
+) -> tuple[list[jax.Array], list[int]]:
     [size, *_] = [v.shape[a] for v, a in zip(values, axes, strict=True) if a is not None]
     moved = [
         value if axis is None else jnp.moveaxis(value, axis, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +16,29 @@ from pytensor_jaxlink.lowering.checks import collecting, conjunction, require
 from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import WhileLoop
-from pytensor_jaxlink.plan import LoopLayout
+from pytensor_jaxlink.plan import LoopLayout, StepOutputs
 from pytensor_jaxlink.size_functions import as_integer
 
-Step = Callable[..., Sequence[Any]]
+Step = Callable[..., Sequence[jax.Array]]
+
+Tree = TypeVar("Tree")
+History = tuple[jax.Array, ...] | jax.Array
+"""The entries that a step sees of a state, as they are carried: few each by itself."""
+
+Carry = tuple[list[tuple[jax.Array, ...]], list[History], list[jax.Array]]
+"""The registers of strips, the states, and the values that are carried."""
+
+Entries = tuple[list[jax.Array], list[jax.Array], jax.Array | None]
+"""The entries of the sequences, those that arrive at strips, and one that counts the steps."""
+
+Outputs = tuple[list[jax.Array], list[jax.Array], list[jax.Array], tuple[jax.Array, ...]]
+"""The entries that leave the strips, of the states, of other outputs, and the condition."""
+
+State = tuple[jax.Array, list[jax.Array], list[History], list[jax.Array]]
+"""How many steps were made, the buffers that steps write to, the states, and what is carried."""
+
+Values = tuple[State, list[jax.Array | None], list[jax.Array], jax.Array, jax.Array]
+"""The state, outputs of which the last entries are kept, others, and whether to stop."""
 
 
 def layout_of(op: Op) -> LoopLayout | None:
@@ -64,7 +83,7 @@ def _while_loop(op: WhileLoop, node: Apply, context: Context) -> JaxFunction:
     return lambda *inputs: _single(_Loop(layout, step, inputs).loop(op.measured))
 
 
-def _single(outputs: list[object]) -> Any:
+def _single(outputs: list[jax.Array]) -> jax.Array | list[jax.Array]:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -72,7 +91,7 @@ class _Loop:
     """One loop, with its outer inputs sorted by their part."""
 
     def __init__(
-        self, layout: LoopLayout, step: Step, inputs: Sequence[object], backward: bool = False
+        self, layout: LoopLayout, step: Step, inputs: Sequence[jax.Array], backward: bool = False
     ) -> None:
         self.layout, self.step, self.backward = layout, step, backward
         parts = layout.sort_inputs(inputs)
@@ -89,7 +108,7 @@ class _Loop:
 
     # -- a known number of steps ----------------------------------------------------------------
 
-    def scan(self) -> list[Any]:
+    def scan(self) -> list[jax.Array]:
         """The outputs, where the number of steps is known."""
         steps = as_integer(self.steps)
         if steps < 0:
@@ -107,7 +126,7 @@ class _Loop:
             for buffer, places in zip(self.scattered, self.layout.scattered_places, strict=True)
         ]
 
-        def body(state: Any, entries: Any) -> Any:
+        def body(state: Carry, entries: Entries) -> tuple[Carry, Outputs]:
             registers, histories, carried = state
             sequences, arriving, _ = entries
             seen = [[*known, new] for known, new in zip(registers, arriving, strict=True)]
@@ -160,11 +179,11 @@ class _Loop:
         free = [_last(output, kept) for output, kept in zip(emitted, self.kept, strict=True)]
         return [*scattered, *states, *free, *carried]
 
-    def _in_order(self, arrays: object) -> Any:
+    def _in_order(self, arrays: Tree) -> Tree:
         """Arrays as `jax.lax.scan` takes and gives them: what it does from the end is turned."""
         return jax.tree.map(lambda a: jnp.flip(a, 0), arrays) if self.backward else arrays
 
-    def _of_no_steps(self) -> list[Any]:
+    def _of_no_steps(self) -> list[jax.Array]:
         """The outputs of a loop without a step, where each of them has a type all the same."""
         states = [
             _last(initial, length)
@@ -174,7 +193,7 @@ class _Loop:
 
     # -- as many steps as it takes --------------------------------------------------------------
 
-    def loop(self, measured: Sequence[int]) -> list[Any]:
+    def loop(self, measured: Sequence[int]) -> list[jax.Array]:
         """The outputs with room for all entries, and the lengths of the ``measured`` ones."""
         if not self.layout.conditional and not isinstance(self.steps, jax.core.Tracer):
             return self.scan()  # which JAX can also differentiate backward
@@ -193,7 +212,7 @@ class _Loop:
         ]
         entries = jax.eval_shape(
             lambda: self._step(
-                (self.zero, self.scattered, self.initial, self.carried), self._entries(self.zero)
+                (self.zero, self.scattered, [*self.initial], self.carried), self._entries(self.zero)
             )[2]
         )
         free = [
@@ -201,11 +220,11 @@ class _Loop:
             for entry, kept in zip(entries, self.kept, strict=True)
         ]
 
-        def goes_on(values: Any) -> Any:
+        def goes_on(values: Values) -> jax.Array:
             (step, *_), _, _, stop, holds = values
             return (step < limit) & ~stop & holds
 
-        def body(values: Any) -> Any:
+        def body(values: Values) -> Values:
             state, rings, free, _, holds = values
             step = state[0]
             state, states, emitted, stop, conditions = self._step(state, self._entries(step))
@@ -243,7 +262,7 @@ class _Loop:
             position += 1
         return [*scattered, *states, *(_unrolled(t, made) for t in free), *carried, *lengths]
 
-    def _entries(self, step: object) -> list[Any]:
+    def _entries(self, step: jax.Array) -> list[jax.Array]:
         """The entries of the sequences at a step; of an empty one no step ever reads any."""
         return [
             jnp.zeros(sequence.shape[1:], sequence.dtype)
@@ -254,7 +273,9 @@ class _Loop:
 
     # -- one step ---------------------------------------------------------------------------------
 
-    def _step(self, state: Any, entries: object) -> tuple[Any, list[Any], list[Any], Any, Any]:
+    def _step(
+        self, state: State, entries: Sequence[jax.Array]
+    ) -> tuple[State, list[jax.Array], list[jax.Array], jax.Array | bool, tuple[jax.Array, ...]]:
         """The state after one step, its entries of the outputs, whether it is the last, checks.
 
         Buffers are written where they are: the number of steps is not known.
@@ -276,8 +297,12 @@ class _Loop:
         return (counter + 1, written, moved, parts.carried), states, emitted, parts.stop, conditions
 
     def _evaluate(
-        self, entries: Any, read: Sequence[Sequence[Any]], histories: Any, carried: Any
-    ) -> tuple[Any, list[Any], tuple[Any, ...]]:
+        self,
+        entries: Sequence[jax.Array],
+        read: Sequence[Sequence[jax.Array]],
+        histories: Sequence[History],
+        carried: Sequence[jax.Array],
+    ) -> tuple[StepOutputs[jax.Array], list[jax.Array], tuple[jax.Array, ...]]:
         """One step: its outputs by part, the new entries of the states, and its condition."""
         arguments = [*entries, *(value for values in read for value in values)]
         arguments += self.layout.seen(histories)
@@ -299,13 +324,13 @@ class _Strip:
     the loop, and what leaves at the other a stacked output.  Nothing is scattered.
     """
 
-    buffer: Any
+    buffer: jax.Array
     first: int
-    registers: tuple[Any, ...]
-    arriving: Any
+    registers: tuple[jax.Array, ...]
+    arriving: jax.Array
 
     @classmethod
-    def of(cls, buffer: Any, places: Sequence[int], steps: int) -> _Strip:
+    def of(cls, buffer: jax.Array, places: Sequence[int], steps: int) -> _Strip:
         """The strip of a buffer, of which a step touches the places, at distances from it."""
         first, last = min(places), max(places)
         if buffer.shape[0] < steps + last:
@@ -313,15 +338,15 @@ class _Strip:
         registers = tuple(buffer[place] for place in range(first, last))
         return cls(buffer, first, registers, buffer[last : last + steps])
 
-    def at(self, values: Sequence[object], place: int) -> Any:
+    def at(self, values: Sequence[jax.Array], place: int) -> jax.Array:
         """The entry that a step reads at a place."""
         return values[place - self.first]
 
-    def put(self, values: list[object], place: int, value: object) -> None:
+    def put(self, values: list[jax.Array], place: int, value: jax.Array) -> None:
         """Write the entry of a step at a place."""
         values[place - self.first] = jnp.asarray(value, self.buffer.dtype)
 
-    def whole(self, left: Any, kept: Sequence[Any]) -> Any:
+    def whole(self, left: jax.Array, kept: Sequence[jax.Array]) -> jax.Array:
         """The buffer after the loop."""
         end = self.first + left.shape[0] + len(kept)
         parts = [self.buffer[: self.first], left, *(value[None] for value in kept)]
@@ -331,23 +356,23 @@ class _Strip:
 _FEW = 16  # entries of a state that are carried each by itself
 
 
-def _split(history: Any) -> Any:
+def _split(history: jax.Array) -> History:
     """The entries that a step sees of a state, as they are carried."""
     return tuple(history) if history.shape[0] <= _FEW else history
 
 
-def _moved(history: Any, entry: Any) -> Any:
+def _moved(history: History, entry: jax.Array) -> History:
     """The entries after one step: the oldest goes."""
     if isinstance(history, tuple):
         return (*history[1:], entry)
     return jnp.concatenate([history[1:], entry[None]])
 
 
-def _joined(history: object) -> Any:
+def _joined(history: History) -> jax.Array:
     return jnp.stack(history) if isinstance(history, tuple) else history
 
 
-def _last(array: Any, length: Any) -> Any:
+def _last(array: jax.Array, length: int) -> jax.Array:
     """The last entries; where there are fewer the rest is zero, as in PyTensor's buffers."""
     missing = length - array.shape[0]
     if missing > 0:
@@ -355,19 +380,21 @@ def _last(array: Any, length: Any) -> Any:
     return array[array.shape[0] - length :]
 
 
-def _write(buffer: Any, counter: Any, places: Sequence[int], values: Sequence[object]) -> Any:
+def _write(
+    buffer: jax.Array, counter: jax.Array, places: Sequence[int], values: Sequence[jax.Array]
+) -> jax.Array:
     for place, value in zip(places, values, strict=True):
         buffer = buffer.at[counter + place].set(value)
     return buffer
 
 
-def _ring(initial: object, length: int) -> Any:
+def _ring(initial: jax.Array, length: int) -> jax.Array:
     """A buffer that is written round and round, with the initial entries in it."""
     ring = jnp.zeros((length, *initial.shape[1:]), initial.dtype)
     return ring.at[: initial.shape[0]].set(initial)
 
 
-def _unrolled(ring: Any, filled: object) -> Any:
+def _unrolled(ring: jax.Array, filled: jax.Array) -> jax.Array:
     """The entries of a ring, oldest first."""
     length = ring.shape[0]
     if length <= 1:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
@@ -15,12 +13,12 @@ def goes_backward(node: Apply) -> bool:
     So are those of PyTensor's gradients of loops.  XLA would copy each of them in that order, where
     `lax.scan` can begin at the end.
     """
-    op: Any = node.op
+    op = node.op
     arrays = [*op.outer_seqs(node.inputs), *op.outer_mitmot(node.inputs)]
     return 2 * sum(map(_is_reversed, arrays)) > len(arrays)
 
 
-def _is_reversed(array: Any) -> bool:
+def _is_reversed(array: Variable) -> bool:
     """Return True if an array is computed entry by entry from a reversed one."""
     while array.owner is not None and array.type.ndim and not array.type.broadcastable[0]:
         op, inputs = array.owner.op, array.owner.inputs

@@ -6,8 +6,7 @@ traces, and where the user holds the jit there is no second one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -39,10 +38,12 @@ def needs_concrete(node: Apply, positions: Sequence[int]) -> bool:
         )
 
 
-def _failure(function: Any, kinds: Sequence[object], concrete: Sequence[int]) -> Exception | None:
+def _failure(
+    function: Callable[..., object], kinds: Sequence[jax.ShapeDtypeStruct], concrete: Sequence[int]
+) -> Exception | None:
     """The error of a rule, traced with some inputs concrete."""
 
-    def traced(*values: object) -> Any:
+    def traced(*values: object) -> object:
         given = [
             np.ones(kind.shape, kind.dtype) if position in concrete else value
             for position, (kind, value) in enumerate(zip(kinds, values, strict=True))
@@ -56,6 +57,6 @@ def _failure(function: Any, kinds: Sequence[object], concrete: Sequence[int]) ->
     return None
 
 
-def _kind_of(kind: object) -> jax.ShapeDtypeStruct:
+def _kind_of(kind: ArrayType) -> jax.ShapeDtypeStruct:
     shape = tuple(_LENGTH if length is None else length for length in kind.shape)
     return jax.ShapeDtypeStruct(shape, kind.dtype)

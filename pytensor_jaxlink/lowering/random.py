@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement, MvNormalRV
@@ -32,7 +32,9 @@ def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFu
     sampler = sampler_of(op) or jax_sample_fn(op, node=node)
     dtype = node.outputs[1].type.dtype
 
-    def draw(key: jax.Array, size: Any, *parameters: jax.Array) -> Any:
+    def draw(
+        key: jax.Array, size: np.ndarray | None, *parameters: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         if context.checks:
             require_domain(op, parameters)
         shape = _batch_shape(op, parameters) if size is None else tuple(map(as_size, size))
@@ -46,7 +48,9 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
     """PyTensor's JAX sampler makes a covariance symmetric first; NumPy reads one triangle."""
     dtype = canonical_dtype(node.outputs[1].type.dtype)
 
-    def draw(key: jax.Array, size: Any, mean: object, covariance: jax.Array) -> Any:
+    def draw(
+        key: jax.Array, size: np.ndarray | None, mean: jax.Array, covariance: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
         mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype)
         factor = _root(covariance, op.method)
         if context.checks:
@@ -78,7 +82,9 @@ def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxF
     """
     core_ndim = op.ndims_params[0]
 
-    def draw(key: jax.Array, size: Any, a: Any, *others: Any) -> Any:
+    def draw(
+        key: jax.Array, size: np.ndarray | None, a: ArrayLike, *others: ArrayLike
+    ) -> tuple[jax.Array, jax.Array]:
         *chances, wanted = others
         batch_shape = _batch_shape(op, (a, *others)) if size is None else tuple(map(int, size))
         wanted = tuple(map(as_size, np.reshape(wanted, (-1, np.shape(wanted)[-1]))[0]))
@@ -107,7 +113,7 @@ def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxF
     return draw
 
 
-def _population(a: Any, chances: Sequence[jax.Array], core_ndim: int) -> int:
+def _population(a: ArrayLike, chances: Sequence[ArrayLike], core_ndim: int) -> int:
     """The number of entries to choose from."""
     if core_ndim:
         return np.shape(a)[np.ndim(a) - core_ndim]
@@ -117,7 +123,7 @@ def _population(a: Any, chances: Sequence[jax.Array], core_ndim: int) -> int:
     return length
 
 
-def _require_chances(p: jax.Array, count: int) -> None:
+def _require_chances(p: ArrayLike, count: int) -> None:
     """State that NumPy takes them as the chances of entries of which so many are wanted."""
     p = jnp.asarray(p)
     precision = max(jnp.finfo(p.dtype).eps, np.finfo("float64").eps) ** 0.5
@@ -125,7 +131,7 @@ def _require_chances(p: jax.Array, count: int) -> None:
     require((p > 0).sum(axis=-1) >= count)
 
 
-def _batch_shape(op: RandomVariable, parameters: tuple[jax.Array, ...]) -> tuple[int, ...]:
+def _batch_shape(op: RandomVariable, parameters: tuple[ArrayLike, ...]) -> tuple[int, ...]:
     """The shape of the draws, without what one draw has itself, where no size is given."""
     shapes = [
         np.shape(parameter)[: np.ndim(parameter) - core]

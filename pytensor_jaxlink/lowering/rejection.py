@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +28,7 @@ def accepted(
     start: jax.Array,
     done: jax.Array,
     propose: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
-) -> Any:
+) -> jax.Array:
     """The first proposal for each entry that is accepted.
 
     Parameters
@@ -42,7 +41,7 @@ def accepted(
         From a key to proposals, and which of them to accept.
     """
 
-    def body(state: Any) -> Any:
+    def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
         value, done, key = state
         proposal, accept = propose(key)
         return jnp.where(done, value, proposal), done | accept, next_round(key)
@@ -55,7 +54,7 @@ def accepted(
 # -- gamma -----------------------------------------------------------------------------------------
 
 
-def log_gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: Any) -> jax.Array:
+def log_gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: np.dtype) -> jax.Array:
     """Logarithms of gamma variables: those of small concentrations are too small for numbers.
 
     Marsaglia & Tsang, "A simple method for generating gamma variables" (2000); concentrations
@@ -85,7 +84,7 @@ def log_gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: Any) -> jax
     return drawn + jnp.where(small, jnp.log(uniform(key, shape, dtype)) / alpha, 0)
 
 
-def gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: object) -> jax.Array:
+def gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: np.dtype) -> jax.Array:
     """Gamma variables with scale 1."""
     return jnp.exp(log_gamma(key, shape, alpha, dtype))
 
@@ -180,7 +179,7 @@ _MOST = 150  # no count with a smaller mean comes near this
 
 
 def _by_inversion(
-    key: jax.Array, shape: Shape, chance: jax.Array, first: jax.Array, step: object
+    key: jax.Array, shape: Shape, chance: jax.Array, first: jax.Array, step: jax.Array | int
 ) -> jax.Array:
     """Counts with small means, by adding up chances from 0 on.
 
@@ -189,13 +188,13 @@ def _by_inversion(
     """
     drawn = uniform(key, shape, wide())
 
-    def body(state: Any) -> Any:
+    def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         k, found, chance, total = state
         found = found + (drawn > total)
         chance = chance * (first - step * k) / (k + 1)
         return k + 1, found, chance, total + chance
 
-    def more(state: Any) -> Any:
+    def more(state: tuple[jax.Array, ...]) -> jax.Array:
         k, _, _, total = state
         return (k < _MOST) & (drawn > total).any()
 

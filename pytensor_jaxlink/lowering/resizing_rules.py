@@ -5,8 +5,6 @@ Nothing is computed where the shapes agree.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +19,7 @@ from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, overlap
 
 @jax_rule.register(Fitted)
 def _fitted(op: Fitted, node: Apply, context: Context) -> JaxFunction:
-    def fit(array: Any, mask: Any) -> Any:
+    def fit(array: jax.Array, mask: jax.Array) -> jax.Array:
         shape = op.shape(np.shape(array), np.shape(mask))
         if _agree(shape, np.shape(array)):
             return array
@@ -39,7 +37,7 @@ def _fitted(op: Fitted, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Indexable)
 def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
-    def pad(array: Any, mask: object) -> jax.Array:
+    def pad(array: jax.Array, mask: jax.Array) -> jax.Array:
         added = op.added(np.shape(array))
         if not any(map(any, added)):
             return array
@@ -52,7 +50,7 @@ def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Merged)
 def _merged(op: Merged, node: Apply, context: Context) -> JaxFunction:
-    def merge(part: Any, array: Any) -> jax.Array:
+    def merge(part: jax.Array, array: jax.Array) -> jax.Array:
         if _agree(np.shape(part), np.shape(array)):
             return part
         both = overlap(np.shape(array), np.shape(part))
@@ -61,7 +59,7 @@ def _merged(op: Merged, node: Apply, context: Context) -> JaxFunction:
     return merge
 
 
-def _agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Return True if shapes are equal; open lengths count as equal until arrays meet."""
     pairs = zip(one, other, strict=True)
     return all(a == b or is_symbolic_dim(a) or is_symbolic_dim(b) for a, b in pairs)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from pytensor.compile.ops import FromFunctionOp
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.link.jax.dispatch.basic import jax_funcify
@@ -63,6 +63,7 @@ from pytensor_jaxlink.ops import (
 from pytensor_jaxlink.remedies import Remedy, either
 
 JaxFunction = Callable[..., Any]
+Rule = TypeVar("Rule", bound=Callable[..., JaxFunction])
 Reason = tuple[Code, str]
 """Why JAX cannot run a node: the code, and the words."""
 
@@ -109,10 +110,10 @@ def jax_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
     return upstream_rule(node)
 
 
-def jax_rule_for(*names: str, where: Sequence[ModuleType]) -> Callable[[Any], Any]:
+def jax_rule_for(*names: str, where: Sequence[ModuleType]) -> Callable[[Rule], Rule]:
     """Register a rule for Ops by name, for those that not every version of PyTensor has."""
 
-    def register(rule: Any) -> Any:
+    def register(rule: Rule) -> Rule:
         for module in where:
             for name in names:
                 kind = getattr(module, name, None)
@@ -127,7 +128,7 @@ def upstream_rule(node: Apply, static: Collection[int] = ()) -> JaxFunction:
     """PyTensor's rule for a node; all its inputs but the ``static`` ones come as JAX arrays."""
     function = jax_funcify(node.op, node=node)
 
-    def with_arrays(*values: object) -> Any:
+    def with_arrays(*values: object) -> object:
         return function(
             *(
                 value if position in static else as_jax(value)
@@ -145,7 +146,7 @@ def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
     When a value is static, the node is rebuilt as if the user had written it as a literal.
     """
 
-    def function(*values: object) -> Any:
+    def function(*values: object) -> object:
         inputs = list(node.inputs)
         for position in positions:
             inputs[position] = _literal(inputs[position], values[position])
@@ -155,7 +156,7 @@ def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
     return function
 
 
-def _literal(variable: object, value: object) -> Constant:
+def _literal(variable: Variable, value: object) -> Constant:
     if isinstance(variable, Constant):
         return variable
     if isinstance(variable.type, ScalarType):
@@ -276,14 +277,14 @@ class Rules:
     def __init__(self, lower_graph: LowerGraph, *, callbacks: bool) -> None:
         self.lower_graph, self._callbacks = lower_graph, callbacks
         self.host_calls: list[HostCall] = []
-        self._not_called: set[Any] = set()
+        self._not_called: set[object] = set()
         self._own: dict[type[Op], bool] = {}
         self._obstacles: dict[Apply, Obstacle | None] = {}
         self._scalar_reasons: dict[tuple[Op, int], Reason | None] = {}
-        self._failed: dict[Any, Obstacle] = {}
-        self._opaque: set[Any] = set()
-        self._sizes: dict[Any, tuple[int, ...]] = {}
-        self._probed: set[Any] = set()
+        self._failed: dict[object, Obstacle] = {}
+        self._opaque: set[object] = set()
+        self._sizes: dict[object, tuple[int, ...]] = {}
+        self._probed: set[object] = set()
         self._foreign: dict[type[Op], bool] = {}
 
     def has_own(self, op: Op) -> bool:
@@ -463,7 +464,7 @@ def _first_line(error: BaseException) -> str:
     return without_codes(str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _kind(node: Apply) -> tuple[Op, tuple[Any, ...]]:
+def _kind(node: Apply) -> tuple[Op, tuple[object, ...]]:
     """The key of the nodes that share a rule: a failure of one is a failure of all."""
     return node.op, tuple(variable.type for variable in node.inputs)
 
@@ -482,7 +483,7 @@ def _untranspilable(node: Apply, code: Code, reason: str) -> Obstacle:
     return Obstacle(code, reason, either(*_remedies(node)))
 
 
-def _failure(op: Op, find_rule: Callable[[], Any]) -> Reason | None:
+def _failure(op: Op, find_rule: Callable[[], object]) -> Reason | None:
     """Why a rule does not apply.  Rules say it in many ways."""
     try:
         find_rule()

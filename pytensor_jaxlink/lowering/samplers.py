@@ -8,10 +8,10 @@ draws, and the parameters in the order of the distribution's own ``rng_fn``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import special
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
@@ -40,7 +40,7 @@ from pytensor_jaxlink.lowering.streams import (
     wide,
 )
 
-Sampler = Callable[..., Any]
+Sampler = Callable[..., jax.Array]
 
 
 def sampler_of(op: RandomVariable) -> Sampler | None:
@@ -54,7 +54,7 @@ def sampler_of(op: RandomVariable) -> Sampler | None:
 # -- samplers --------------------------------------------------------------------------------------
 
 
-def _scaled(draw: Callable[..., Any]) -> Sampler:
+def _scaled(draw: Callable[..., jax.Array]) -> Sampler:
     """The sampler of a family with location and scale, from its standard draws."""
 
     def scaled(
@@ -65,20 +65,20 @@ def _scaled(draw: Callable[..., Any]) -> Sampler:
     return scaled
 
 
-def _cauchy(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
+def _cauchy(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
     return jnp.tan(jnp.pi * (uniform(key, shape, kind) - 0.5))
 
 
-def _gumbel(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
+def _gumbel(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
     return -jnp.log(exponential(key, shape, kind))
 
 
-def _laplace(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
+def _laplace(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
     centred = 2 * uniform(key, shape, kind) - 1
     return -jnp.sign(centred) * jnp.log1p(-jnp.abs(centred))
 
 
-def _logistic(key: jax.Array, shape: Shape, kind: Any) -> jax.Array:
+def _logistic(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
     drawn = uniform(key, shape, kind)
     return jnp.log(drawn) - jnp.log1p(-drawn)
 
@@ -186,7 +186,7 @@ def _wald(key: jax.Array, shape: Shape, dtype: str, mean: jax.Array, scale: jax.
 
 
 def _triangular(
-    key: jax.Array, shape: Shape, dtype: str, left: jax.Array, mode: Any, right: jax.Array
+    key: jax.Array, shape: Shape, dtype: str, left: jax.Array, mode: jax.Array, right: jax.Array
 ) -> jax.Array:
     """By inversion of the distribution function."""
     drawn, width = uniform(key, shape, real_of(dtype)), jnp.asarray(right, real_of(dtype)) - left
@@ -289,7 +289,7 @@ def _hypergeometric(
     total = good + bad
     left = jnp.minimum(drawn, total - drawn)  # what is drawn, or what is left behind
 
-    def step(made: Any, state: Any) -> Any:
+    def step(made: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         found, key = state
         chance = (good - found) / (total - made)
         hit = uniform(key, shape, wide()) < chance
@@ -351,7 +351,9 @@ def _multinomial(
     chances = jnp.clip(jnp.where(rest > 0, first / rest, 0.0), 0.0, 1.0)
     left = jnp.broadcast_to(jnp.asarray(count, p.dtype), shape)
 
-    def category(state: Any, chance: jax.Array) -> tuple[Any, jax.Array]:
+    def category(
+        state: tuple[jax.Array, ...], chance: jax.Array
+    ) -> tuple[tuple[jax.Array, ...], jax.Array]:
         left, key = state
         found = jnp.where(left > 0, binomial(key, shape, left, chance), 0.0)
         return (left - found, fork(fork(key))), found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
@@ -48,7 +49,7 @@ from pytensor_jaxlink.lowering.rule import (
 from pytensor_jaxlink.size_functions import as_integer, is_open
 
 
-def _integers(values: Any) -> tuple[jax.Array, ...]:
+def _integers(values: Iterable[object]) -> tuple[int, ...]:
     return tuple(map(as_integer, values))
 
 
@@ -79,7 +80,7 @@ def _same_value(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(MakeVector)
 def _make_vector(op: MakeVector, node: Apply, context: Context) -> JaxFunction:
-    def make_vector(*values: object) -> Any:
+    def make_vector(*values: ArrayLike) -> ArrayLike:
         if not values:
             return np.zeros((0,), op.dtype)
         dtype = canonical_dtype(op.dtype)
@@ -97,7 +98,7 @@ def _reshape(op: Reshape, node: Apply, context: Context) -> JaxFunction:
 def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
     static = node.inputs[0].type.broadcastable
 
-    def alloc(value: Any, *shape: Any) -> Any:
+    def alloc(value: jax.Array, *shape: object) -> jax.Array:
         sizes = tuple(map(as_size, shape))
         # As in PyTensor, a dimension of length 1 that the type does not promise is not stretched.
         lead = len(sizes) - np.ndim(value)
@@ -118,7 +119,7 @@ def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(ARange)
 def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
-    def arange(start: object, stop: object, step: object) -> Any:
+    def arange(start: object, stop: object, step: object) -> ArrayLike:
         bounds = [np.asarray(value).item() for value in (start, stop, step)]
         if any(map(is_open, bounds)):
             return jnp.arange(*map(as_integer, bounds), dtype=canonical_dtype(op.dtype))
@@ -151,7 +152,7 @@ def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Split)
 def _split(op: Split, node: Apply, context: Context) -> JaxFunction:
-    def split(array: Any, *axis_and_sizes: jax.Array) -> Any:
+    def split(array: jax.Array, *axis_and_sizes: np.ndarray) -> Sequence[jax.Array] | jax.Array:
         *axis, sizes = axis_and_sizes
         along = int(axis[0]) if axis else op.axis
         lengths = _integers(sizes)
@@ -177,12 +178,12 @@ def _sort(op: SortOp | ArgSortOp, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Repeat)
 def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
-    def repeat(array: Any, counts: Any) -> Any:
+    def repeat(array: jax.Array, counts: np.ndarray) -> jax.Array:
         if np.any(np.asarray(counts) < 0):
             raise ValueError("repeats may not contain negative values.")
         total = None if np.ndim(counts) == 0 else int(np.sum(counts))
-        counts = int(counts) if np.ndim(counts) == 0 else counts
-        return jnp.repeat(array, counts, axis=op.axis, total_repeat_length=total)
+        repeats = int(counts) if np.ndim(counts) == 0 else counts
+        return jnp.repeat(array, repeats, axis=op.axis, total_repeat_length=total)
 
     return repeat
 
@@ -226,7 +227,7 @@ def _searchsorted(op: SearchsortedOp, node: Apply, context: Context) -> JaxFunct
 
 @jax_rule.register(UnravelIndex)
 def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFunction:
-    def unravel_index(indices: Any, dims: object) -> Any:
+    def unravel_index(indices: jax.Array, dims: np.ndarray) -> tuple[jax.Array, ...]:
         indices = as_jax(indices)
         lengths = _integers(dims)
         if context.checks:
@@ -240,7 +241,7 @@ def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(FillDiagonal)
 def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFunction:
-    def fill_diagonal(array: object, value: object) -> jax.Array:
+    def fill_diagonal(array: ArrayLike, value: ArrayLike) -> jax.Array:
         if array.ndim > 2 and len(set(array.shape)) != 1:
             raise ValueError("All dimensions of input must be of equal length")
         along = jnp.arange(min(array.shape))
@@ -257,7 +258,7 @@ def _pad(op: Pad, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(SpecifyShape)
 def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFunction:
-    def specify_shape(array: Any, *shape: Any) -> jax.Array:
+    def specify_shape(array: jax.Array, *shape: ArrayLike | None) -> jax.Array:
         for length, wanted in zip(np.shape(array), shape, strict=True):
             if context.checks and wanted is not None:
                 require(wanted == length)
@@ -268,7 +269,7 @@ def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(CheckAndRaise)
 def _check_and_raise(op: CheckAndRaise, node: Apply, context: Context) -> JaxFunction:
-    def check(value: object, *conditions: object) -> Any:
+    def check(value: object, *conditions: ArrayLike) -> object:
         if context.checks:
             for condition in conditions:
                 require(condition)

@@ -45,7 +45,7 @@ TAKES_OPEN_SIZES = (
 """The Ops that may be given sizes that are open; other rules may compare them."""
 
 
-def describe_size(node: Apply) -> Any:  # noqa: C901, PLR0911 -- one case for each Op
+def describe_size(node: Apply) -> list[Any] | None:  # noqa: C901, PLR0911 -- one case for each Op
     """The description of a node for `pytensor_jaxlink.size_functions.size_function`, or None."""
     op = node.op
     match op:
@@ -85,7 +85,7 @@ def _is_number(kind: object) -> bool:
     return dtype.kind in "biu" or (dtype.kind == "f" and kind.ndim == 0)
 
 
-def _elementwise(node: Apply) -> Any:
+def _elementwise(node: Apply) -> list[Any]:
     same = [
         position
         for position, variable in enumerate(node.inputs)
@@ -115,7 +115,7 @@ def _dtype(node: Apply) -> str:
     return np.dtype(node.outputs[0].type.dtype).str
 
 
-def _entry(part: object) -> Any:
+def _entry(part: object) -> object:
     if isinstance(part, slice):
         return {"slice": [_entry(each) for each in (part.start, part.stop, part.step)]}
     return None if part is None else {"input": part}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,12 +22,14 @@ def _factor(op: LUFactorTridiagonal, node: Apply, context: Context) -> JaxFuncti
     """Elimination with the exchanges of neighbouring rows that LAPACK's ``gttrf`` makes."""
     dtype = node.outputs[0].type.dtype
 
-    def factor(lower: Any, diagonal: Any, upper: Any) -> Any:
+    def factor(lower: jax.Array, diagonal: jax.Array, upper: jax.Array) -> tuple[jax.Array, ...]:
         lower, diagonal, upper = (as_dtype(v, dtype) for v in (lower, diagonal, upper))
         count = diagonal.shape[0]
         _check_lengths(count, lower, upper)
 
-        def step(row: Any, following: Any) -> Any:
+        def step(
+            row: tuple[jax.Array, ...], following: tuple[jax.Array, ...]
+        ) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
             here, right = row
             below, next_here, next_right = following
             stays = jnp.abs(here) >= jnp.abs(below)
@@ -60,7 +60,14 @@ def _solve(op: SolveLUFactorTridiagonal, node: Apply, context: Context) -> JaxFu
     """The two sweeps of LAPACK's ``gttrs``."""
     dtype = node.outputs[0].type.dtype
 
-    def solve(lower: Any, diagonal: Any, upper: Any, second: Any, chosen: Any, b: Any) -> Any:
+    def solve(
+        lower: jax.Array,
+        diagonal: jax.Array,
+        upper: jax.Array,
+        second: jax.Array,
+        chosen: jax.Array,
+        b: jax.Array,
+    ) -> jax.Array:
         lower, diagonal, upper, second, b = (
             as_dtype(v, dtype) for v in (lower, diagonal, upper, second, b)
         )
@@ -77,10 +84,10 @@ def _solve(op: SolveLUFactorTridiagonal, node: Apply, context: Context) -> JaxFu
     return solve
 
 
-def _eliminated(lower: Any, stays: Any, b: Any) -> Any:
+def _eliminated(lower: jax.Array, stays: jax.Array, b: jax.Array) -> jax.Array:
     """The product of the inverse of the lower factor with b, rows exchanged as it was made."""
 
-    def step(here: Any, following: Any) -> Any:
+    def step(here: jax.Array, following: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         below, factor, stay = following
         kept, other = jnp.where(stay, here, below), jnp.where(stay, below, here)
         return other - factor * kept, kept
@@ -89,14 +96,16 @@ def _eliminated(lower: Any, stays: Any, b: Any) -> Any:
     return jnp.concatenate([kept, last[None]])
 
 
-def _forward(diagonal: object, side: Any, second: Any, b: Any) -> Any:
+def _forward(diagonal: jax.Array, side: jax.Array, second: jax.Array, b: jax.Array) -> jax.Array:
     """The solution of a triangular system with two side diagonals, from its first row on."""
     count = diagonal.shape[0]
     zero = jnp.zeros((), diagonal.dtype)
     side = jnp.concatenate([zero[None], side])
     second = jnp.concatenate([zero[None], zero[None], second])[:count]
 
-    def step(before: Any, row: Any) -> Any:
+    def step(
+        before: tuple[jax.Array, ...], row: tuple[jax.Array, ...]
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         nearer, farther = before
         pivot, near, far, value = row
         found = (value - near * nearer - far * farther) / pivot
@@ -106,10 +115,10 @@ def _forward(diagonal: object, side: Any, second: Any, b: Any) -> Any:
     return jax.lax.scan(step, start, (diagonal, side, second, b))[1]
 
 
-def _backward(lower: Any, stays: Any, b: Any) -> Any:
+def _backward(lower: jax.Array, stays: jax.Array, b: jax.Array) -> jax.Array:
     """The transposed lower factor, with the exchanges in the opposite order."""
 
-    def step(below: Any, row: Any) -> Any:
+    def step(below: jax.Array, row: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         here, factor, stay = row
         reduced = here - factor * below
         return jnp.where(stay, reduced, below), jnp.where(stay, below, reduced)
@@ -118,7 +127,7 @@ def _backward(lower: Any, stays: Any, b: Any) -> Any:
     return jnp.concatenate([first[None], found])
 
 
-def _check_lengths(count: int, lower: object, upper: object) -> None:
+def _check_lengths(count: int, lower: jax.Array, upper: jax.Array) -> None:
     if count < 3 or lower.shape[0] != count - 1 or upper.shape[0] != count - 1:
         raise ValueError("the diagonals do not make a matrix that LAPACK takes")
 
@@ -137,7 +146,7 @@ def _least_squares(op: Lstsq, node: Apply, context: Context) -> JaxFunction:
     call is finished on the host.
     """
 
-    def least_squares(a: Any, b: Any, cutoff: jax.Array) -> Any:
+    def least_squares(a: jax.Array, b: jax.Array, cutoff: jax.Array) -> tuple[jax.Array, ...]:
         a, b = as_dtype(a, "float64"), as_dtype(b, "float64")
         rows, columns = a.shape
         if b.shape[0] != rows:

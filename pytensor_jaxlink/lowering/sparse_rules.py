@@ -7,9 +7,11 @@ number of entries depends on data, and runs on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.sparse import basic
@@ -19,7 +21,7 @@ from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule_for
 from pytensor_jaxlink.sparse_values import SparseValue
 
-JaxRule: TypeAlias = Callable[[Any, Apply, Context], JaxFunction]
+JaxRule: TypeAlias = Callable[[Op, Apply, Context], JaxFunction]
 
 _MODULES = (basic, sparse_math)
 
@@ -48,7 +50,9 @@ def _properties(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule_for("CSM", where=_MODULES)
 def _matrix(op: object, node: Apply, context: Context) -> JaxFunction:
-    def matrix(data: object, indices: object, indptr: object, shape: Any) -> SparseValue:
+    def matrix(
+        data: jax.Array, indices: jax.Array, indptr: jax.Array, shape: np.ndarray
+    ) -> SparseValue:
         rows, columns = (int(length) for length in shape)
         if data.shape != indices.shape:
             raise ValueError("data and indices of a sparse matrix have different lengths")
@@ -74,17 +78,18 @@ def _transpose(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("Dot", "StructuredDot")
 def _dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def dot(x: object, y: object) -> Any:
+    def dot(x: SparseValue | jax.Array, y: SparseValue | jax.Array) -> jax.Array:
         if x.shape[-1] != y.shape[0]:
             raise ValueError(f"shapes {x.shape} and {y.shape} do not fit a product")
         if isinstance(x, SparseValue):
+            assert not isinstance(y, SparseValue)
             return _times_dense(x, y)
         return _times_dense(y.transposed, x.T).T
 
     return dot
 
 
-def _times_dense(x: SparseValue, y: Any) -> Any:
+def _times_dense(x: SparseValue, y: jax.Array) -> jax.Array:
     """The product of a sparse and a dense matrix or vector."""
     dtype = jnp.promote_types(x.dtype, y.dtype)
     rows, columns = x.coordinates
@@ -102,7 +107,9 @@ def _dot_grad_csr(op: Op, node: Apply, context: Context) -> JaxFunction:
     return lambda indices, indptr, b, g: _entries_of_product("csr", indices, indptr, g, b)
 
 
-def _entries_of_product(form: str, indices: object, indptr: object, left: Any, right: Any) -> Any:
+def _entries_of_product(
+    form: str, indices: jax.Array, indptr: jax.Array, left: jax.Array, right: jax.Array
+) -> jax.Array:
     """The entries of ``left @ right.T`` at the places of a pattern."""
     pattern = SparseValue(indices, indices, indptr, (left.shape[0], right.shape[0]), form)
     rows, columns = pattern.coordinates
@@ -111,7 +118,7 @@ def _entries_of_product(form: str, indices: object, indptr: object, left: Any, r
 
 @_register("SamplingDot")
 def _sampling_dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def sampling_dot(x: Any, y: Any, pattern: SparseValue) -> SparseValue:
+    def sampling_dot(x: jax.Array, y: jax.Array, pattern: SparseValue) -> SparseValue:
         rows, columns = pattern.coordinates
         return pattern.with_data(pattern.data * (x[rows] * y[columns]).sum(axis=-1))
 
@@ -120,7 +127,7 @@ def _sampling_dot(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("SpSum")
 def _sum(op: object, node: Apply, context: Context) -> JaxFunction:
-    def total(x: SparseValue) -> Any:
+    def total(x: SparseValue) -> jax.Array:
         if op.axis is None:
             return x.data.sum()
         kept = 1 - op.axis % 2
@@ -131,7 +138,7 @@ def _sum(op: object, node: Apply, context: Context) -> JaxFunction:
 
 @_register("MultiplySparseDense", "SparseDenseMultiply")
 def _times(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def times(x: SparseValue, y: Any) -> SparseValue:
+    def times(x: SparseValue, y: jax.Array) -> SparseValue:
         if y.ndim == 0:
             return x.with_data(x.data * y)
         if y.shape != x.shape:
@@ -158,7 +165,7 @@ def _add_to_columns(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("AddSparseDense", "AddSD")
 def _add_dense(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def add(x: SparseValue, y: object) -> Any:
+    def add(x: SparseValue, y: jax.Array) -> jax.Array:
         if y.shape != x.shape:
             raise ValueError(f"matrices of shapes {x.shape} and {y.shape} are added")
         dtype = jnp.promote_types(x.dtype, y.dtype)
@@ -174,7 +181,7 @@ def _add_data(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("Diag")
 def _diagonal(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def diagonal(x: SparseValue) -> Any:
+    def diagonal(x: SparseValue) -> jax.Array:
         if x.shape[0] != x.shape[1]:
             raise ValueError("Diag only apply on square matrix")
         rows, columns = x.coordinates

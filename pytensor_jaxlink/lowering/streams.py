@@ -13,7 +13,6 @@ distinct keys give independent streams.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +52,7 @@ def _advance(key: jax.Array, by: int) -> jax.Array:
     return jnp.stack([high + np.uint32(by >> 32) + carry, advanced])
 
 
-def uniform(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+def uniform(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
     """Numbers between 0 and 1, which are neither.
 
     They are the odd multiples of 2**-53 (float64) or 2**-24 (float32), so that 1 minus one of them
@@ -66,7 +65,9 @@ def uniform(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
     return ((high >> np.uint32(9)).astype(dtype) + 0.5) * 2.0**-23
 
 
-def uniforms(key: jax.Array, number: int, shape: tuple[int, ...], dtype: object) -> list[jax.Array]:
+def uniforms(
+    key: jax.Array, number: int, shape: tuple[int, ...], dtype: np.dtype
+) -> list[jax.Array]:
     """Several of them for each entry.
 
     XLA would compute and compile all again in each operation that reads one: hence the barrier.
@@ -74,7 +75,7 @@ def uniforms(key: jax.Array, number: int, shape: tuple[int, ...], dtype: object)
     return list(jax.lax.optimization_barrier(uniform(key, (number, *shape), dtype)))
 
 
-def normal(key: jax.Array, shape: tuple[int, ...], dtype: object) -> jax.Array:
+def normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
     """Standard normal numbers."""
     return normal_of(uniform(key, shape, dtype))
 
@@ -84,22 +85,22 @@ def normal_of(uniform: jax.Array) -> jax.Array:
     return math.sqrt(2) * jax.lax.erf_inv(2 * uniform - 1)
 
 
-def exponential(key: jax.Array, shape: tuple[int, ...], dtype: object) -> jax.Array:
+def exponential(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
     """Numbers of the exponential distribution with mean 1."""
     return -jnp.log(uniform(key, shape, dtype))
 
 
-def real_of(dtype: Any) -> Any:
+def real_of(dtype: str) -> np.dtype:
     """The dtype in which to compute real draws."""
     return jnp.promote_types(canonical_dtype(dtype), "float32")
 
 
-def wide() -> Any:
+def wide() -> np.dtype:
     """The dtype in which counts are drawn: NumPy's, where JAX has it."""
     return canonical_dtype("float64")
 
 
-def integers(key: jax.Array, shape: tuple[int, ...], low: jax.Array, high: jax.Array) -> Any:
+def integers(key: jax.Array, shape: tuple[int, ...], low: jax.Array, high: jax.Array) -> jax.Array:
     """Integers from ``low`` to ``high``, without it, in the widest type of JAX's configuration.
 
     A number of twice as many bits, modulo the width: the bias is below 2**-32.
@@ -113,7 +114,7 @@ def integers(key: jax.Array, shape: tuple[int, ...], low: jax.Array, high: jax.A
     return (low + (first % width * scale + second % width) % width).astype(signed)
 
 
-def _bits(key: jax.Array, shape: tuple[int, ...], kind: np.dtype[Any]) -> jax.Array:
+def _bits(key: jax.Array, shape: tuple[int, ...], kind: np.dtype) -> jax.Array:
     high, low = _words(key, shape)
     return high if kind.itemsize == 4 else (high.astype(kind) << kind.type(32)) | low.astype(kind)
 

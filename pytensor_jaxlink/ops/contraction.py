@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
+from pytensor.graph.op import Op, OutputStorageType
 from pytensor.tensor.type import TensorType
 
 
@@ -34,7 +35,9 @@ class Contraction(Op):
         shape = (x.shape[1 - self.left], y.shape[1 - self.right])
         return Apply(self, list(inputs), [TensorType(kind, shape=shape)()])
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """NumPy's product."""
         x, y = inputs
         output_storage[0][0] = np.dot(x.T if self.left == 0 else x, y.T if self.right == 1 else y)

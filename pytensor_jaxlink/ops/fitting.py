@@ -6,13 +6,17 @@ is known when JAX traces, so these Ops cost nothing where the shapes agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
+from pytensor.graph.op import Op, OutputStorageType
 
 from pytensor_jaxlink.ops.input_roles import shape_inputs
+
+Lengths = tuple[Any, ...]
+"""A shape: of numbers, or of variables that PyTensor computes with."""
 
 
 class Fitted(Op):
@@ -42,11 +46,11 @@ class Fitted(Op):
         shape = self.shape(kind.shape, mask.shape)
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 
-    def infer_shape(self, *arguments: Any) -> list[Any]:
+    def infer_shape(self, *arguments: Sequence[Lengths]) -> list[Lengths]:
         """The lengths of the mask where it selects.  PyTensor 3.0 passes the graph as well."""
         return [self.shape(*arguments[-1])]
 
-    def shape(self, array: tuple[Any, ...], mask: tuple[object, ...]) -> tuple[Any, ...]:
+    def shape(self, array: Lengths, mask: Lengths) -> Lengths:
         """The shape of the result, of the shapes of the inputs."""
         return (*array[: self.axis], *mask, *array[self.axis + len(mask) :])
 
@@ -56,7 +60,9 @@ class Fitted(Op):
         if any(length not in (0, whole) for length, whole in zip(mask, lengths, strict=True)):
             raise IndexError(f"a mask of shape {mask} does not fit an array of shape {array}")
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """Raises `IndexError` as indexing would."""
         array, mask = inputs
         if self.by_places:
@@ -96,7 +102,9 @@ class Indexable(Op):
         """The padding of each dimension, as `numpy.pad` takes it."""
         return [(0, int(axis in self.axes and n == 0)) for axis, n in enumerate(shape)]
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """Raises `IndexError` where the mask selects entries that are not there."""
         array, mask = inputs
         added = self.added(array.shape)
@@ -117,11 +125,13 @@ class Merged(Op):
         """An array of the same type."""
         return Apply(self, list(inputs), [inputs[1].type()])
 
-    def infer_shape(self, *arguments: Any) -> list[Any]:
+    def infer_shape(self, *arguments: Sequence[Lengths]) -> list[Lengths]:
         """The shape of the array.  PyTensor 3.0 passes the graph as well."""
         return [arguments[-1][1]]
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """Write the entries into a copy."""
         part, array = inputs
         result, both = array.copy(), overlap(array.shape, part.shape)
@@ -144,11 +154,13 @@ class Stretched(Op):
         shape = array.shape
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 
-    def infer_shape(self, *arguments: Any) -> list[Any]:
+    def infer_shape(self, *arguments: Sequence[Lengths]) -> list[Lengths]:
         """The shape of the array.  PyTensor 3.0 passes the graph as well."""
         return [arguments[-1][1]]
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """Raises `ValueError` where the shapes do not go together."""
         value, array = inputs
         output_storage[0][0] = np.broadcast_to(value, array.shape).copy()

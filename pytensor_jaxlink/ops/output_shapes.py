@@ -116,9 +116,9 @@ def _lengths(alone: Apply) -> list[Any]:
     ]
 
 
-def _read_by_value(lengths: Sequence[object]) -> set[Any]:
+def _read_by_value(lengths: Sequence[object]) -> set[object]:
     """The variables of which the lengths need more than the shapes."""
-    read: set[Any] = set()
+    read: set[object] = set()
     stack = list(lengths)
     while stack:
         variable = stack.pop()

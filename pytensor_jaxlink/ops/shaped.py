@@ -36,7 +36,7 @@ class Shaped(Op):
         """The node of the Op, without the further inputs."""
         return Apply(self.op, node.inputs[: self.count], [o.type() for o in node.outputs])
 
-    def infer_shape(self, *arguments: Any) -> list[Any]:
+    def infer_shape(self, *arguments: Any) -> list[object]:
         """The shapes of the further inputs.  PyTensor 3.0 passes the graph as well."""
         return arguments[-1][self.count :]
 

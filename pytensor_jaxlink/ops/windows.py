@@ -5,11 +5,12 @@ Rewriting makes them (`rewriting.windows`); no graph that a user writes holds th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
+from pytensor.graph.op import Op, OutputStorageType
 
 
 class Window(Op):
@@ -38,12 +39,14 @@ class Window(Op):
         shape = (*kind.shape[: self.axis], None, *kind.shape[self.axis + 1 :])
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """Slice by the bounds."""
         array, start, stop, _ = inputs
         output_storage[0][0] = array[self._index(start, stop)].copy()
 
-    def _index(self, start: Any, stop: Any) -> tuple[slice, ...]:
+    def _index(self, start: np.ndarray, stop: np.ndarray) -> tuple[slice, ...]:
         return (*[slice(None)] * self.axis, slice(int(start), int(stop)))
 
 
@@ -68,7 +71,9 @@ class WindowUpdate(Window):
         """An array of the same type."""
         return Apply(self, list(inputs), [inputs[0].type()])
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """Write by the bounds."""
         array, value, start, stop, _ = inputs
         result, index = np.array(array), self._index(start, stop)
@@ -107,7 +112,9 @@ class Realign(Op):
         shape = (*kind.shape[: self.axis], None, *kind.shape[self.axis + 1 :])
         return Apply(self, list(inputs), [kind.clone(shape=shape)()])
 
-    def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
+    ) -> None:
         """Raises `ValueError` where the parts are not equally long, as adding them would."""
         array, start, stop, new_start, new_stop, length = inputs
         parts = max(stop - start, 0), max(new_stop - new_start, 0)

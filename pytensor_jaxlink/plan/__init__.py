@@ -2,6 +2,7 @@
 
 from pytensor_jaxlink.plan.host_executed import HostExecuted as HostExecuted
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
+from pytensor_jaxlink.plan.loop import StepOutputs as StepOutputs
 from pytensor_jaxlink.plan.schema import Fetch as Fetch
 from pytensor_jaxlink.plan.schema import HostBranch as HostBranch
 from pytensor_jaxlink.plan.schema import HostLoop as HostLoop

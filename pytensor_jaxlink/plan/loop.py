@@ -5,33 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
 Taps = tuple[int, ...]
+Value = TypeVar("Value")
+
+Entry_co = TypeVar("Entry_co", covariant=True)
+
+
+class Entries(Protocol[Entry_co]):
+    """The entries of a state: a tuple of them, or one array."""
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        ...
+
+    def __getitem__(self, place: int, /) -> Entry_co:
+        """One of them."""
+        ...
 
 
 @dataclass
-class LoopInputs:
+class LoopInputs(Generic[Value]):
     """The inputs of a loop, by their part."""
 
-    steps: Any
-    sequences: list[Any]
-    scattered: list[Any]
-    buffers: list[Any]
-    carried: list[Any]
-    kept: list[Any]
-    constants: list[Any]
+    steps: Value
+    sequences: list[Value]
+    scattered: list[Value]
+    buffers: list[Value]
+    carried: list[Value]
+    kept: list[Value]
+    constants: list[Value]
 
 
 @dataclass
-class StepOutputs:
+class StepOutputs(Generic[Value]):
     """The outputs of one step of a loop, by part."""
 
-    scattered: list[list[Any]]
-    states: list[Any]
-    emitted: list[Any]
-    carried: list[Any]
-    stop: Any
+    scattered: list[list[Value]]
+    states: list[Value]
+    emitted: list[Value]
+    carried: list[Value]
+    stop: Value | bool
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ class LoopLayout:
         pairs = zip(self.scattered_reads, self.scattered_writes, strict=True)
         return tuple(reads + writes for reads, writes in pairs)
 
-    def sort_inputs(self, values: Sequence[object]) -> LoopInputs:
+    def sort_inputs(self, values: Sequence[Value]) -> LoopInputs[Value]:
         """The inputs of the loop by their part."""
         steps, *rest = values
         take = iter(rest)
@@ -90,7 +105,7 @@ class LoopLayout:
             list(take),
         )
 
-    def sort_outputs(self, values: Sequence[object]) -> StepOutputs:
+    def sort_outputs(self, values: Sequence[Value]) -> StepOutputs[Value]:
         """Sort the outputs of a step by part."""
         take = iter(values)
         return StepOutputs(
@@ -101,7 +116,7 @@ class LoopLayout:
             next(take) if self.conditional else False,
         )
 
-    def seen(self, histories: Sequence[Any]) -> Iterator[Any]:
+    def seen(self, histories: Sequence[Entries[Value]]) -> Iterator[Value]:
         """The states that a step reads, given the last entries of each, oldest first."""
         for history, taps in zip(histories, self.taps, strict=True):
             for tap in taps:

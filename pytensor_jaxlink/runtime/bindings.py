@@ -53,10 +53,10 @@ class Boundary:
         For the outputs that change their form when they leave, by position, the function.
     """
 
-    accepts: Callable[[int, Any], bool]
-    convert: Callable[[int, Any], Any]
-    cells: Mapping[int, list[Any]]
-    leave: Mapping[int, Callable[[Any], Any]]
+    accepts: Callable[[int, object], bool]
+    convert: Callable[[int, object], object]
+    cells: Mapping[int, list[object]]
+    leave: Mapping[int, Callable[[object], object]]
 
 
 def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) -> Run:
@@ -73,7 +73,7 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
     """
     stats = ready.stats
 
-    def moved(value: Any, place: Any) -> Any:
+    def moved(value: object, place: Any) -> object:
         if type(value) is not np.ndarray:
             return value
         stats.bytes_to_device += value.nbytes
@@ -82,7 +82,7 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
     def converted(position: int, value: object) -> Any:
         return value
 
-    names: dict[str, Any] = {
+    names: dict[str, object] = {
         **_constants(ready),
         **_steps(ready, _checked_region, _executed),
         **_common(ready, keys=keys),
@@ -114,18 +114,18 @@ def fast(
     """
     stats = ready.stats
 
-    def sent(value: object) -> Any:
+    def sent(value: object) -> object:
         if type(value) is np.ndarray:
             stats.bytes_to_device += value.nbytes
         return value
 
-    def converted(position: int, value: object) -> Any:
+    def converted(position: int, value: object) -> object:
         found = boundary.convert(position, value)
         if found is None and type(value) is not jax.ShapeDtypeStruct:  # of a call to come
             raise NotAcceptedError
         return found
 
-    def moved(value: Any, place: Any) -> Any:
+    def moved(value: object, place: Any) -> object:
         return device_put(value, place) if type(value) is np.ndarray else value
 
     region = partial(_fast_region, boundary=boundary)
@@ -165,7 +165,7 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
     inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
-    def traced(static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+    def traced(static: tuple[object, ...], *arguments: object) -> tuple[object, object]:
         has_types = ready.policy.has_types()
         if not has_types or not all(
             boundary.accepts(position, arguments[k]) for k, position in pairs
@@ -179,13 +179,13 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
 # -- names -----------------------------------------------------------------------------------------
 
 
-def _constants(ready: Runnable) -> dict[str, Any]:
+def _constants(ready: Runnable) -> dict[str, object]:
     """The constants, where regions take them and on the host."""
     names = {f"a{number}": value for number, value in ready.constants.here().items()}
     return names | {f"h{number}": data for number, data in ready.constants.data.items()}
 
 
-def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
+def _common(ready: Runnable, *, keys: bool = False) -> dict[str, object]:
     """The names that all bindings share."""
     return {
         "Result": Result,
@@ -198,9 +198,9 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
     }
 
 
-def _steps(ready: Runnable, region: Any, executed: Any) -> dict[str, Any]:
+def _steps(ready: Runnable, region: Any, executed: Any) -> dict[str, object]:
     """The function of each step."""
-    names: dict[str, Any] = {}
+    names: dict[str, object] = {}
     for place, (step, function) in enumerate(zip(ready.plan.steps, ready.functions, strict=True)):
         if isinstance(step, Region):
             names[f"region{step.index}"] = region(ready, step, function)
@@ -246,7 +246,7 @@ def _behind_clocks(
 # -- regions ---------------------------------------------------------------------------------------
 
 
-def _checked_region(ready: Runnable, region: Region, function: Any) -> Callable[..., Any]:
+def _checked_region(ready: Runnable, region: Region, function: Any) -> Callable[..., object]:
     """A region that counts."""
     stats, index = ready.stats, region.index
     prepare, first = _preparing(ready, region), 1 if region.static else 0
@@ -266,14 +266,14 @@ def _checked_region(ready: Runnable, region: Region, function: Any) -> Callable[
 
 def _fast_region(
     ready: Runnable, region: Region, function: Any, *, boundary: Boundary
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A region as `jax.jit` made it."""
     compiled = function.jitted(accepting(ready, region, function, boundary))
     prepare, first = _preparing(ready, region), 1 if region.static else 0
     if prepare is None:
         return compiled
 
-    def call(*given: Any) -> Any:
+    def call(*given: object) -> Any:
         arguments = list(given[first:])
         prepare(arguments)
         return compiled(*given[:first], *arguments)
@@ -281,7 +281,7 @@ def _fast_region(
     return call
 
 
-def _preparing(ready: Runnable, region: Region) -> Callable[[list[Any]], None] | None:
+def _preparing(ready: Runnable, region: Region) -> Callable[[list[object]], None] | None:
     """A function that changes arguments to the forms that a region takes; None if all have them.
 
     Generators become keys, matrices their arrays, and constants go to where the others are.
@@ -308,7 +308,7 @@ def _preparing(ready: Runnable, region: Region) -> Callable[[list[Any]], None] |
 # -- the host --------------------------------------------------------------------------------------
 
 
-def _host(ready: Runnable) -> Callable[[Any, int], Any]:
+def _host(ready: Runnable) -> Callable[[object, int], object]:
     """The function that gives a value as the host reads it."""
     plan, stats = ready.plan, ready.stats
     special = plan.generators | plan.sparse
@@ -327,11 +327,11 @@ def _host(ready: Runnable) -> Callable[[Any, int], Any]:
     return host
 
 
-def _as_it_is(value: object) -> Any:
+def _as_it_is(value: object) -> object:
     return value
 
 
-def _as_generator(value: object) -> Any:
+def _as_generator(value: object) -> object:
     """A generator; what a region drew with it is there, or raises its error, when it leaves."""
     if isinstance(value, np.random.Generator):
         return value
@@ -347,7 +347,7 @@ def _executed(
     step: HostLoop | HostBranch,
     function: HostExecuted[Runnable],
     clock: Clock | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """A loop or a branch: gives results and conditions for the values of its arguments.
 
     Arrays stay where they are.  An error names the node, so that PyTensor's own can be run.
@@ -358,7 +358,7 @@ def _executed(
     ]
     generators, host = ready.plan.generators, _host(ready)
 
-    def run(*given: object) -> tuple[Sequence[Any], Sequence[Any]]:
+    def run(*given: object) -> tuple[Sequence[object], Sequence[object]]:
         values = [
             value if type(value) is ARRAY and number not in generators else host(value, number)
             for number, value in zip(step.arguments, given, strict=True)
@@ -380,7 +380,7 @@ def _executed_uncounted(
     step: HostLoop | HostBranch,
     function: HostExecuted[Runnable],
     clock: Clock | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """The same for fast calls: `Stats.direct` counts each region once a call, whatever ran."""
     execute, stats = _executed(ready, step, function, clock), ready.stats
     regions = [region.index for inner in step.inner for _, region in inner.located_regions()]

@@ -9,7 +9,7 @@ from typing import Any
 from pytensor_jaxlink.runtime.typed_jax import configuration, reset_cache, set_cache_dir
 
 
-def problem_of_options(options: Any) -> str | None:
+def problem_of_options(options: object) -> str | None:
     """The problem of options for XLA, or None."""
     given: Any = options
     names: list[object] = list(given) if isinstance(options, Mapping) else [None]

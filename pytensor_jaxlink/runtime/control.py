@@ -23,7 +23,7 @@ _LARGE = 4096  # bytes; what is larger and the same in every step is moved to th
 
 def run_branch(
     bodies: Sequence[Body], condition: object, arguments: Sequence[object]
-) -> tuple[list[Any], Sequence[Any]]:
+) -> tuple[list[object], Sequence[object]]:
     """Run the first body if the condition holds, else the second."""
     result = bodies[0 if np.asarray(condition) else 1](*arguments)
     return result.outputs, result.conditions
@@ -35,7 +35,7 @@ def run_loop(
     body: Body,
     arguments: Sequence[object],
     stats: Stats,
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[object], list[object]]:
     """Run a loop step by step.
 
     Raises
@@ -65,16 +65,16 @@ class _HostLoop:
         place = place_for(arguments)
         self.constants = [_moved(value, place) for value in parts.constants]
 
-    def run(self, measured: Sequence[int]) -> tuple[list[Any], list[Any]]:
+    def run(self, measured: Sequence[int]) -> tuple[list[object], list[object]]:
         """The outputs of the loop and the lengths of the measured ones, and the conditions."""
         layout = self.layout
-        conditions: list[Any] = []
+        conditions: list[object] = []
         # A history keeps no more than the buffer has room for, and what the next step reads.
-        histories: list[deque[Any]] = [
+        histories: list[deque[object]] = [
             deque(map(np.array, buffer[:depth]), maxlen=max(len(buffer), depth))
             for buffer, depth in zip(self.buffers, layout.history_lengths, strict=True)
         ]
-        emitted: list[deque[Any]] = [deque(maxlen=kept) for kept in self.kept]
+        emitted: list[deque[object]] = [deque(maxlen=kept) for kept in self.kept]
         made = 0
         while made < self.steps:
             outputs, found, _ = self.body(*self._arguments(made, histories))
@@ -109,7 +109,7 @@ class _HostLoop:
         lengths = [np.asarray(len(results[position]), dtype="int64") for position in measured]
         return [*results, *self.carried, *lengths], conditions
 
-    def _arguments(self, step: int, histories: Sequence[deque[object]]) -> list[Any]:
+    def _arguments(self, step: int, histories: Sequence[deque[object]]) -> list[object]:
         """The inputs of one step.  Entries of buffers that are written later are copied."""
         arguments = [sequence[step] for sequence in self.sequences]
         for buffer, places in zip(self.scattered, self.layout.scattered_reads, strict=True):
@@ -129,13 +129,13 @@ class _HostLoop:
         return result
 
 
-def _array(value: object) -> Any:
+def _array(value: object) -> object:
     """NumPy's scalars as arrays, which is what regions take."""
     array = value
     return np.asarray(array) if isinstance(value, np.generic) else array
 
 
-def _moved(value: Any, place: Sharding | None) -> Any:
+def _moved(value: Any, place: Sharding | None) -> object:
     moved: Any = value
     if isinstance(value, np.ndarray) and value.nbytes > _LARGE:
         moved = device_put(value, place)

@@ -37,7 +37,7 @@ from pytensor_jaxlink.runtime.typed_jax import (
 from pytensor_jaxlink.runtime.waiting import waited_for
 
 
-def to_numpy(value: Any, stats: Stats) -> np.ndarray[Any, Any]:
+def to_numpy(value: Any, stats: Stats) -> np.ndarray:
     """A value as a NumPy array, counted in ``stats`` where it lay on the device.
 
     Of an array that lies on several devices the parts are gathered.  Where some belong to other
@@ -123,7 +123,7 @@ def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:
 
 def note_different_devices(error: Exception, names: Sequence[str], values: Iterable[Any]) -> None:
     """Add to an error which arguments lie on different devices, where some do."""
-    places: dict[frozenset[Any], list[str]] = {}
+    places: dict[frozenset[object], list[str]] = {}
     for name, value in zip(names, values, strict=False):
         if type(value) is ARRAY and value.committed:
             places.setdefault(frozenset(value.sharding.device_set), []).append(name)
@@ -154,7 +154,9 @@ def traced_explicitly(value: object) -> bool:
     return is_explicit(jax.typeof(value).sharding.mesh)
 
 
-def accepts_array(value: Any, dtype: Any, shape: Sequence[int | None], *, x64: bool = True) -> bool:
+def accepts_array(
+    value: Any, dtype: object, shape: Sequence[int | None], *, x64: bool = True
+) -> bool:
     """Return True if an array that JAX traces has a type, in the types that JAX now has.
 
     Parameters
@@ -186,7 +188,7 @@ def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:
         error.add_note(Code.EXPLICIT_MESH.mark(text))
 
 
-def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
+def explicit_mesh(values: Sequence[jax.Array]) -> Mesh | None:
     """The mesh with explicit axes that some of the values lie on, or that is set."""
     for value in values:
         if type(value) is not ARRAY or type(value.sharding) is not NamedSharding:
@@ -200,8 +202,8 @@ def explicit_mesh(values: Sequence[Any]) -> Mesh | None:
 
 
 def run_in_auto(
-    run: Callable[[Sequence[Any]], list[Any]], values: Sequence[object], mesh: Mesh
-) -> list[Any]:
+    run: Callable[[Sequence[object]], list[object]], values: Sequence[object], mesh: Mesh
+) -> list[object]:
     """Run on the same devices, with XLA deciding how operations are divided.
 
     With explicit axes JAX asks the author of an operation how its result is to lie where that is
@@ -221,14 +223,14 @@ def _auto(mesh: Mesh) -> Mesh:
     return Mesh(mesh.devices, mesh.axis_names, axis_types=types)
 
 
-def _on(target: Mesh, value: object, source: Mesh) -> Any:
+def _on(target: Mesh, value: object, source: Mesh) -> object:
     sharding = sharding_of(value)
     if not isinstance(sharding, NamedSharding) or sharding.mesh != source:
         return value
     return device_put(value, NamedSharding(target, sharding.spec))
 
 
-def _within(mesh: Mesh) -> AbstractContextManager[Any]:
+def _within(mesh: Mesh) -> AbstractContextManager[object]:
     """With ``mesh`` set, where one is set."""
     return nullcontext() if jax.sharding.get_abstract_mesh().empty else jax.set_mesh(mesh)
 

@@ -70,7 +70,7 @@ class Donation:
 
     def __init__(
         self,
-        traced: Callable[..., tuple[Any, Any]],
+        traced: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
         what: Reuse,
         policy: Policy,
         stats: Stats,
@@ -82,12 +82,12 @@ class Donation:
         self._states, self._given = list(what.states), list(what.given)
         self._cells = [cell for _, cell in what.states.values()]
         self._all_cells = [*self._cells, *[cell for _, cell in what.others]]
-        self._compiled: dict[Any, _Compiled | None] = {}
-        self._last: tuple[Any, _Compiled | None] = None, None  # of the last call
+        self._compiled: dict[object, _Compiled | None] = {}
+        self._last: tuple[object, _Compiled | None] = None, None  # of the last call
 
     def run(
         self, static: tuple[object, ...], values: Sequence[object], others: Sequence[object]
-    ) -> tuple[Sequence[Any], bool] | None:
+    ) -> tuple[Sequence[object], bool] | None:
         """Call the region, donate what nobody else holds, store the new states and the ``others``.
 
         Returns the results, and whether the conditions hold: where not, the shared variables are as
@@ -131,7 +131,7 @@ class Donation:
 
     def _run_carefully(
         self, compiled: _Compiled, values: Sequence[object], others: Sequence[object]
-    ) -> tuple[Sequence[Any], bool]:
+    ) -> tuple[Sequence[object], bool]:
         """The same where there is something to look at, or JAX has to find its way first."""
         for position in compiled.given:
             name = self._what.given[position]
@@ -177,12 +177,12 @@ class Donation:
         conditional = False
         places = list(map(sharding_of, values))
 
-        def restoring(*arguments: Any) -> list[Any]:
+        def restoring(*arguments: Any) -> list[object]:
             """The new values of the states come first: they are stored one after another."""
             nonlocal conditional, order
             results, conditions = self._traced(static, *arguments)
             conditional = bool(conditions)
-            new: list[Any] = []
+            new: list[object] = []
             for position, (result, _) in self._what.states.items():
                 old, value = arguments[position], results[result]
                 if position in chosen:
@@ -241,7 +241,7 @@ class _Compiled:
     careful: bool = True  # whether there is more to do than to call it
 
 
-def _kinds(values: Sequence[Any]) -> list[Any]:
+def _kinds(values: Sequence[Any]) -> list[object]:
     """The shapes and types that a region is compiled for."""
     return [
         (value.aval, value.sharding)

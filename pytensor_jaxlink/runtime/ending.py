@@ -16,7 +16,7 @@ from pytensor_jaxlink.runtime.forks import replace_in_forked_child
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration, device_put
 
-Form = Callable[[Any], Any]
+Form = Callable[[Any], object]
 """Changes the form of an output when it leaves."""
 
 
@@ -71,7 +71,7 @@ class Ending:
         """The same in a forked process, where outputs are NumPy's."""
         return replace(self, as_numpy=True)._forms(stats, plan)
 
-    def overwrite(self, values: Sequence[Any], outputs: list[object], stats: Stats) -> list[Any]:
+    def overwrite(self, values: Sequence[Any], outputs: list[object], stats: Stats) -> list[object]:
         """Leave in the user's arrays what operations in place leave there; gives the outputs."""
         if not self.overwritten:
             return outputs
@@ -86,7 +86,7 @@ class Ending:
 replace_in_forked_child(Ending, forms=Ending.forms_in_child)
 
 
-def as_jax_array(value: Any) -> Any:
+def as_jax_array(value: Any) -> object:
     """An output as a `jax.Array`."""
     if type(value) is ARRAY:
         return value

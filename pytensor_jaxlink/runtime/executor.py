@@ -30,7 +30,7 @@ from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import Whole, is_whole
 
-Fallback = Callable[[Sequence[Any], BaseException | None], Sequence[Any]]
+Fallback = Callable[[Sequence[object], BaseException | None], Sequence[object]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FastPath:
     compile: Callable[[list[Any]], None]
     timed: Callable[[Recorder], Function]
     packed: bool = False
-    result: Callable[[tuple[Any, Any], Sequence[Any]], Result] | None = None
+    result: Callable[[tuple[object, object], Sequence[object]], Result] | None = None
 
 
 class Executor:
@@ -89,8 +89,8 @@ class Executor:
     def __init__(  # noqa: PLR0913 -- one for each part of a plan that runs
         self,
         plan: Plan,
-        functions: Sequence[Any],
-        constants: Mapping[int, Any],
+        functions: Sequence[object],
+        constants: Mapping[int, object],
         stats: Stats,
         *,
         jit: bool,
@@ -165,7 +165,7 @@ class Executor:
         """The values from which specialisations are selected."""
         return static_of(self._ready)
 
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+    def __call__(self, inputs: Sequence[Any]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
         mesh = explicit_mesh(inputs)
         if mesh is not None:
@@ -175,7 +175,7 @@ class Executor:
         with self.policy.types(), self.policy.here():
             return self._guarded(inputs)
 
-    def _guarded(self, inputs: Sequence[Any]) -> list[Any]:
+    def _guarded(self, inputs: Sequence[object]) -> list[object]:
         self.stats.general_calls += 1
         counted = [*self.stats.general_region_calls]
         try:
@@ -195,7 +195,7 @@ class Executor:
             return list(self._fallback(inputs, None))
         return outputs
 
-    def trace(self, inputs: Sequence[Any]) -> list[Any]:
+    def trace(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
         try:
             return self._traced(*inputs).outputs
@@ -206,7 +206,7 @@ class Executor:
     def fast(
         self,
         boundary: Boundary,
-        pack: Callable[[list[Any]], Any] | None,
+        pack: Callable[[list[object]], object] | None,
         donatable: Donatable | None,
         *,
         repeatable: bool,
@@ -233,7 +233,7 @@ class Executor:
             last = LastRegion(ready, boundary, reuse, show_unusable=show)
             function = fast(ready, boundary, reuse.arguments)
 
-            def ahead(values: list[Any]) -> None:
+            def ahead(values: list[object]) -> None:
                 _run_on(function(last.compile), boundary, values)
 
             return self._path(function(last), ahead, partial(function, last))
@@ -273,14 +273,14 @@ class Executor:
 
     # -- in a forked process -------------------------------------------------------------------
 
-    def call_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+    def call_in_child(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan by PyTensor's own implementation."""
         if self._fallback is None:
             raise refused("a function cannot run")
         warn_once()
         return list(self._fallback(all_from_parent(inputs), None))
 
-    def trace_in_child(self, inputs: Sequence[Any]) -> list[Any]:
+    def trace_in_child(self, inputs: Sequence[object]) -> list[object]:
         """Refuse: JAX cannot run here."""
         raise refused("a function of JAX cannot run")
 
@@ -292,6 +292,6 @@ replace_in_forked_child(
 )
 
 
-def _run_on(run: Run, boundary: Boundary, values: Sequence[Any]) -> None:
+def _run_on(run: Run, boundary: Boundary, values: Sequence[object]) -> None:
     """Run the steps of a plan for their compilation, on values of all inputs."""
     run(*(value for position, value in enumerate(values) if position not in boundary.cells))

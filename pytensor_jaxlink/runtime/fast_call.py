@@ -44,11 +44,11 @@ class FastCall:
 
     _fast: Any = None
     _path: FastPath | None = None
-    _fast_converters: Sequence[Callable[[Any], Any]]
+    _fast_converters: Sequence[Callable[[object], object]]
     _rejections = 0
     _stats: Any
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 -- one frame a call
+    def __call__(self, *args: Any, **kwargs: object) -> Any:  # noqa: C901 -- one frame a call
         """Evaluate the function.  A `jax.Array` never visits the host."""
         fast = self._fast
         if fast is None or kwargs:
@@ -77,7 +77,7 @@ class FastCall:
             return found
         return self._finished(found, args)
 
-    def _finished(self, found: Any, args: tuple[Any, ...]) -> Any:
+    def _finished(self, found: Any, args: tuple[object, ...]) -> object:
         """The answer of a call, when its conditions hold and its updates are stored."""
         path = self._path
         if path is None:  # another thread has changed the plan, and there is none any more
@@ -111,7 +111,7 @@ class FastCall:
         """The arguments; an array that is given several times goes to the device once."""
         if len({*map(id, args)}) == len(args):
             return args
-        moved: dict[int, Any] = {}
+        moved: dict[int, object] = {}
         for value in args:
             if type(value) is not _NUMPY_ARRAY:
                 continue
@@ -121,11 +121,11 @@ class FastCall:
                 moved[id(value)] = device_put(value)
         return tuple(moved.get(id(value), value) for value in args)
 
-    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """A call before there is a fast path, or with keywords."""
         raise NotImplementedError
 
-    def _again(self, args: tuple[object, ...], error: Exception) -> Any:
+    def _again(self, args: tuple[object, ...], error: Exception) -> object:
         """The call after the fast path has failed."""
         accepted = not isinstance(error, NotAcceptedError)
         self._rejections += not accepted
@@ -138,7 +138,7 @@ class FastCall:
             Topic.SLOW_CALLS.log(lambda: f"the fast path of a call at {running_line()}: {text}")
         return answer
 
-    def _slow(self, args: tuple[object, ...]) -> Any:
+    def _slow(self, args: tuple[object, ...]) -> object:
         """The call on the slow path, from the start."""
         raise NotImplementedError
 

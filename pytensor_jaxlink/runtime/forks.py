@@ -92,12 +92,12 @@ def from_parent(value: Any) -> Any:
     return np.asarray(value)
 
 
-def all_from_parent(values: Sequence[object]) -> list[Any]:
+def all_from_parent(values: Sequence[object]) -> list[object]:
     """The same for each of several values."""
     return [from_parent(value) for value in values]
 
 
-def named_from_parent(values: Mapping[str, object]) -> dict[str, Any]:
+def named_from_parent(values: Mapping[str, object]) -> dict[str, object]:
     """The same for each of several values with names."""
     return {name: from_parent(value) for name, value in values.items()}
 

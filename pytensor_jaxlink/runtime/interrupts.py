@@ -14,7 +14,7 @@ from operator import setitem
 from typing import Any
 
 
-def store(cells: Sequence[list[Any]], values: Iterable[Any]) -> None:
+def store(cells: Sequence[list[object]], values: Iterable[object]) -> None:
     """Put values into cells, all or none: there is no bytecode between them to interrupt.
 
     An error in getting the first value leaves all as it was.

@@ -38,11 +38,11 @@ def as_key(value: Any) -> Any:
     return value
 
 
-def _flatten(generator: np.random.Generator) -> tuple[tuple[Any], None]:
+def _flatten(generator: np.random.Generator) -> tuple[tuple[object], None]:
     return (key_of_generator(generator),), None
 
 
-def _unflatten(_: None, children: Any) -> Any:
+def _unflatten(_: None, children: tuple[Any]) -> object:
     [key] = children
     concrete = isinstance(key, np.ndarray | jax.Array) and not isinstance(key, Tracer)
     return generator_of_key(key) if concrete else children[0]

@@ -77,7 +77,7 @@ class LastRegion:
             return _FALSE
         if self._place is not None:
             self._place(arguments)
-        new: Sequence[Any] = ()
+        new: Sequence[object] = ()
         if self._others:
             new = [ready_as(cell[0], others[place]) for place, cell in self._others]
         done = self._donation.run(static, arguments, new)
@@ -102,7 +102,7 @@ class LastRegion:
             self._donation.compile_for(static, arguments)
         return _FALSE
 
-    def _outputs(self, results: Sequence[object], others: Sequence[object]) -> list[Any]:
+    def _outputs(self, results: Sequence[object], others: Sequence[object]) -> list[object]:
         known = [*results, *others]
         return [known[place] for place in self._order]
 

@@ -154,11 +154,11 @@ class Padding:
             raise NotAcceptedError from None
         return found
 
-    def can_pad(self, values: Sequence[Any]) -> bool:
+    def can_pad(self, values: Sequence[object]) -> bool:
         """Return True if the arguments are NumPy arrays, or those of JAX on one device."""
         return all(_is_in_one_place(values[position]) for position in self._axes)
 
-    def pad(self, values: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
+    def pad(self, values: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[object]:
         """The arguments at their buckets' lengths, and the true lengths after them."""
         padded, buckets = list(values), [self.bucket(length) for length in lengths]
         for position, axes in self._axes.items():
@@ -169,7 +169,7 @@ class Padding:
             padded[position] = _padded(value, shape, stats)
         return [*padded, *[np.array(length) for length in lengths]]
 
-    def cut(self, outputs: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[Any]:
+    def cut(self, outputs: Sequence[object], lengths: Sequence[int], stats: Stats) -> list[object]:
         """The outputs at their true lengths."""
         found = list(outputs)
         for position, axis, group in self.cuts:
@@ -177,7 +177,7 @@ class Padding:
         return found
 
 
-def _padded(value: Any, shape: list[int], stats: Stats) -> Any:
+def _padded(value: Any, shape: list[int], stats: Stats) -> object:
     """A longer array; zeros are behind the values."""
     if type(value) is jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, value.dtype)
@@ -196,7 +196,7 @@ def kind_of(value: Any) -> Any:
     return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
-def _cut(value: Any, axis: int, length: int, stats: Stats) -> Any:
+def _cut(value: Any, axis: int, length: int, stats: Stats) -> object:
     if value.shape[axis] == length:
         return value
     part = to_numpy(value, stats)[(*[slice(None)] * axis, slice(length))]
@@ -265,8 +265,8 @@ class Dispatch:
         *,
         kept: set[tuple[int, ...]],
         limit: int,
-        unequal: Callable[[Sequence[Any]], Sequence[Any]],
-        regroup: Callable[[Sequence[Any], NewSizeError], Sequence[Any]],
+        unequal: Callable[[Sequence[object]], Sequence[object]],
+        regroup: Callable[[Sequence[object], NewSizeError], Sequence[object]],
     ) -> None:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
@@ -274,7 +274,7 @@ class Dispatch:
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._noted: set[tuple[int, ...]] = set()
 
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+    def __call__(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
         lengths = self._padding.lengths(inputs)
         if lengths is None:
@@ -334,7 +334,7 @@ class Dispatch:
         signatures[0].append((static, [*kinds.values()]))
 
     def fast(
-        self, own: FastPath, boundary: Boundary, pack: Callable[[list[Any]], Any] | None
+        self, own: FastPath, boundary: Boundary, pack: Callable[[list[object]], object] | None
     ) -> FastPath | None:
         """The dispatch as a function that goes straight to compiled code; see `Executor.fast`.
 
@@ -379,7 +379,7 @@ class Dispatch:
         def timed(recorder: Recorder) -> Function:
             return dispatching(own.timed(recorder), padded.timed(recorder))
 
-        def compile_for(values: list[Any]) -> None:
+        def compile_for(values: list[object]) -> None:
             lengths = padding.lengths(values)
             if lengths is None or lengths in self._kept or not self._padding.can_pad(values):
                 own.compile(values)
@@ -393,23 +393,23 @@ class Dispatch:
         """The boundary of the padded graph, all of whose inputs are arguments."""
         count = len(self.own.plan.inputs)
 
-        def accepts(position: int, value: Any) -> bool:
+        def accepts(position: int, value: object) -> bool:
             return position >= count or boundary.accepts(position, value)
 
-        def convert(position: int, value: Any) -> Any:
+        def convert(position: int, value: object) -> Any:
             return value if position >= count else boundary.convert(position, value)
 
         return Boundary(accepts, convert, {}, {})
 
 
-def _as_result(path: FastPath, found: Any, values: Sequence[Any]) -> Result:
+def _as_result(path: FastPath, found: Any, values: Sequence[object]) -> Result:
     kind = class_of(found)
     if kind is tuple and path.result is not None:
         return path.result(found, values)
     return found if kind is Result else Result(found)
 
 
-def _left(form: Callable[[Any], Any] | None, value: Any) -> Any:
+def _left(form: Callable[[object], object] | None, value: Any) -> object:
     if form is not None:
         return form(value)
     return as_jax_array(value) if isinstance(value, np.ndarray | np.generic) else value

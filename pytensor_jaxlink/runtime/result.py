@@ -20,5 +20,5 @@ class Result(NamedTuple):
     """
 
     outputs: Any
-    conditions: Sequence[Any] = ()
+    conditions: Sequence[object] = ()
     stored: bool = False

@@ -27,7 +27,7 @@ class Donatable:
     """
 
     names: Sequence[str]
-    updated: Mapping[int, tuple[int, list[Any]]]
+    updated: Mapping[int, tuple[int, list[object]]]
     given: frozenset[int]
     show_unusable: bool
 
@@ -52,9 +52,9 @@ class Reuse:
     """
 
     arguments: tuple[int, ...]
-    states: Mapping[int, tuple[int, list[Any]]]
+    states: Mapping[int, tuple[int, list[object]]]
     given: Mapping[int, str]
-    others: tuple[tuple[int, list[Any]], ...]
+    others: tuple[tuple[int, list[object]], ...]
 
     @classmethod
     def at_the_end(cls, plan: Plan, what: Donatable) -> Reuse | None:
@@ -62,7 +62,7 @@ class Reuse:
         if not plan.steps or not isinstance(region := plan.steps[-1], Region):
             return None
         results = {number: place for place, number in enumerate(region.results)}
-        last: dict[int, tuple[int, list[Any]]] = {}
+        last: dict[int, tuple[int, list[object]]] = {}
         others: list[tuple[int, list[Any]]] = []
         for position, (output, cell) in what.updated.items():
             number = plan.outputs[output]

@@ -59,8 +59,8 @@ class Runnable:
     def of(
         cls,
         plan: Plan,
-        functions: Sequence[Any],
-        constants: Mapping[int, Any],
+        functions: Sequence[object],
+        constants: Mapping[int, object],
         stats: Stats,
         policy: Policy,
         *,
@@ -126,7 +126,7 @@ def _taken_by_several_regions(plan: Plan) -> tuple[int, ...]:
 
 _SAMPLED = 64  # entries that tell constants apart before they are compared
 
-_known: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_known: WeakValueDictionary[tuple[object, ...], Any] = WeakValueDictionary()
 _lock = Lock()
 
 
@@ -182,10 +182,10 @@ class Constants:
         self.data, self._on_device = data, on_device
         taken = {number for region in plan.own_regions for number in region.arguments}
         self._taken = {n for n in taken & data.keys() if _is_array(plan, n, data[n])}
-        self._here: Mapping[int, Any] | None = None if on_device else data
-        self._placed: dict[tuple[int, Sharding], Any] = {}
+        self._here: Mapping[int, object] | None = None if on_device else data
+        self._placed: dict[tuple[int, Sharding], object] = {}
 
-    def here(self) -> Mapping[int, Any]:
+    def here(self) -> Mapping[int, object]:
         """All of them; what regions take lies on JAX's default device, moved at the first call."""
         if self._here is None:
             moved = {number: _moved(self.data[number], None) for number in self._taken}
@@ -201,7 +201,7 @@ class Constants:
             self._placed[key] = _moved(self.data[number], place)
         return self._placed[key]
 
-    def placing(self, numbers: Sequence[int]) -> Callable[[list[Any]], None] | None:
+    def placing(self, numbers: Sequence[int]) -> Callable[[list[object]], None] | None:
         """Make the function that moves constants, among values with these numbers, to the others.
 
         None where there is none among them.
@@ -223,7 +223,7 @@ def _is_array(plan: Plan, number: int, data: object) -> bool:
     return isinstance(data, np.ndarray) or number in plan.sparse
 
 
-def _moved(data: object, place: Sharding | None) -> Any:
+def _moved(data: object, place: Sharding | None) -> jax.Array:
     array: Any = data
     if isinstance(data, np.ndarray):
         return on_device(array, place)

@@ -47,7 +47,7 @@ class Policy:
 
     limit: int = 8
     beyond: Literal["host", "compile", "error"] = "host"
-    compiler_options: Mapping[str, Any] | None = None
+    compiler_options: Mapping[str, object] | None = None
     device: Any = None
     x64: bool = True
 
@@ -58,11 +58,11 @@ class Policy:
         device = None if options.device is None else named_device(options.device)
         return cls(limit, beyond, options.compiler_options, device=device)
 
-    def here(self) -> AbstractContextManager[Any]:
+    def here(self) -> AbstractContextManager[object]:
         """Makes the device JAX's default, in this thread."""
         return nullcontext() if self.device is None else jax.default_device(self.device)
 
-    def types(self) -> AbstractContextManager[Any]:
+    def types(self) -> AbstractContextManager[object]:
         """Has JAX know the types of the code, in this thread."""
         return jax.enable_x64(True) if self.x64 else nullcontext()
 
@@ -70,7 +70,7 @@ class Policy:
         """Return True if JAX knows them already."""
         return not self.x64 or configuration.jax_enable_x64
 
-    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+    def jit(self, function: Callable[..., object], **options: object) -> Any:
         """`jax.jit` with the options for XLA."""
         if self.compiler_options:
             options["compiler_options"] = dict(self.compiler_options)
@@ -84,7 +84,7 @@ class Resizing(Protocol):
         """Return True if some of the sizes may become data."""
         ...
 
-    def finish(self, inputs: Sequence[Any], change: NewSizeError) -> Sequence[Any]:
+    def finish(self, inputs: Sequence[object], change: NewSizeError) -> Sequence[object]:
         """The outputs of the call that came with such a value."""
         ...
 
@@ -116,20 +116,20 @@ class CompiledRegion:
     ) -> None:
         self._plan, self._region, self._program = plan, region, program
         self._policy, self._stats, self._resizing = policy, stats, resizing
-        self._seen: dict[tuple[Any, ...], None] = {}  # in order
+        self._seen: dict[tuple[object, ...], None] = {}  # in order
         self.entries = 0
         self._said = False
         self._lock = Lock()
-        self._kept: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, ...], Callable[..., object]] = OrderedDict()
         jitted = self.jitted(self.traced)
 
-        def without_static(_: tuple[Any, ...], *arguments: Any) -> Any:
+        def without_static(_: tuple[object, ...], *arguments: object) -> Any:
             return jitted(*arguments)
 
         # JAX takes longer for a call with a static argument, even an empty one.
         self._jitted: Callable[..., Any] = jitted if region.static else without_static
 
-    def __call__(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+    def __call__(self, static: tuple[object, ...], *arguments: object) -> tuple[object, object]:
         """The results of the region, and its conditions."""
         if self._said and _signature(static, arguments) not in self._seen:
             return self._beyond(static, arguments)
@@ -138,7 +138,7 @@ class CompiledRegion:
         except _LimitReachedError:
             return self._beyond(static, arguments)
 
-    def traced(self, static: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+    def traced(self, static: tuple[object, ...], *arguments: object) -> tuple[object, object]:
         """The same while JAX traces.
 
         Raises
@@ -169,7 +169,9 @@ class CompiledRegion:
         eval_shape(partial(self._program, ()), *kinds)
         return getattr(self._program, "entries", 0)
 
-    def _look_for_new_sizes(self, static: tuple[Any, ...], signature: tuple[Any, ...]) -> None:
+    def _look_for_new_sizes(
+        self, static: tuple[object, ...], signature: tuple[object, ...]
+    ) -> None:
         """Raise `NewSizeError` for what may become data."""
         if self._resizing is None:
             return
@@ -192,7 +194,7 @@ class CompiledRegion:
                     found[inputs.index(number), axis] = [shape[axis] for shape in each]
         return found
 
-    def jitted(self, traced: Callable[..., tuple[Any, Any]]) -> Any:
+    def jitted(self, traced: Callable[..., tuple[object, object]]) -> Any:
         """The jitted form of `traced`, or of a function that calls it.
 
         The function does not take the static values where the region has none.
@@ -201,12 +203,14 @@ class CompiledRegion:
             return self._policy.jit(traced, static_argnums=0)
         return self._policy.jit(lambda *arguments: traced((), *arguments))
 
-    def _note(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> None:
+    def _note(self, static: tuple[object, ...], arguments: Sequence[object]) -> None:
         """Keep what the region is traced for, so that it can be saved for that."""
         kinds = jax.tree_util.tree_map(_kind_of, list(arguments))
         self._stats.signatures[self._region.index].append((static, kinds))
 
-    def _beyond(self, static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, Any]:
+    def _beyond(
+        self, static: tuple[object, ...], arguments: Sequence[object]
+    ) -> tuple[object, object]:
         self._warn(_signature(static, arguments))
         if self._policy.beyond == "compile":
             return self._kept_for(_signature(static, arguments))(static, *arguments)
@@ -217,10 +221,10 @@ class CompiledRegion:
         )
         return self._program.on_host(static, *[self._on_host(value) for value in arguments])
 
-    def _on_host(self, value: Any) -> Any:
+    def _on_host(self, value: object) -> object:
         return to_numpy(value, self._stats) if isinstance(value, jax.Array) else value
 
-    def _kept_for(self, signature: tuple[Any, ...]) -> Callable[..., Any]:
+    def _kept_for(self, signature: tuple[object, ...]) -> Callable[..., Any]:
         """The compiled function for one combination, kept while it is among the last used."""
         with self._lock:
             found = self._kept.pop(signature, None)
@@ -234,7 +238,7 @@ class CompiledRegion:
                 self._kept.popitem(last=False)
         return found
 
-    def _warn(self, signature: tuple[Any, ...]) -> None:
+    def _warn(self, signature: tuple[object, ...]) -> None:
         """Say once what keeps changing, or raise."""
         if self._said:
             return
@@ -245,7 +249,7 @@ class CompiledRegion:
         Topic.RECOMPILES.log(lambda: message)
         warn_at_user_line(message, Code.RECOMPILED)
 
-    def _recompiled(self, signature: tuple[Any, ...]) -> str:
+    def _recompiled(self, signature: tuple[object, ...]) -> str:
         """The text of the log for one more compilation."""
         last = next(reversed(self._seen))
         changes = [
@@ -266,7 +270,7 @@ class CompiledRegion:
             *(f"the shape of {names[n]}{_written(lines.get(n))}" for n in region.arguments),
         ]
 
-    def _message(self, signature: tuple[Any, ...]) -> str:
+    def _message(self, signature: tuple[object, ...]) -> str:
         region = self._region
         history = zip(*self._seen, strict=True), signature
         seen = [list(dict.fromkeys([*old, new])) for old, new in zip(*history, strict=True)]
@@ -306,7 +310,7 @@ class _Real(float):
         return hash(self.hex())
 
 
-def hashable(value: Any) -> Any:
+def hashable(value: object) -> Any:
     """A size, or a vector of sizes, as Python's numbers: equal values share a specialisation."""
     size: Any = value
     if isinstance(value, np.ndarray):
@@ -322,5 +326,5 @@ def _kind_of(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
-def _signature(static: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Any, ...]:
+def _signature(static: tuple[object, ...], arguments: Sequence[Any]) -> tuple[object, ...]:
     return (*static, *(np.shape(argument) for argument in arguments))

@@ -27,7 +27,7 @@ Tracer: type[Any] = jax.core.Tracer
 """The class of values that JAX traces."""
 
 
-class_of: Callable[[Any], type[Any]] = type
+class_of: Callable[[object], type[Any]] = type
 """The class of any value."""
 
 

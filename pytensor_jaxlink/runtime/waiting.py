@@ -20,7 +20,7 @@ _LOOKS = 0 if os.cpu_count() == 1 else 100  # of 0.4 to 0.8 µs
 """How often to look; on one core nobody could compute in the meantime."""
 
 
-def waited_for(value: object) -> np.ndarray[Any, Any]:
+def waited_for(value: object) -> np.ndarray:
     """An array as a NumPy array, when JAX has computed it on devices of this process."""
     is_ready = getattr(value, "is_ready", None)
     if is_ready is not None:

@@ -84,7 +84,7 @@ class Whole:
         self,
         ready: Runnable,
         boundary: Boundary,
-        pack: Callable[[list[Any]], Any],
+        pack: Callable[[list[object]], object],
         *,
         repeatable: bool,
     ) -> None:
@@ -128,7 +128,7 @@ class Whole:
         timed._run(clock.region(region, self._compiled, takes))
         return timed.call
 
-    def _with_others(self, *args: object) -> Any:
+    def _with_others(self, *args: object) -> object:
         """The call where cells are read, constants follow the arguments, or outputs change."""
         values = [*args, *[cell[0] for cell in self._cells]]
         others = self._constants_for(values) if self._numbers else ()
@@ -184,7 +184,9 @@ class Condition:
         What `jax.jit` makes of the function.
     """
 
-    def __init__(self, function: Callable[..., Any], policy: Policy, *, repeatable: bool) -> None:
+    def __init__(
+        self, function: Callable[..., object], policy: Policy, *, repeatable: bool
+    ) -> None:
         def traced(*values: object) -> Any:
             self._traces += 1
             return function(*values)
@@ -193,11 +195,11 @@ class Condition:
         self.compiled = policy.jit(traced)
         self._policy, self._repeatable = policy, repeatable
         # For each combination of shapes the arguments that the condition depends on.
-        self._decisive: dict[Any, tuple[int, ...]] = {}
+        self._decisive: dict[object, tuple[int, ...]] = {}
         # One that was not a `jax.Array`: while it is none nothing can be recorded.
         self._new: int | None = None
         # One object, because several threads may call the function.
-        self._known: tuple[Any, tuple[tuple[int, Any], ...]] | None = None
+        self._known: tuple[object, tuple[tuple[int, Any], ...]] | None = None
 
     def result(
         self, found: tuple[object, object], values: Sequence[object], others: Sequence[object] = ()
@@ -247,7 +249,7 @@ class Condition:
         return shapes, tuple((position, weakref.ref(values[position])) for position in decisive)
 
 
-def _shapes(values: Sequence[object]) -> tuple[Any, ...]:
+def _shapes(values: Sequence[object]) -> tuple[object, ...]:
     return tuple([getattr(value, "shape", ()) for value in values])
 
 

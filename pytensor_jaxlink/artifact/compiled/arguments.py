@@ -11,7 +11,7 @@ import numpy as np
 from pytensor_jaxlink.artifact.signature import Input
 from pytensor_jaxlink.catalogue import Code
 
-Convert = Callable[[Any], Any]
+Convert = Callable[[object], object]
 
 
 def converter(spec: Input, float_type: str) -> Convert:
@@ -46,7 +46,7 @@ class _Array:
         self._shape = spec.type.shape or ()
         self._fixed = [(axis, n) for axis, n in enumerate(self._shape) if n is not None]
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> np.ndarray | jax.Array:
         if not isinstance(value, np.ndarray | jax.Array) or value.dtype != self._dtype:
             value = self._converted(value)
         shape = value.shape
@@ -56,7 +56,7 @@ class _Array:
             raise self._wrong(f"an array of shape {shape}")
         return value
 
-    def _converted(self, value: object) -> np.ndarray[Any, Any]:
+    def _converted(self, value: object) -> np.ndarray:
         spec, dtype = self._spec, self._dtype
         if spec.strict:
             raise self._wrong(f"{_kind(value)}, and the input is strict")
@@ -106,7 +106,7 @@ class _Sparse:
         return _rejection(self._spec, found)
 
 
-def _generator(value: object) -> Any:
+def _generator(value: object) -> np.random.Generator:
     if not isinstance(value, np.random.Generator):
         text = f"expected a numpy.random.Generator, found {_kind(value)}"
         raise TypeError(Code.CALL_OF_LOADED.mark(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -81,7 +81,7 @@ class Calling:
         self._whole = jax.tree.structure((self._arguments, self._keywords))
         self.x64 = document["x64"] is True
         self._fits = [
-            _fitter(inputs[leaf.place], leaf, name, x64=self.x64)
+            _fitter(inputs[leaf.place], leaf.key, name, x64=self.x64)
             for leaf, name in zip(self._given, leaves, strict=True)
         ]
         marks = marks_of([self._outputs])
@@ -94,7 +94,7 @@ class Calling:
         """The number of positional arguments."""
         return len(self._arguments)
 
-    def values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
+    def values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
         """The values of the leaves, for a function whose leaves are inputs of their own.
 
         Raises
@@ -118,7 +118,9 @@ class Calling:
             results = [make(results) for make in self._answers]
         return self.trees.outputs.unflatten(results)
 
-    def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def _bound(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> tuple[tuple[object, ...], Mapping[str, object]]:
         """The arguments as they were given when the function was saved."""
         if self._parameters is None:
             return args, dict(kwargs)
@@ -128,7 +130,7 @@ class Calling:
             raise TypeError(Code.CALL_OF_LOADED.mark(f"{self._name}: {error}")) from None
         return bound.args, bound.kwargs
 
-    def _leaves(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
+    def _leaves(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
         names = self._positions(max(len(args), self.count))
         expected, found = [names[: self.count], *self._keywords], [names[: len(args)], *kwargs]
         if len(args) != self.count or {*kwargs} != {*self._keywords}:
@@ -160,7 +162,7 @@ def check_trees(signature: Signature, data: Members) -> None:
         raise ArtifactError(f"{signature.name}: its trees cannot be kept: {error}") from error
 
 
-def position_names(parameters: Any, count: int) -> list[str]:
+def position_names(parameters: Iterable[inspect.Parameter], count: int) -> list[str]:
     """The names of positional arguments, by the parameters of the function."""
     named = [
         each.name
@@ -175,7 +177,7 @@ def static_text(value: object, where: str) -> str:
     return dump_document(plain_value(value, where)).decode()
 
 
-def _parameters(described: Any) -> inspect.Signature | None:
+def _parameters(described: Sequence[tuple[str, int, bool]] | None) -> inspect.Signature | None:
     if described is None:
         return None
     empty = inspect.Parameter.empty
@@ -202,7 +204,7 @@ def _check_marks(
         raise ValueError(f"the leaves of the results are not the {outputs} outputs")
 
 
-Fit = Callable[[Any], Any]
+Fit = Callable[[Any], object]
 
 
 def _answer_of(mark: object) -> Fit:
@@ -214,11 +216,11 @@ def _answer_of(mark: object) -> Fit:
     return lambda results: jax.random.wrap_key_data(results[mark.place], impl=mark.key)
 
 
-def _fitter(spec: Input, leaf: Leaf, name: str, *, x64: bool) -> Fit:
+def _fitter(spec: Input, key: str | None, name: str, *, x64: bool) -> Fit:
     """A function that makes an array, or the text of a static value, of a leaf."""
     if spec.type.kind != "array":
         return lambda value: _static(value, name)
-    return _LeafConverter(spec, leaf.key, name, x64=x64)
+    return _LeafConverter(spec, key, name, x64=x64)
 
 
 def _static(value: object, name: str) -> str:
@@ -254,7 +256,7 @@ class _LeafConverter:
             raise self._wrong(f"an array of {value.dtype}")
         return value
 
-    def _array(self, value: object) -> Any:
+    def _array(self, value: object) -> np.ndarray:
         if isinstance(value, np.ndarray | np.generic):
             value = np.asarray(value)
             # JAX makes 64-bit arrays 32-bit ones where it is not configured for them.
@@ -275,7 +277,7 @@ class _LeafConverter:
         return TypeError(Code.CALL_OF_LOADED.mark(text))
 
 
-def _kind(dtype: np.dtype[Any]) -> str:
+def _kind(dtype: np.dtype) -> str:
     """The kind of a dtype, with those that JAX adds to NumPy's."""
     for kind, category in (("f", jax.numpy.floating), ("iu", jax.numpy.integer)):
         if jax.numpy.issubdtype(dtype, category):
@@ -283,6 +285,6 @@ def _kind(dtype: np.dtype[Any]) -> str:
     return dtype.kind
 
 
-def _canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _canonical(dtype: np.dtype) -> np.dtype:
     with jax.enable_x64(False):
         return np.dtype(jax.dtypes.canonicalize_dtype(dtype))

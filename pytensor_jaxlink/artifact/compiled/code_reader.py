@@ -20,14 +20,14 @@ from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
-from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region
+from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region, Step
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
 from pytensor_jaxlink.size_functions import size_function
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
-HostOps = Callable[[Any], Callable[..., tuple[Any, ...]]]
+HostOps = Callable[[object], Callable[..., tuple[object, ...]]]
 """Makes the function of a host step that only PyTensor has."""
 
 
@@ -35,8 +35,8 @@ HostOps = Callable[[Any], Callable[..., tuple[Any, ...]]]
 class Part:
     """The functions of the steps of a plan, and its constants."""
 
-    functions: tuple[Any, ...]
-    constants: Mapping[int, Any]
+    functions: tuple[object, ...]
+    constants: Mapping[int, object]
 
 
 class CompiledReader:
@@ -84,13 +84,14 @@ class CompiledReader:
             plan, part.functions, part.constants, _counters(plan), jit=False, fallback=None
         )
         described, value = document["ending"], self._data.value
+        defaults = [spec.default for spec in signature.inputs]
         ending = _ending(signature, described)
         check_signature(signature, plan, ending.overwritten)
         kind = LoadedFunction if calling is None else partial(TreeFunction, calling)
         return kind(
             signature,
             cells,
-            [spec.default and tuple(map(value, spec.default)) for spec in signature.inputs],
+            [None if d is None else tuple(map(value, d)) for d in defaults],
             (runner, tracer),
             ending,
             converters_of(signature.inputs, float_type),
@@ -108,7 +109,7 @@ class CompiledReader:
             raise ValueError("the constants of a plan are not those that it names")
         return Part(functions, constants)
 
-    def _step(self, step: object, described: Any) -> Any:
+    def _step(self, step: Step, described: Any) -> object:
         match step:
             case Region():
                 return self.region(step, described)
@@ -122,7 +123,7 @@ class CompiledReader:
             return size_function(described["size"])
         return self._host_ops(described["op"])
 
-    def region(self, step: Region, described: Any) -> Any:
+    def region(self, step: Region, described: Any) -> Callable[..., object]:
         """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
         where = f"{self._container.path}: region {step.index}"
         code = [self.specialisation(each, where) for each in described["code"]]
@@ -175,7 +176,7 @@ def _counters(plan: Plan) -> Stats:
     return stats
 
 
-def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[Any]:
+def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[object]:
     """The substitute for PyTensor's own implementation, which is not there."""
     if error is not None:
         raise error

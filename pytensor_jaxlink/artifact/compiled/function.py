@@ -101,10 +101,10 @@ class LoadedFunction(Pure, FastCall):
         self,
         signature: Signature,
         cells: Sequence[SavedState],
-        defaults: Sequence[Any],
+        defaults: Sequence[Sequence[object] | None],
         runners: tuple[Executor, Executor],
         ending: Ending,
-        converters: Sequence[Callable[[Any], Any]],
+        converters: Sequence[Callable[[object], object]],
         regions: Sequence[SavedRegion],
     ) -> None:
         self.name, self.signature = signature.name, signature
@@ -138,7 +138,7 @@ class LoadedFunction(Pure, FastCall):
             self._taken == self._required == [*range(len(self._taken))] and not slow
         )
 
-    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """A call before there is a fast path, or with keywords."""
         if self._waited:
             return self._first_or_later(args, kwargs)
@@ -151,7 +151,7 @@ class LoadedFunction(Pure, FastCall):
         self._waited = True
         return answer
 
-    def _first_or_later(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def _first_or_later(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         values = self._values(args, kwargs)
         if self._path is None and self._has_fast_path:
             self._commit(values)
@@ -164,10 +164,10 @@ class LoadedFunction(Pure, FastCall):
             return LoadedFunction.__call__(self, *arguments)
         return self._run(values)
 
-    def _slow(self, args: tuple[object, ...]) -> Any:
+    def _slow(self, args: tuple[object, ...]) -> object:
         return self._run(self._values(args, {}))
 
-    def _run(self, values: list[object]) -> Any:
+    def _run(self, values: list[object]) -> object:
         """The call with values of all inputs that have been converted."""
         self._commit(values)
         try:
@@ -206,7 +206,7 @@ class LoadedFunction(Pure, FastCall):
     def _runs(self) -> Executor:
         return self._executor
 
-    def _fast_convert(self, position: int, value: object) -> Any:
+    def _fast_convert(self, position: int, value: object) -> object:
         """An argument that the host reads, or None where it is not accepted as it is."""
         try:
             return self._converters[position](value)
@@ -229,7 +229,7 @@ class LoadedFunction(Pure, FastCall):
         names = [each.name or each.type.text for each in inputs]
         return Donatable(names, updated, given, donate == "warn")
 
-    def _call_in_child(self, *args: object, **kwargs: object) -> Any:
+    def _call_in_child(self, *args: object, **kwargs: object) -> object:
         """A call in a process that was forked from one in which JAX has run."""
         error = refused("the code of a saved function cannot run")
         if self.from_graph is None:
@@ -239,7 +239,7 @@ class LoadedFunction(Pure, FastCall):
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
         return self._instead(error)(*(values[place] for place in self._taken))
 
-    def _instead(self, error: Exception) -> Callable[..., Any]:
+    def _instead(self, error: Exception) -> Callable[..., object]:
         """The function compiled from the graph, for a call that there is no code for."""
         if self.from_graph is None:
             raise error
@@ -254,7 +254,7 @@ class LoadedFunction(Pure, FastCall):
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)
         return found
 
-    def _values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[Any]:
+    def _values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
         given = dict(zip(self._taken, args, strict=False))
         if len(args) > len(self._taken) or kwargs.keys() - self._places.keys():
             raise self._wrong_call(args, kwargs)
@@ -290,11 +290,11 @@ class LoadedFunction(Pure, FastCall):
         )
         return TypeError(Code.CALL_OF_LOADED.mark(text))
 
-    def _answer(self, result: Result, args: Sequence[object]) -> Any:
+    def _answer(self, result: Result, args: Sequence[object]) -> object:
         outputs = self._ending.overwrite(args, result.outputs, self.stats)
         return self._packed(outputs) if result.stored else self._stored(outputs)
 
-    def _stored(self, outputs: list[object]) -> Any:
+    def _stored(self, outputs: list[object]) -> object:
         """The answer, when the updates are stored."""
         if self._updated:
             new = outputs[len(self.signature.outputs) :]
@@ -303,7 +303,7 @@ class LoadedFunction(Pure, FastCall):
             store(cells, [ready_as(cell[0], value) for cell, value in pairs])
         return self._packed(outputs)
 
-    def _packed(self, outputs: list[object]) -> Any:
+    def _packed(self, outputs: list[object]) -> object:
         if self.signature.form == "one":
             return outputs[0]
         return None if self.signature.form == "none" else outputs[: len(self.signature.outputs)]
@@ -329,6 +329,6 @@ def _accepts(signature: Signature, x64: bool, position: int, value: object) -> b
     return accepts_array(value, kind.dtype, kind.shape or (), x64=x64)
 
 
-def converters_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[Any], Any]]:
+def converters_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[object], object]]:
     """For each input, what converts a value for it."""
     return [converter(spec, float_type) for spec in inputs]

@@ -8,7 +8,7 @@ only the kernels that JAX's exporter writes, with the shapes that JAX gives them
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -162,7 +162,7 @@ def _check_module(module: object) -> bool:
     problems: list[str] = []
     found_open = False
 
-    def check(operation: object) -> Any:
+    def check(operation: object) -> object:
         nonlocal found_open
         name = operation.name
         if name == "stablehlo.custom_call":
@@ -208,9 +208,9 @@ def _has_shapes(call: object) -> bool:
     return "indices_of_shape_operands" in call.attributes
 
 
-def _config(attributes: Any) -> dict[str, Any]:
+def _config(attributes: Mapping[str, Any]) -> dict[str, object]:
     """The attributes that a call gives to the kernel, in either of two places."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for place in ("backend_config", "mhlo.backend_config"):
         if place not in attributes or not isinstance(attributes[place], mlir.ir.DictAttr):
             continue

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.plan import (
     Fetch,
     HostBranch,
@@ -20,7 +22,7 @@ from pytensor_jaxlink.plan import (
 _STEPS = {kind.__name__: kind for kind in (Fetch, HostStep, Region, HostLoop, HostBranch)}
 
 
-def describe_plan(plan: Plan) -> Any:
+def describe_plan(plan: Plan) -> dict[str, Json]:
     """A plan as JSON."""
     return {
         "inputs": plan.inputs,
@@ -33,7 +35,7 @@ def describe_plan(plan: Plan) -> Any:
     }
 
 
-def _describe_step(step: Step) -> Any:
+def _describe_step(step: Step) -> Json:
     described = {
         field.name: getattr(step, field.name)
         for field in fields(step)
@@ -98,7 +100,7 @@ def _step(document: object, count: int) -> Step:
     return _STEPS[kind](**described)
 
 
-def _numbers(values: Any, count: int) -> tuple[int, ...]:
+def _numbers(values: Sequence[int], count: int) -> tuple[int, ...]:
     if not all(type(value) is int and 0 <= value < count for value in values):
         raise ValueError(f"{values!r:.100} are not numbers of values")
     return tuple(values)

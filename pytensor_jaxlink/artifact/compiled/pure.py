@@ -37,7 +37,7 @@ class Pure:
         raise NotImplementedError
 
     @property
-    def jax_fn(self) -> Callable[..., list[Any]]:
+    def jax_fn(self) -> Callable[..., list[object]]:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``, to be traced by JAX.
 
         It can be differentiated as often as ``vjp_order`` said when the function was saved.
@@ -45,7 +45,7 @@ class Pure:
         count = len(self.signature.inputs)
         results = len(self.signature.outputs) + len(self._updated)
 
-        def traced(*values: object) -> list[Any]:
+        def traced(*values: object) -> list[object]:
             if len(values) != count:
                 text = f"expected {count} arguments, found {len(values)}"
                 raise TypeError(Code.CALL_OF_PURE.mark(text))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 from jax import export
+from jax.typing import ArrayLike
 
 from pytensor_jaxlink.artifact.compiled.operations import (
     ForeignCodeError,
@@ -33,6 +35,12 @@ Dimensions = Sequence[int | str]
 Leaf = tuple[tuple[int | str, ...], str]
 """A shape, in which strings are open dimensions, and a dtype."""
 
+Form = tuple[int, int, str] | None
+"""None for an array, else the shape and the format of a sparse matrix."""
+
+Found = tuple[tuple[jax.Array | SparseValue, ...], tuple[jax.Array, ...]]
+"""The results of a region, and at most one condition."""
+
 
 @dataclass
 class Specialisation:
@@ -54,16 +62,15 @@ class Specialisation:
         The file and the region, for errors.
     """
 
-    static: tuple[Any, ...]
-    arguments: tuple[Any, ...]
-    results: tuple[Any, ...]
+    static: tuple[object, ...]
+    arguments: tuple[Form, ...]
+    results: tuple[Form, ...]
     leaves: tuple[Leaf, ...]
     constraints: tuple[str, ...]
     blob: bytearray
     where: str = ""
-    _exported: Any = field(default=None, repr=False)
     _calls_open: bool = field(default=False, repr=False)
-    _traced: list[Any] | None = field(default=None, repr=False)
+    _traced: list[jax.ShapeDtypeStruct] | None = field(default=None, repr=False)
 
     @property
     def is_open(self) -> bool:
@@ -83,10 +90,9 @@ class Specialisation:
         leaves = jax.tree_util.tree_leaves(list(arguments))
         return why_not([shape for shape, _ in self.leaves], self.constraints, leaves)
 
-    def __call__(self, arguments: Sequence[object]) -> tuple[tuple[Any, ...], Any]:
+    def __call__(self, arguments: Sequence[object]) -> Found:
         """The results and the conditions of the region."""
-        if self._exported is None:
-            self._exported = self._deserialized()
+        exported = self._exported
         leaves = [
             jax.numpy.asarray(leaf, dtype=dtype)
             for leaf, (_, dtype) in zip(
@@ -97,7 +103,7 @@ class Specialisation:
         if self._calls_open:
             self._check_for_shapes(self._traced)
         try:
-            found, conditions = self._differentiable()(*leaves)
+            found, conditions = self._differentiable(exported)(*leaves)
         except NotImplementedError as error:  # calls of exported code have no rule for `jax.vmap`
             text = (
                 "JAX cannot map code that was exported over one more axis. "
@@ -107,19 +113,19 @@ class Specialisation:
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
 
-    def _differentiable(self) -> Any:
+    def _differentiable(self, exported: export.Exported) -> Callable[..., Any]:
         """The code as a function, whose derivative says what to do where it was not saved."""
-        if self._exported.has_vjp():
-            return self._exported.call
+        if exported.has_vjp():
+            return exported.call
 
-        def forward(*leaves: object) -> Any:
+        def forward(*leaves: object) -> NoReturn:
             raise ArtifactError(
                 f"{self.where}: the code holds no derivative. {Remedy.SAVE_BACKWARD.text()}, or "
                 f"{Remedy.LOAD_GRAPH.text()}.",
                 code=Code.NO_DERIVATIVE,
             )
 
-        call = jax.custom_vjp(self._exported.call)
+        call = jax.custom_vjp(exported.call)
         call.defvjp(forward, lambda *_: ())
         return call
 
@@ -150,7 +156,8 @@ class Specialisation:
             ) from error
         self._traced = None
 
-    def _deserialized(self) -> Any:
+    @cached_property
+    def _exported(self) -> export.Exported:
         try:
             exported = export.deserialize(self.blob)
             taken = [_leaf(each) for each in exported.in_avals]
@@ -243,7 +250,7 @@ class SavedRegion:
         for specialisation in self._specialisations:
             specialisation.check()
 
-    def __call__(self, static: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
+    def __call__(self, static: Sequence[object], *arguments: ArrayLike | SparseValue) -> Found:
         """Run the code that fits.  It has the barriers that it was exported with.
 
         Raises
@@ -280,12 +287,12 @@ class SavedRegion:
         return None
 
 
-def form_of(value: object) -> Any:
+def form_of(value: object) -> Form:
     """None for an array, else what is the same for all values of a sparse matrix."""
     return (*value.shape, value.format) if isinstance(value, SparseValue) else None
 
 
-def _result(form: Any, rest: Any) -> Any:
+def _result(form: Form, rest: Iterator[jax.Array]) -> jax.Array | SparseValue:
     if form is None:
         return next(rest)
     rows, columns, kind = form
@@ -300,7 +307,7 @@ def _listed(values: Sequence[object]) -> str:
 
 
 def why_not(
-    families: Sequence[Dimensions], constraints: Sequence[str], arrays: Sequence[Any]
+    families: Sequence[Dimensions], constraints: Sequence[str], arrays: Sequence[ArrayLike]
 ) -> str | None:
     """Why the shapes of some arrays do not belong to the families, or None if they may.
 
@@ -349,7 +356,7 @@ def mismatch(
     return None
 
 
-def _binds(found: dict[str, int], name: str, length: Any) -> bool:
+def _binds(found: dict[str, int], name: str, length: int) -> bool:
     if isinstance(length, int) and length < 1:
         return False  # JAX takes it that open dimensions are not empty
     return found.setdefault(name, length) == length

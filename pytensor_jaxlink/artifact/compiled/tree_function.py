@@ -48,7 +48,7 @@ class TreeFunction(LoadedFunction):
         """The pure function ``(*arguments, *state, **keywords) -> results``, of trees."""
         return self._pure if self._calling.pure else self._with_state
 
-    def _with_state(self, *args: object, **kwargs: object) -> Any:
+    def _with_state(self, *args: object, **kwargs: object) -> object:
         count = self._calling.count
         state = args[count:]
         if len(state) != len(self.state):
@@ -60,7 +60,7 @@ class TreeFunction(LoadedFunction):
         values = self._calling.values(args[:count], kwargs)
         return self._calling.answer(super().jax_fn(*values, *state))
 
-    def _pure(self, *values: object) -> Any:
+    def _pure(self, *values: object) -> object:
         count = self._calling.count
         flat = self.trees.flat(values[:count], values[count:])
         try:
@@ -72,7 +72,7 @@ class TreeFunction(LoadedFunction):
         outputs, state = self.trees.answer(results, flat, updates, self._sizes())
         return (outputs, state) if updates else outputs
 
-    def initial_state(self) -> tuple[Any, ...]:
+    def initial_state(self) -> tuple[object, ...]:
         """Copies of the values of the state: a generator as its key, a size as a number."""
         sizes, count = self._sizes(), len(self.trees.first)
         return tuple(

@@ -20,14 +20,14 @@ Key = tuple[str, str, tuple[int, ...]]
 """A large constant: its contents, dtype and shape."""
 
 
-def large_constants(closed: ClosedJaxpr) -> dict[Key, Any]:
+def large_constants(closed: ClosedJaxpr) -> dict[Key, jax.Array]:
     """The large constants of a traced function, each content once, in the order of their use."""
     return {_key(value): value for value in _constants(closed) if _is_large(value)}
 
 
 def with_arguments(
     closed: ClosedJaxpr, replaced: Mapping[Key, object], arguments: Sequence[object]
-) -> list[Any]:
+) -> list[object]:
     """The results of a traced function, with other values in the place of large constants."""
     constants = [_replaced(value, replaced) for value in closed.consts]
     if not any(map(_is_large, _inner_constants(closed))):
@@ -52,7 +52,7 @@ def with_arguments(
     return list(map(value_of, jaxpr.outvars))
 
 
-def _boundary(equations: Sequence[object]) -> tuple[list[Any], list[Any]]:
+def _boundary(equations: Sequence[object]) -> tuple[list[object], list[object]]:
     """The variables that some equations read from elsewhere, and those that they compute."""
     computed = {each: None for equation in equations for each in equation.outvars}
     read = {
@@ -78,16 +78,16 @@ def _holds_large(equation: object) -> bool:
     return inner is not None and any(map(_is_large, _constants(inner)))
 
 
-def _replaced(value: object, replaced: Mapping[Key, object]) -> Any:
+def _replaced(value: object, replaced: Mapping[Key, object]) -> object:
     return replaced.get(_key(value), value) if _is_large(value) else value
 
 
-def _constants(closed: ClosedJaxpr) -> Iterator[Any]:
+def _constants(closed: ClosedJaxpr) -> Iterator[jax.Array]:
     yield from closed.consts
     yield from _inner_constants(closed)
 
 
-def _inner_constants(closed: ClosedJaxpr) -> Iterator[Any]:
+def _inner_constants(closed: ClosedJaxpr) -> Iterator[jax.Array]:
     """Those of calls of jitted functions: of other inner functions JAX makes them arguments."""
     for equation in closed.jaxpr.eqns:
         inner = _jitted(equation)

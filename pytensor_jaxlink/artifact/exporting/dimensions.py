@@ -54,7 +54,7 @@ class Dimensions:
         for dimension, length in said:
             if _is_name(length):
                 self._lengths.join(dimension, first.setdefault(str(length), dimension))
-        self._said: dict[Any, int | str] = {}
+        self._said: dict[object, int | str] = {}
         for dimension, length in sorted(said, key=lambda each: _is_name(each[1])):
             self._said.setdefault(self._lengths.root(*dimension), length)
         for variable, name in zip(self._inputs, names, strict=True):
@@ -79,7 +79,7 @@ class Dimensions:
         known = self._lengths.known(variable, axis)
         return said if known is None or not _is_name(said) else known
 
-    def _own_name(self, variable: Any, given: str | None, axis: int) -> str:
+    def _own_name(self, variable: Variable, given: str | None, axis: int) -> str:
         number = f"input{self._inputs.index(variable)}"
         name = re.sub(r"\W", "_", given or "") or number
         if not _NAME.fullmatch(name) or name in _TAKEN:
@@ -93,7 +93,7 @@ def _is_name(length: int | str) -> bool:
 
 
 def _declared(
-    variable: object, name: str | None, said: Any, value: Any
+    variable: Variable, name: str | None, said: Any, value: Any
 ) -> Iterator[tuple[Dimension, int | str]]:
     """The lengths of an input, from its type, the user or its value."""
     kind = variable.type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.calling import static_text
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError
@@ -30,9 +31,9 @@ class Call:
         The positional and the keyword arguments as the user gives them.
     """
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    given: tuple[tuple[Any, ...], dict[str, Any]]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    given: tuple[tuple[object, ...], dict[str, object]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Given:
 
     argument: int | str
     name: str
-    value: Any
+    value: object
     kind: jax.ShapeDtypeStruct | None
     key: str | None = None
 
@@ -72,7 +73,7 @@ class Example:
         The leaves, in their order.
     """
 
-    skeleton: tuple[tuple[Any, ...], dict[str, Any]]
+    skeleton: tuple[tuple[object, ...], dict[str, object]]
     given: tuple[Given, ...]
 
     @property
@@ -91,7 +92,7 @@ class Example:
             if each.kind is None:
                 static_text(each.value, f"{where}: {each.name}, which is static")
 
-    def filled(self, arrays: Sequence[object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def filled(self, arrays: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The arguments with other arrays."""
         rest = iter(arrays)
         leaves = [
@@ -100,11 +101,11 @@ class Example:
         return jax.tree.map(lambda leaf: leaves[leaf.place], self.skeleton)
 
 
-def _key(given: Given, value: Any) -> Any:
+def _key(given: Given, value: Any) -> object:
     return value if given.key is None else jax.random.wrap_key_data(value, impl=given.key)
 
 
-def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
     """The parameters of a function, None where Python does not know them."""
     try:
         return inspect.signature(function)
@@ -152,7 +153,11 @@ def _call(example: object, signature: inspect.Signature | None, name: str) -> Ca
 
 
 def static_arguments(
-    function: object, asked: Any, call: Call, names_of: Callable[[int], list[str]], where: str
+    function: object,
+    asked: int | str | Iterable[int | str],
+    call: Call,
+    names_of: Callable[[int], list[str]],
+    where: str,
 ) -> set[int | str]:
     """The arguments that are static as a whole, by position and keyword.
 
@@ -176,7 +181,7 @@ def static_arguments(
 
 def traced_arguments(
     function: object, call: Call, static: set[int | str], names: Sequence[str], where: str
-) -> dict[int | str, list[Any]]:
+) -> dict[int | str, list[object]]:
     """The arguments of a jitted function that are not static, with JAX's note of each leaf.
 
     ``static`` are those that are known to be, if any.
@@ -192,7 +197,7 @@ def traced_arguments(
         ) from error
     left = static if static else _left_out(args, of_args, where)
     there = [place for place in range(len(args)) if place not in left]
-    found: dict[int | str, Any] = dict(zip(there, of_args, strict=True))
+    found: dict[int | str, object] = dict(zip(there, of_args, strict=True))
     for name, info in of_kwargs.items():  # which may be positional in the file
         found[names.index(name) if name in names else name] = info
     return {argument: jax.tree.leaves(info) for argument, info in found.items()}
@@ -216,7 +221,7 @@ def _described(leaf: object) -> str:
     return f"{leaf.dtype}{leaf.shape}"
 
 
-def _shape_of(tree: object) -> Any:
+def _shape_of(tree: object) -> object:
     try:
         return jax.tree.map(lambda leaf: _described(kind_of_leaf(leaf)), tree)
     except TypeError:
@@ -255,7 +260,7 @@ def example_of(
     )
     given: list[Given] = []
 
-    def mark(path: Any, leaf: object) -> Leaf:
+    def mark(path: tuple[Any, ...], leaf: object) -> Leaf:
         step, rest = path[1], jax.tree_util.keystr(path[2:])
         argument: int | str = step.idx if path[0].idx == 0 else step.key
         name = (names[argument] if isinstance(argument, int) else argument) + rest
@@ -267,7 +272,7 @@ def example_of(
     return Example(skeleton, tuple(given))
 
 
-def describe_arguments(example: Example, names: Sequence[str], where: str) -> dict[str, Any]:
+def describe_arguments(example: Example, names: Sequence[str], where: str) -> dict[str, Json]:
     """The skeletons of the arguments as JSON."""
     args, kwargs = example.skeleton
     try:
@@ -285,7 +290,9 @@ def describe_arguments(example: Example, names: Sequence[str], where: str) -> di
         raise ArtifactError(text, code=Code.OTHER_TREE) from error
 
 
-def _kind_and_key(leaf: Any, where: str, *, filters: bool) -> tuple[Any, Any, str | None]:
+def _kind_and_key(
+    leaf: object, where: str, *, filters: bool
+) -> tuple[object, jax.ShapeDtypeStruct | None, str | None]:
     """A leaf with its kind, None where it is static, and the implementation of a key."""
     if isinstance(leaf, _Static):
         return leaf.value, None, None
@@ -320,7 +327,7 @@ def kind_of_leaf(value: object) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
 
 
-def parameters_of(signature: inspect.Signature | None) -> Any:
+def parameters_of(signature: inspect.Signature | None) -> Json:
     """The parameters of a function as JSON: names, kinds, and whether there is a default."""
     if signature is None:
         return None
@@ -330,7 +337,7 @@ def parameters_of(signature: inspect.Signature | None) -> Any:
     ]
 
 
-def by_name(option: str, value: object, names: Sequence[str]) -> Mapping[str, Any]:
+def by_name(option: str, value: object, names: Sequence[str]) -> Mapping[str, object]:
     """The option of each of several functions."""
     if isinstance(value, Mapping) and {*value} <= {*names}:
         return value

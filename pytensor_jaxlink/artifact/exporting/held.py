@@ -14,9 +14,9 @@ import numpy as np
 
 
 class _Partial(NamedTuple):
-    func: Any
-    args: Any
-    keywords: Any
+    func: object
+    args: tuple[object, ...]
+    keywords: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Held:
         A name for each: its place in the function.
     """
 
-    arrays: tuple[Any, ...]
+    arrays: tuple[jax.Array, ...]
     names: tuple[str, ...]
-    _leaves: tuple[Any, ...]  # a place among the arrays, or a leaf of another kind
+    _leaves: tuple[object, ...]  # a place among the arrays, or a leaf of another kind
     _tree: Any
-    _rebuild: Callable[[Any], Callable[..., Any]]
+    _rebuild: Callable[[Any], Callable[..., object]]
 
     @classmethod
     def by(cls, function: object) -> Held:
@@ -57,7 +57,7 @@ class Held:
             leaves.append(_Place(places[id(leaf)]))
         return cls(tuple(arrays), tuple(names), tuple(leaves), tree, rebuild)
 
-    def rebuilt(self, arrays: Sequence[object]) -> Callable[..., Any]:
+    def rebuilt(self, arrays: Sequence[object]) -> Callable[..., object]:
         """The function with other arrays."""
         leaves = [arrays[leaf.k] if type(leaf) is _Place else leaf for leaf in self._leaves]
         return self._rebuild(self._tree.unflatten(leaves))
@@ -73,7 +73,7 @@ def is_tree(function: object) -> bool:
     return not jax.tree_util.all_leaves([function])
 
 
-def _opened(function: object) -> tuple[Any, Callable[[Any], Any]]:
+def _opened(function: object) -> tuple[object, Callable[[Any], Any]]:
     """A function as a tree, and a function that makes a function of such a tree."""
     if isinstance(function, functools.partial) and not is_tree(function):
         inner, rebuild = _opened(function.func)
@@ -93,6 +93,6 @@ def _names(wrapped: object) -> dict[int, str]:
     }
 
 
-def _shown(path: Any) -> str:
+def _shown(path: tuple[object, ...]) -> str:
     name = jax.tree_util.keystr(path)
     return re.sub(r"^(\._\w+)*\.?", "", name) or name

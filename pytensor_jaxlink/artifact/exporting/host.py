@@ -13,4 +13,4 @@ def describe_op(node: Apply, writer: GraphWriter) -> int:
     inputs = [each if is_generic_none(each) else each.type() for each in node.inputs]
     outputs = [variable.type() for variable in node.outputs]
     free = [each for each in inputs if each not in node.inputs]
-    return writer.value(InnerGraph(free, outputs, [Apply(node.op, inputs, outputs)]))["part"]
+    return writer.place(InnerGraph(free, outputs, [Apply(node.op, inputs, outputs)]))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.graphs.functions import Cells, describe_signature
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.link.jaxify import PureFunction
 
 
-def describe_pure(function: PureFunction, cells: Cells, value: Callable[[Any], Any]) -> Signature:
+def describe_pure(
+    function: PureFunction, cells: Cells, value: Callable[[object], Json]
+) -> Signature:
     """How a pure function is called."""
     signature = describe_signature(function.function, cells, value)
     outputs = tuple(
@@ -22,7 +24,7 @@ def describe_pure(function: PureFunction, cells: Cells, value: Callable[[Any], A
     return replace(signature, name=function.name, outputs=outputs, trees=_describe_trees(function))
 
 
-def _describe_trees(function: PureFunction) -> Any:
+def _describe_trees(function: PureFunction) -> Json:
     trees = function.trees
     places = iter(trees.places)
     arguments = [

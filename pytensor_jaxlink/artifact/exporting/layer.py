@@ -13,6 +13,8 @@ from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, shown
+from pytensor_jaxlink.artifact.container import Member
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
 from pytensor_jaxlink.artifact.exporting.host import describe_op
 from pytensor_jaxlink.artifact.exporting.region_export import (
@@ -29,21 +31,25 @@ from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
+from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
-from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region
+from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.remedies import Remedy
 
 Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""
+
+Seen = Sequence[tuple[tuple[object, ...], Sequence[object]]]
+"""The static values and the arguments of the calls of a region."""
 
 
 @dataclass(frozen=True)
 class Wanted:
     """The user's wishes for the compiled layer; see `pytensor_jaxlink.save`."""
 
-    dims: Mapping[str, Any] | None
+    dims: Mapping[str, object] | None
     static: Mapping[str, Any]
     target: Target
 
@@ -61,10 +67,10 @@ class LayerWriter:
 
     def __init__(self, data: DataWriter, host: GraphWriter, wanted: Wanted) -> None:
         self._data, self._host, self._wanted = data, host, wanted
-        self.members: dict[str, Any] = {}
-        self.summary: dict[str, Any] = {}
+        self.members: dict[str, Member] = {}
+        self.summary: dict[str, Json] = {}
 
-    def function(self, name: str, function: object) -> Any:
+    def function(self, name: str, function: JAXFunction) -> Json:
         """The document of one function."""
         machine = function.vm
         writer = _FunctionWriter(self, function)
@@ -85,7 +91,7 @@ class LayerWriter:
             )
         return document
 
-    def traced(self, name: str, function: TracedFunction) -> Any:
+    def traced(self, name: str, function: TracedFunction) -> Json:
         """The document of a function of JAX."""
         code = function.code(self._wanted.dims, self._wanted.target)
         self.summary[name] = {
@@ -115,7 +121,7 @@ class _FunctionWriter:
         What is written: code in a file cannot call back, so what JAX calls here is a host step.
     """
 
-    def __init__(self, layer: LayerWriter, function: object) -> None:
+    def __init__(self, layer: LayerWriter, function: JAXFunction) -> None:
         self._layer, self._function = layer, function
         self.compiled = function.vm.compiled.without_callbacks()
         self._wanted = layer._wanted
@@ -148,7 +154,7 @@ class _FunctionWriter:
         self._dimensions = Dimensions(graphs, names, self._wanted.dims, values)
         return {number: self._dimensions.of(place) for place, number in enumerate(plan.inputs)}
 
-    def part(self, lowered: Lowered, shapes: Shapes) -> Any:
+    def part(self, lowered: Lowered, shapes: Shapes) -> dict[str, Json]:
         """The functions and constants of a plan."""
         for number, value in lowered.constants.items():
             if hasattr(value, "shape"):
@@ -162,7 +168,7 @@ class _FunctionWriter:
         ]
         return {"functions": functions, "constants": constants}
 
-    def _step(self, lowered: Lowered, step: Any, function: Any, shapes: Shapes) -> Any:
+    def _step(self, lowered: Lowered, step: Step, function: Any, shapes: Shapes) -> Json:
         match step:
             case Region():
                 return self._region(step, function, shapes)
@@ -179,7 +185,7 @@ class _FunctionWriter:
 
     # -- regions -------------------------------------------------------------------------------
 
-    def _region(self, region: Region, program: Program, shapes: Shapes) -> Any:
+    def _region(self, region: Region, program: Program, shapes: Shapes) -> Json:
         code: list[Specialisation] = []
         reasons: list[str] = []
         seen = self.compiled.stats.signatures[region.index]
@@ -215,7 +221,7 @@ class _FunctionWriter:
             "function that returns the gradient, which PyTensor takes of such loops too."
         )
 
-    def _statics(self, region: Region, seen: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _statics(self, region: Region, seen: Seen) -> list[tuple[object, ...]]:
         if not region.static:
             return [()]
         asked = [values[region.index] for values in self._asked if region.index in values]
@@ -225,9 +231,9 @@ class _FunctionWriter:
         self,
         region: Region,
         program: Program,
-        static: tuple[Any, ...],
+        static: tuple[object, ...],
         shapes: Shapes,
-        seen: Sequence[Any],
+        seen: Seen,
     ) -> tuple[list[Specialisation], str]:
         """The code for one combination of static values, and why there is not more.
 
@@ -292,7 +298,7 @@ class _FunctionWriter:
         return shapes[number], kind.dtype
 
 
-def describe_code(code: Specialisation, data: DataWriter, blob: str) -> Any:
+def describe_code(code: Specialisation, data: DataWriter, blob: str) -> dict[str, Json]:
     """The code of a region as JSON; ``blob`` is the name of the member that holds it."""
     return {
         "static": data.value(code.static),
@@ -304,7 +310,7 @@ def describe_code(code: Specialisation, data: DataWriter, blob: str) -> Any:
     }
 
 
-def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[Any]]:
+def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[object]]:
     """For each combination of the values asked for, a value or None for each input."""
     if not set(names) & set(static):
         return []

@@ -14,7 +14,7 @@ from jax import errors, export
 from jax.extend.core import Jaxpr
 
 from pytensor_jaxlink.artifact.compiled.operations import check_operations
-from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, form_of
+from pytensor_jaxlink.artifact.compiled.saved_regions import Form, Leaf, Specialisation, form_of
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
@@ -48,7 +48,7 @@ class Target:
     x64: bool = True
 
 
-Found = tuple[Specialisation, list[tuple[Any, ...]]]
+Found = tuple[Specialisation, list[tuple[int | str, ...]]]
 """Code, and the shapes of its results."""
 
 
@@ -67,7 +67,9 @@ def export_for_shapes(
     return _export(_traced(program, static), static, arguments, (), target)[0]
 
 
-def _traced(program: Program, static: tuple[object, ...]) -> Callable[..., Any]:
+def _traced(
+    program: Program, static: tuple[object, ...]
+) -> Callable[..., tuple[Sequence[object], object]]:
     return lambda *values: program(static, *values)
 
 
@@ -168,23 +170,23 @@ def _shortened(
     return {**bounds, name: short + bisect_left(range(short, long), True, key=works)}
 
 
-def _shape(shape: Sequence[int | str], scope: Any) -> tuple[Any, ...]:
+def _shape(shape: Sequence[int | str], scope: export.SymbolicScope) -> tuple[object, ...]:
     if not shape:
         return ()
     return tuple(export.symbolic_shape(", ".join(map(str, shape)) + ",", scope=scope))
 
 
 def _export(
-    function: Callable[..., Any],
+    function: Callable[..., tuple[Sequence[object], object]],
     static: tuple[object, ...],
     arguments: Sequence[object],
     constraints: tuple[str, ...],
     target: Target,
 ) -> Found:
     leaves, tree = jax.tree_util.tree_flatten(list(arguments))
-    forms: list[Any] = []
+    forms: list[Form] = []
 
-    def flat(*values: object) -> Any:
+    def flat(*values: object) -> tuple[list[jax.Array], object]:
         results, conditions = function(*jax.tree_util.tree_unflatten(tree, values))
         forms[:] = map(form_of, results)
         return jax.tree_util.tree_leaves(list(results)), conditions

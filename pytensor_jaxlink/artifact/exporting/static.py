@@ -12,7 +12,7 @@ from pytensor_jaxlink.plan import HostStep, Region
 from pytensor_jaxlink.runtime.specialisation import hashable
 
 
-def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tuple[Any, ...]]:
+def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tuple[object, ...]]:
     """For each region whose static values follow from the given inputs, these values.
 
     Parameters
@@ -22,11 +22,11 @@ def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tu
     given
         The values of inputs by number, None for those that are not known.
     """
-    known: dict[int, Any] = {
+    known: dict[int, object] = {
         number: np.asarray(value) for number, value in given.items() if value is not None
     }
     known.update(lowered.constants)
-    found: dict[int, tuple[Any, ...]] = {}
+    found: dict[int, tuple[object, ...]] = {}
     for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
         run: Any = function
         match step:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from pytensor_jaxlink.artifact.arrays import check_dtype, is_extended
 from pytensor_jaxlink.artifact.compiled.calling import position_names
@@ -15,6 +16,7 @@ from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.exporting.closed_over import Key, large_constants, with_arguments
 from pytensor_jaxlink.artifact.exporting.examples import (
     Call,
@@ -53,8 +55,8 @@ class Results:
 
     kinds: tuple[tuple[int, str], ...]
     names: tuple[str, ...]
-    skeleton: Any
-    shapes: tuple[Any, ...] = field(compare=False)
+    skeleton: object
+    shapes: tuple[tuple[int, ...], ...] = field(compare=False)
 
 
 class TracedFunction:
@@ -84,7 +86,9 @@ class TracedFunction:
         If JAX cannot trace it for the examples, or something cannot be kept.
     """
 
-    def __init__(self, name: str, function: Any, examples: object, static_argnums: object) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., object], examples: object, static_argnums: Any
+    ) -> None:
         self.name = name or _name_of(function)
         self._x64 = bool(jax.config.jax_enable_x64)
         self._parameters = signature_of(function)
@@ -104,7 +108,7 @@ class TracedFunction:
             example.check_static(self.name)
         self._held = Held.by(_unjitted(function))
         self._keys: list[Key] = []
-        constants: dict[Key, Any] = {}
+        constants: dict[Key, jax.Array] = {}
         self._donated = self._donated_by(function, calls[0], static[0])
         found: list[Results] = []
         for example in self.examples:
@@ -132,11 +136,11 @@ class TracedFunction:
 
     # -- tracing -------------------------------------------------------------------------------
 
-    def _trace(self, example: Example, kinds: Sequence[object]) -> tuple[Any, Results]:
+    def _trace(self, example: Example, kinds: Sequence[object]) -> tuple[ClosedJaxpr, Results]:
         """The function for arguments of some shapes, as JAX traces it."""
         found: list[Results] = []
 
-        def flat(*values: object) -> list[Any]:
+        def flat(*values: jax.Array) -> list[jax.Array]:
             arrays, state = values[: len(kinds)], values[len(kinds) :]
             args, kwargs = example.filled(arrays)
             arrays, results = self._flattened(self._function(state)(*args, **kwargs))
@@ -146,7 +150,7 @@ class TracedFunction:
         closed = jax.make_jaxpr(flat)(*kinds, *map(_kind_of_state, self._held.arrays))
         return closed, found[-1]
 
-    def _traced(self, example: Example) -> tuple[Any, Results]:
+    def _traced(self, example: Example) -> tuple[ClosedJaxpr, Results]:
         """The function for an example."""
         try:
             return self._trace(example, [each.kind for each in example.arrays])
@@ -159,7 +163,7 @@ class TracedFunction:
                 code=Code.UNKNOWN_STATIC,
             ) from error
 
-    def _function(self, state: Sequence[Any]) -> Callable[..., Any]:
+    def _function(self, state: Sequence[jax.Array]) -> Callable[..., object]:
         """The function with other arrays."""
         pairs = zip(map(_implementation, self._held.arrays), state, strict=True)
         return self._held.rebuilt([
@@ -167,12 +171,12 @@ class TracedFunction:
             for impl, value in pairs
         ])  # fmt: skip
 
-    def _flattened(self, results: object) -> tuple[list[Any], Results]:
+    def _flattened(self, results: object) -> tuple[list[jax.Array], Results]:
         """The arrays among the results, and what they are."""
-        arrays: list[Any] = []
+        arrays: list[jax.Array] = []
         names: list[str] = []
 
-        def mark(path: Any, leaf: object) -> Any:
+        def mark(path: tuple[object, ...], leaf: object) -> Constant | Leaf:
             where = "outputs" + jax.tree_util.keystr(path)
             number = isinstance(leaf, bool | int | float | complex)
             is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
@@ -190,7 +194,7 @@ class TracedFunction:
         shapes = tuple(array.shape for array in arrays)
         return arrays, Results(kinds, tuple(names), skeleton, shapes)
 
-    def __call__(self, static: object, *values: object) -> tuple[Any, Any]:
+    def __call__(self, static: object, *values: jax.Array) -> tuple[list[object], tuple[()]]:
         """The arrays of the results, for `jax.export`; there are no conditions."""
         example = next(each for each in self.examples if each.static == static)
         arrays = example.arrays
@@ -326,7 +330,7 @@ class TracedFunction:
         state = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in self.state]
         found: list[Specialisation] = []
         for example in self.examples:
-            kinds = [_strong(each.kind) for each in example.arrays]
+            kinds = [_strong(each.kind) for each in example.given if each.kind is not None]
             if all(each.why_not(example.static, [*kinds, *state]) for each in found):
                 found.append(
                     self._exported(export_for_shapes, example.static, [*kinds, *state], target)
@@ -345,7 +349,7 @@ class TracedFunction:
                 found.append(open_)
         return found
 
-    def _exported(self, export: Callable[..., Any], *parts: object) -> Any:
+    def _exported(self, export: Callable[..., object], *parts: object) -> Any:
         """Code, or the error that names the function."""
         try:
             return export(self, *parts)
@@ -371,7 +375,7 @@ class TracedFunction:
                 code=Code.NOT_EXPORTED,
             ) from error
 
-    def document(self, code: Sequence[object]) -> Any:
+    def document(self, code: Sequence[Json]) -> Json:
         """The document of the compiled layer, with the code as JSON."""
         plan = self.plan
         given = [*[each.name for each in self.examples[0].given], *self.state_names]
@@ -409,28 +413,28 @@ def _name_of(function: object) -> str:
     return function.__name__
 
 
-def _unjitted(function: object) -> Any:
+def _unjitted(function: object) -> object:
     """The function that `jax.jit` was given: its options are kept beside the code."""
     while isinstance(function, jax.stages.Wrapped) and hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
 
 
-def _implementation(array: Any) -> str | None:
+def _implementation(array: jax.Array) -> str | None:
     """The implementation of an array of typed keys, None for other arrays."""
     is_key = jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key)
     return str(jax.random.key_impl(array)) if is_key else None
 
 
-def _raw(array: Any) -> Any:
+def _raw(array: jax.Array) -> jax.Array:
     return array if _implementation(array) is None else jax.random.key_data(array)
 
 
-def _kind_of_state(array: object) -> Any:
+def _kind_of_state(array: jax.Array) -> jax.ShapeDtypeStruct:
     return kind_of_leaf(_raw(array))
 
 
-def _strong(kind: object) -> Any:
+def _strong(kind: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
 
 

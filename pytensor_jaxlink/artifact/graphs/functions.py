@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -18,12 +18,14 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.names import name_of
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
 from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
 
 
@@ -71,10 +73,10 @@ class Cells:
     """The shared variables of several functions, each once."""
 
     def __init__(self) -> None:
-        self.variables: list[Any] = []
-        self.values: list[Any] = []
+        self.variables: list[Variable | HeldArray] = []
+        self.values: list[list[object]] = []
         self._places: dict[int, int] = {}
-        self._kept: list[Any] = []  # they live as long as their ids
+        self._kept: list[object] = []  # they live as long as their ids
 
     def place(self, variable: Variable, storage: list[object]) -> int:
         """The number of the cell that a variable and others share."""
@@ -93,7 +95,7 @@ class Cells:
             self.values.append([array])
         return self._places[id(array)]
 
-    def described(self, value: Callable[[Any], Any]) -> list[Cell]:
+    def described(self, value: Callable[[object], Json]) -> list[Cell]:
         """The cells for the manifest; ``value`` describes their values."""
         return [
             Cell(
@@ -105,7 +107,9 @@ class Cells:
         ]
 
 
-def describe_signature(function: object, cells: Cells, value: Any) -> Signature:
+def describe_signature(
+    function: JAXFunction, cells: Cells, value: Callable[[object], Json]
+) -> Signature:
     """How a function is called; ``value`` describes defaults."""
     maker = function.maker
     inputs = []
@@ -146,23 +150,23 @@ def describe_signature(function: object, cells: Cells, value: Any) -> Signature:
     )
 
 
-def describe_cell(variable: object, writer: GraphWriter) -> Any:
+def describe_cell(variable: Variable | HeldArray, writer: GraphWriter) -> Json:
     """A shared variable, without its value; None for an array that is none."""
     if isinstance(variable, HeldArray):
         return None
     if not isinstance(variable, SharedVariable):  # what `Function.copy` puts in the place of one
-        return {**writer.value(variable.type), "class": None}
-    return {**writer.value(variable.type), "class": name_of(type(variable), f"{variable}")}
+        return {"part": writer.place(variable.type), "class": None}
+    return {"part": writer.place(variable.type), "class": name_of(type(variable), f"{variable}")}
 
 
-def graph_of(function: object) -> InnerGraph:
+def graph_of(function: JAXFunction) -> InnerGraph:
     """The graph of a function as it was before it was rewritten, updates after outputs."""
     given = function.maker.given
     return InnerGraph.between(given.inputs, given.outputs)
 
 
 def make_cell(
-    described: Any, cell: Cell, storage: list[object], reader: GraphReader
+    described: Mapping[str, Any], cell: Cell, storage: list[object], reader: GraphReader
 ) -> SharedVariable:
     """A shared variable whose value is in ``storage``."""
     kind: Any = reader.part(described["part"], Type)

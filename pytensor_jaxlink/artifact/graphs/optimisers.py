@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.optimize import ScipyWrapperOp
 
-from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part, properties_of
+from pytensor_jaxlink.artifact.graphs.properties import (
+    InnerGraph,
+    Properties,
+    build_part,
+    properties_of,
+)
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
@@ -25,7 +29,7 @@ def parameters(kind: type) -> list[str]:
 
 
 @properties_of.register(ScipyWrapperOp)
-def _optimiser(op: object) -> dict[str, Any]:
+def _optimiser(op: ScipyWrapperOp) -> Properties:
     return {
         "graph": InnerGraph.of(op),
         "own": {name: getattr(op, name) for name in parameters(type(op))},
@@ -33,7 +37,7 @@ def _optimiser(op: object) -> dict[str, Any]:
 
 
 @build_part.register(ScipyWrapperOp)
-def _build_optimiser(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_optimiser(kind: type[ScipyWrapperOp], properties: Properties) -> ScipyWrapperOp:
     """The Op with the graph as it was saved, with its derivatives, which have been rewritten."""
     graph, own = properties["graph"], dict(properties["own"])
     known = parameters(kind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, singledispatch
 from importlib import import_module
@@ -41,12 +41,15 @@ from pytensor_jaxlink.remedies import Remedy
 POSITIONAL = "*"
 """The key of the arguments of a constructor that takes any number of them."""
 
+Properties = dict[str, Any]
+"""The keyword arguments of a constructor."""
+
 _MISSING = object()
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @singledispatch
-def properties_of(part: object) -> dict[str, Any]:
+def properties_of(part: object) -> Properties:
     """The keyword arguments that make an Op (or a Type) again.
 
     Values may be plain Python data, arrays, Ops, Types, classes, and an `InnerGraph`.  The default
@@ -79,7 +82,7 @@ def properties_of(part: object) -> dict[str, Any]:
 
 
 @singledispatch
-def build_part(kind: Any, properties: dict[str, Any]) -> Any:
+def build_part(kind: Callable[..., object], properties: Properties) -> object:
     """An Op (or a Type) of a class from what `properties_of` gave; the default calls the class.
 
     Registered for a class, as `properties_of` is; called as ``build(kind, properties)``.
@@ -87,9 +90,9 @@ def build_part(kind: Any, properties: dict[str, Any]) -> Any:
     return kind(*properties.pop(POSITIONAL, ()), **properties)
 
 
-def constructor_arguments(part: object) -> dict[str, Any]:
+def constructor_arguments(part: object) -> Properties:
     """The arguments that make an equal object, by the names of the constructor's parameters."""
-    found: dict[str, Any] = {}
+    found: Properties = {}
     for name, default in _parameters(type(part)):
         value = getattr(part, name.removeprefix(POSITIONAL), _MISSING)
         if value is _MISSING:
@@ -108,12 +111,12 @@ def constructor_arguments(part: object) -> dict[str, Any]:
 
 
 @cache
-def _parameters(kind: type) -> tuple[tuple[str, Any], ...]:
+def _parameters(kind: type) -> tuple[tuple[str, object], ...]:
     """The names and defaults of what a constructor takes, those it hands on included."""
     return tuple(_find_parameters(kind))
 
 
-def _find_parameters(kind: type) -> Iterator[tuple[str, Any]]:
+def _find_parameters(kind: type) -> Iterator[tuple[str, object]]:
     seen: set[str] = set()
     for each in kind.__mro__:
         if "__init__" not in vars(each) or each is object:
@@ -147,7 +150,7 @@ class InnerGraph:
     nodes: list[Apply]
 
     @classmethod
-    def of(cls, op: object) -> InnerGraph:
+    def of(cls, op: HasInnerGraph) -> InnerGraph:
         """The graph inside an Op."""
         # Before PyTensor 3.1 there are two: one that is changed when a function is linked, and one
         # that is not, by which Ops are compared.
@@ -178,7 +181,7 @@ def op_of_jax(graph: InnerGraph) -> JAXOp | None:
 
 
 @properties_of.register(ScalarOp)
-def _scalar(op: object) -> dict[str, Any]:
+def _scalar(op: ScalarOp) -> Properties:
     found = constructor_arguments(op)
     if "output_types_preference" not in vars(op):
         found.pop("output_types_preference", None)  # the class has it
@@ -186,23 +189,23 @@ def _scalar(op: object) -> dict[str, Any]:
 
 
 @properties_of.register(Composite)
-def _composite(op: object) -> dict[str, Any]:
+def _composite(op: Composite) -> Properties:
     return {"graph": InnerGraph.of(op), "name": getattr(op, "name", None)}
 
 
 @build_part.register(Composite)
-def _build_composite(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_composite(kind: type[Composite], properties: Properties) -> Composite:
     graph = properties["graph"]
     return kind(graph.inputs, graph.outputs, name=properties["name"])
 
 
 @properties_of.register(ScalarLoop)
-def _scalar_loop(op: object) -> dict[str, Any]:
+def _scalar_loop(op: ScalarLoop) -> Properties:
     return {"graph": InnerGraph.of(op), "conditional": op.is_while, "name": op.name}
 
 
 @build_part.register(ScalarLoop)
-def _build_scalar_loop(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_scalar_loop(kind: type[ScalarLoop], properties: Properties) -> ScalarLoop:
     graph, update, until = properties["graph"], list(properties["graph"].outputs), None
     if properties["conditional"]:
         until = update.pop()
@@ -217,8 +220,8 @@ def _build_scalar_loop(kind: Any, properties: dict[str, Any]) -> Any:
 
 
 @properties_of.register(Elemwise)
-def _elemwise(op: object) -> dict[str, Any]:
-    found: dict[str, Any] = {"scalar_op": op.scalar_op}
+def _elemwise(op: Elemwise) -> Properties:
+    found: Properties = {"scalar_op": op.scalar_op}
     if op.inplace_pattern:
         found["inplace_pattern"] = dict(op.inplace_pattern)
     if op.name is not None:
@@ -229,14 +232,14 @@ def _elemwise(op: object) -> dict[str, Any]:
 
 
 @build_part.register(Elemwise)
-def _build_elemwise(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_elemwise(kind: type[Elemwise], properties: Properties) -> Elemwise:
     _check_function(properties.get("nfunc_spec"))
     return kind(**properties)
 
 
 @properties_of.register(Blockwise)
-def _blockwise(op: object) -> dict[str, Any]:
-    found: dict[str, Any] = {"core_op": op.core_op, "signature": op.signature}
+def _blockwise(op: Blockwise) -> Properties:
+    found: Properties = {"core_op": op.core_op, "signature": op.signature}
     if op.name is not None:
         found["name"] = op.name
     if op.destroy_map:
@@ -248,12 +251,12 @@ def _blockwise(op: object) -> dict[str, Any]:
 
 
 @build_part.register(Blockwise)
-def _build_blockwise(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_blockwise(kind: type[Blockwise], properties: Properties) -> Blockwise:
     _check_function(properties.get("gufunc_spec"))
     return kind(**properties)
 
 
-def _check_function(spec: Any) -> None:
+def _check_function(spec: Sequence[object] | None) -> None:
     """Refuse names that lead elsewhere than to NumPy's and SciPy's universal functions.
 
     PyTensor imports what the name says and calls it.
@@ -272,7 +275,7 @@ def _check_function(spec: Any) -> None:
 
 
 @properties_of.register(Scan)
-def _scan(op: object) -> dict[str, Any]:
+def _scan(op: Scan) -> Properties:
     return {
         "graph": InnerGraph.of(op),
         "info": op.info,
@@ -285,19 +288,19 @@ def _scan(op: object) -> dict[str, Any]:
 
 
 @build_part.register(Scan)
-def _build_scan(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_scan(kind: type[Scan], properties: Properties) -> Scan:
     graph, info = properties.pop("graph"), properties.pop("info")
     return kind(graph.inputs, graph.outputs, info, **properties)
 
 
 @properties_of.register(Branch)
-def _branch(op: object) -> dict[str, Any]:
+def _branch(op: Branch) -> Properties:
     sides = [InnerGraph.between(graph.inputs, graph.outputs) for graph in op.graphs]
     return {"name": op.name, "graphs": tuple(sides)}
 
 
 @build_part.register(Branch)
-def _build_branch(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_branch(kind: type[Branch], properties: Properties) -> Branch:
     first, second = (
         FunctionGraph(graph.inputs, graph.outputs, clone=True) for graph in properties["graphs"]
     )
@@ -317,7 +320,7 @@ _OVERRIDES = [
 
 
 @properties_of.register(OpFromGraph)
-def _op_from_graph(op: object) -> dict[str, Any]:
+def _op_from_graph(op: OpFromGraph) -> Properties:
     own = {
         name: value
         for name, value in vars(op).items()
@@ -337,10 +340,10 @@ def _op_from_graph(op: object) -> dict[str, Any]:
 
 
 @build_part.register(OpFromGraph)
-def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_op_from_graph(kind: type[OpFromGraph], properties: Properties) -> OpFromGraph:
     graph = properties["graph"]
-    op: Any = kind.__new__(kind)
-    overrides = {
+    op = kind.__new__(kind)
+    overrides: dict[str, Any] = {
         name: _overriding(value, kind, name)
         for name, value in properties["overrides"].items()
         if name in _OVERRIDES
@@ -363,7 +366,7 @@ def _build_op_from_graph(kind: Any, properties: dict[str, Any]) -> Any:
     return op
 
 
-def _override(value: object) -> Any:
+def _override(value: object) -> object:
     """The override of a gradient: an Op, a function by its name, or the note that there was one."""
     if isinstance(value, list):
         return [each if each is None else _override(each) for each in value]
@@ -375,13 +378,13 @@ def _override(value: object) -> Any:
         return Override(None)
 
 
-def _overriding(value: object, kind: type, what: str) -> Any:
+def _overriding(value: object, kind: type, what: str) -> object:
     if isinstance(value, list):
         return [each if each is None else _overriding(each, kind, what) for each in value]
     return _lost(kind, what, value.name) if isinstance(value, Override) else value
 
 
-def _lost(kind: type, what: str, name: str | None) -> Any:
+def _lost(kind: type, what: str, name: str | None) -> Callable[..., list[Variable]]:
     """Stands for a gradient that was a Python function: evaluation never needs it."""
     module = str(name).partition(":")[0]
     why = (
@@ -390,7 +393,7 @@ def _lost(kind: type, what: str, name: str | None) -> Any:
     )
     why += f", or load the file with allow=({module!r},)." if name else "."
 
-    def override(inputs: Any, *others: Any) -> Any:
+    def override(inputs: Sequence[object], *others: Sequence[object]) -> list[Variable]:
         results = inputs if len(others) == 2 else others[0]
         return [NullType(why)() for _ in results]
 
@@ -401,7 +404,7 @@ def _lost(kind: type, what: str, name: str | None) -> Any:
 
 
 @properties_of.register(TensorType)
-def _tensor(kind: object) -> dict[str, Any]:
+def _tensor(kind: TensorType) -> Properties:
     found = constructor_arguments(kind)
     found.pop("broadcastable", None)  # another, older way to give the shape
     return found
@@ -411,7 +414,7 @@ def _tensor(kind: object) -> dict[str, Any]:
 
 
 @properties_of.register(RandomVariable)
-def _random_variable(op: object) -> dict[str, Any]:
+def _random_variable(op: RandomVariable) -> Properties:
     found = constructor_arguments(op)
     # The number of dimensions follows from the signature; PyTensor warns when it is given.
     return {
@@ -422,7 +425,7 @@ def _random_variable(op: object) -> dict[str, Any]:
 
 
 @build_part.register(RandomVariable)
-def _build_random_variable(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_random_variable(kind: type[RandomVariable], properties: Properties) -> RandomVariable:
     _check_attributes(properties.get("name"))
     return kind(**properties)
 
@@ -435,7 +438,7 @@ def _check_attributes(*names: object) -> None:
 
 
 @properties_of.register(FromFunctionOp)
-def _from_function(op: object) -> dict[str, Any]:
+def _from_function(op: FromFunctionOp) -> Properties:
     own = vars(op)
     return {
         "fn": own["_FromFunctionOp__fn"],
@@ -446,7 +449,7 @@ def _from_function(op: object) -> dict[str, Any]:
 
 
 @properties_of.register(Print)
-def _print(op: object) -> dict[str, Any]:
+def _print(op: Print) -> Properties:
     default = inspect.signature(Print.__init__).parameters["global_fn"].default
     found = constructor_arguments(op)
     if op.global_fn is default:
@@ -455,6 +458,6 @@ def _print(op: object) -> dict[str, Any]:
 
 
 @build_part.register(Print)
-def _build_print(kind: Any, properties: dict[str, Any]) -> Any:
+def _build_print(kind: type[Print], properties: Properties) -> Print:
     _check_attributes(*properties.get("attrs", ()))
     return kind(**properties)

@@ -6,7 +6,7 @@ Nodes are put together as they were, with the types that were saved.  Each Op is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from types import MappingProxyType
 from typing import Any
@@ -53,7 +53,7 @@ class GraphReader:
     def __init__(self, data: DataReader, entries: Iterable[object], names: Names, version: str):
         self._data, self._names, self._version = data, names, version
         self.tags: dict[str, Tag] = {**data.tags, **_TAGS}
-        self._parts: list[Any] = []
+        self._parts: list[object] = []
         for entry in entries:
             self._parts.append(self._entry(entry))
 
@@ -72,19 +72,19 @@ class GraphReader:
             raise ValueError(f"part {place} is no {kind.__name__}")
         return found
 
-    def function(self, name: object) -> Any:
+    def function(self, name: str) -> object:
         """The function with a name."""
         return self._names.of_function(name)
 
-    def override(self, name: object) -> Any:
+    def override(self, name: str | None) -> object:
         """The function that gives a gradient."""
         return self._names.of_override(name)
 
-    def kind(self, name: object, kinds: tuple[type, ...] = _CLASSES) -> Any:
+    def kind(self, name: str, kinds: tuple[type, ...] = _CLASSES) -> type:
         """The class with a name."""
         return self._names.of_class(name, kinds)
 
-    def _entry(self, entry: Any) -> Any:
+    def _entry(self, entry: Any) -> object:
         if set(entry) == {"graph"}:
             return self.graph(entry["graph"])
         [kind] = set(entry) & set(_KINDS)
@@ -106,7 +106,9 @@ class GraphReader:
             return f"by PyTensor {self._version}, which is also here"
         return f"by PyTensor {self._version}; here is PyTensor {pytensor.__version__}"
 
-    def graph(self, described: Any, given: Mapping[int, Variable] = MappingProxyType({})):
+    def graph(
+        self, described: Any, given: Mapping[int, Variable] = MappingProxyType({})
+    ) -> InnerGraph:
         """A graph from its description; ``given`` are inputs that are there already."""
         data = {place: self.value(value) for place, value in described["constants"]}
         count = described["inputs"]
@@ -148,7 +150,7 @@ class GraphReader:
         )
         return _tagged(variable, tags)
 
-    def _node(self, op: Any, inputs: list[Variable], specs: list[Any]) -> Apply:
+    def _node(self, op: Op, inputs: list[Variable], specs: list[Any]) -> Apply:
         outputs = [
             _tagged(self.part(kind, Type).make_variable(name=name), tags)
             for kind, name, *tags in specs
@@ -156,22 +158,23 @@ class GraphReader:
         self._check_node(op, inputs, outputs)
         return Apply(op, inputs, outputs)
 
-    def _check_node(self, op: Any, inputs: list[Variable], outputs: list[Variable]) -> None:
+    def _check_node(self, op: Op, inputs: list[Variable], outputs: list[Variable]) -> None:
         """Refuse a node that PyTensor would not make: somebody put it together.
 
         An Op whose `make_node` takes its inputs in another form than they have in the node (the
         indices of a sparse matrix as one tuple) cannot be asked.
         """
         arguments = _arguments(op, inputs)
+        make: Callable[..., Apply] = op.make_node
         if not _can_be_asked(op, arguments):
             return
         try:
-            made = op.make_node(*arguments)
+            made = make(*arguments)
             if _is_as(made, inputs, outputs):
                 return
             # Saved under the other `floatX`, which decides what the quotient of integers is.
             with config.change_flags(floatX=_OTHER[config.floatX]):
-                if _is_as(op.make_node(*arguments), inputs, outputs):
+                if _is_as(make(*arguments), inputs, outputs):
                     return
         except Exception as error:
             text = f"{op} was saved {self._versions()}, refuses: {error}"
@@ -190,7 +193,7 @@ def _is_as(made: Apply, inputs: Sequence[Variable], outputs: Sequence[Variable])
     return _go_for(made.inputs, inputs) and _go_for(made.outputs, outputs)
 
 
-def _can_be_asked(op: Op, arguments: list[object]) -> bool:
+def _can_be_asked(op: Op, arguments: Sequence[object]) -> bool:
     try:
         signature(op.make_node).bind(*arguments)
     except TypeError:
@@ -198,7 +201,7 @@ def _can_be_asked(op: Op, arguments: list[object]) -> bool:
     return True
 
 
-def _arguments(op: Op, inputs: list[Variable]) -> list[Any]:
+def _arguments(op: Op, inputs: list[Variable]) -> Sequence[object]:
     """The arguments of an Op's ``make_node`` for inputs that it has made."""
     if isinstance(op, MakeList):
         return [inputs]
@@ -215,7 +218,7 @@ def _go_for(made: Sequence[Variable], saved: Sequence[Variable]) -> bool:
     )
 
 
-def _tagged(variable: object, tags: list[object]) -> Any:
+def _tagged(variable: Variable, tags: Sequence[Mapping[str, object]]) -> Variable:
     for name, value in tags[0].items() if tags else ():
         if not name.isidentifier() or type(value) not in (bool, int, str):
             raise ValueError(f"a tag {name!r} of a variable")

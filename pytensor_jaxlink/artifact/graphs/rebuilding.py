@@ -47,7 +47,7 @@ class GraphLayer:
         self,
         document: Any,
         cells: Sequence[Cell],
-        storages: Sequence[list[Any]],
+        storages: Sequence[list[object]],
         data: DataReader,
         *,
         allow: Sequence[str],
@@ -97,7 +97,7 @@ class GraphLayer:
 
 def host_ops_of(
     parts: Any, data: DataReader, *, allow: Sequence[str], version: str
-) -> Callable[[Any], HostFunction]:
+) -> Callable[[object], HostFunction]:
     """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
     reader = GraphReader(data, parts, Names(allow), version)
 

@@ -6,7 +6,7 @@ Before a graph is saved, it is read back and compared with itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -24,6 +24,7 @@ from pytensor.tensor.optimize import ScipyWrapperOp
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.artifact import sparse
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.graphs import optimisers, properties
 from pytensor_jaxlink.artifact.graphs.optimisers import parameters
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, properties_of
@@ -57,22 +58,22 @@ class GraphWriter:
         self._data = data
         self._table = Table()
         self._by_text: dict[str, int] = {}
-        self.entries: list[Any] = []
+        self.entries: list[Json] = []
 
     @property
-    def objects(self) -> Iterator[Any]:
+    def objects(self) -> Iterator[object]:
         """The properties of the parts: types, Ops, inner graphs and others."""
         return self._table.objects
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Json:
         """A value as JSON."""
         return rule_for(describe_value, type(value))(value, self)
 
-    def data(self, value: object, describe: object) -> Any:
+    def data(self, value: object, describe: object) -> Json:
         """A reference to an entry of the data."""
         return self._data.value(value)
 
-    def part(self, value: object, describe: Any) -> dict[str, int]:
+    def part(self, value: object, describe: Callable[[], Json]) -> dict[str, Json]:
         """A reference to a part; parts with the same description are the same part."""
 
         def place() -> int:
@@ -85,11 +86,16 @@ class GraphWriter:
 
         return {"part": self._table.entries[self._table.place(value, place)]}
 
-    def graph(self, graph: InnerGraph) -> Any:
+    def place(self, part: object) -> int:
+        """The number of a part."""
+        reference: Any = self.value(part)
+        return reference["part"]
+
+    def graph(self, graph: InnerGraph) -> dict[str, Json]:
         """The description of a graph."""
         numbers: dict[Variable, int] = {}
-        variables: list[Any] = []
-        constants: list[Any] = []
+        variables: list[Json] = []
+        constants: list[Json] = []
 
         def add(variable: Variable) -> int:
             if variable not in numbers:
@@ -108,7 +114,7 @@ class GraphWriter:
             add(variable)
         nodes = [
             [
-                self.value(node.op)["part"],
+                self.place(node.op),
                 [known(variable) for variable in node.inputs],
                 [add(variable) for variable in node.outputs],
             ]
@@ -123,8 +129,8 @@ class GraphWriter:
             "outputs": outputs,
         }
 
-    def _variable(self, variable: Variable) -> Any:
-        described = [None if is_generic_none(variable) else self.value(variable.type)["part"]]
+    def _variable(self, variable: Variable) -> Json:
+        described: list[Json] = [None if is_generic_none(variable) else self.place(variable.type)]
         described.append(variable.name)
         tags = {
             name: value
@@ -142,7 +148,7 @@ def is_generic_none(variable: Variable) -> bool:
     return isinstance(variable, Constant) and variable.type == generic and variable.data is None
 
 
-def _made_of(part: object, kind: str, writer: GraphWriter) -> Any:
+def _made_of(part: object, kind: str, writer: GraphWriter) -> Json:
     what = f"the {kind} {part}"
     try:
         properties = rule_for(properties_of, type(part))(part)
@@ -164,48 +170,48 @@ def _of_part(text: str) -> ArtifactError:
 
 
 @describe_value.register(Op)
-def _op(value: Op, writer: GraphWriter) -> Any:
+def _op(value: Op, writer: GraphWriter) -> Json:
     return writer.part(value, lambda: _made_of(value, "op", writer))
 
 
 @describe_value.register(Type)
-def _type(value: Type, writer: GraphWriter) -> Any:
+def _type(value: Type, writer: GraphWriter) -> Json:
     return writer.part(value, lambda: _made_of(value, "type", writer))
 
 
 @describe_value.register(MetaObject)
-def _object(value: MetaObject, writer: GraphWriter) -> Any:
+def _object(value: MetaObject, writer: GraphWriter) -> Json:
     return writer.part(value, lambda: _made_of(value, "object", writer))
 
 
 @describe_value.register(Node)
-def _node(value: Node, writer: GraphWriter) -> Any:
+def _node(value: Node, writer: GraphWriter) -> Json:
     raise ArtifactError("a property is a variable of some graph, which cannot be saved")
 
 
 @describe_value.register(InnerGraph)
-def _graph(value: InnerGraph, writer: GraphWriter) -> Any:
+def _graph(value: InnerGraph, writer: GraphWriter) -> Json:
     return writer.part(value, lambda: {"graph": writer.graph(value)})
 
 
 @describe_value.register(FunctionType)
 @describe_value.register(BuiltinFunctionType)
-def _function(value: object, writer: GraphWriter) -> Any:
+def _function(value: object, writer: GraphWriter) -> Json:
     return {"function": name_of(value, "a property")}
 
 
-@describe_value.register
-def _override(value: Override, writer: GraphWriter) -> Any:
+@describe_value.register(Override)
+def _override(value: Override, writer: GraphWriter) -> Json:
     return {"override": value.name}
 
 
 @describe_value.register(type)
-def _class(value: type, writer: GraphWriter) -> Any:
+def _class(value: type, writer: GraphWriter) -> Json:
     return {"class": name_of(value, "a property")}
 
 
 @describe_value.register(ScanInfo)
-def _scan_info(value: ScanInfo, writer: GraphWriter) -> Any:
+def _scan_info(value: ScanInfo, writer: GraphWriter) -> Json:
     return {"scan_info": {name: writer.value(each) for name, each in vars(value).items()}}
 
 
@@ -247,7 +253,7 @@ def _check_op(found: Apply, expected: Apply) -> None:
     )
 
 
-def _same_op(one: object, other: object) -> bool:
+def _same_op(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(other, Blockwise):

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 from pytensor.compile.mode import Mode
@@ -22,6 +21,7 @@ from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.start_up_graph import StartUpGraph
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.link.compiler import CompiledGraph
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.remedies import Remedy
@@ -54,12 +54,11 @@ class Cache:
         given: FunctionGraph,
         updated: Mapping[int, int],
         mode: Mode,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
+        inputs: Sequence[object],
+        outputs: Sequence[object],
     ) -> Entry:
         """The entry for a graph; see `pytensor_jaxlink.link.start_up_cache.StartUpCache`."""
-        linker: Any = mode.linker
-        options: Options = linker.options
+        options: Options = mode.linker.options
         self._use_compilation_cache(options.compilation_cache)
         try:
             _check(options)
@@ -129,7 +128,7 @@ class Entry:
         assert self._key is not None
         return read(container, self._key, self._regions_of)
 
-    def _keep(self, compiled: Any, overwritten: tuple[int, ...]) -> Kept | None:
+    def _keep(self, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> Kept | None:
         """Keep the plan of a graph.  None where that cannot be done."""
         if self._key is None:
             return None

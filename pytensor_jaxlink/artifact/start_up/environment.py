@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import jax
 from pytensor.configdefaults import config
 from pytensor.graph.op import Op
 
+from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.values import rule_for
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import data_inputs, static_inputs
@@ -31,9 +31,9 @@ _OURS = Path(__file__).resolve().parents[2]
 
 
 @cache
-def versions() -> dict[str, Any]:
+def versions() -> dict[str, Json]:
     """The versions of all that has a part in compiling, and a checksum of this library."""
-    found: dict[str, Any] = {"python": platform.python_version()}
+    found: dict[str, Json] = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
             found[package] = version(package)
@@ -88,7 +88,7 @@ def foreign_code(kinds: Iterable[type]) -> dict[str, str]:
     return {name: _checksum(name) for name in sorted(foreign)}
 
 
-def _tables() -> list[Any]:
+def _tables() -> list[object]:
     """Where rules for Ops are registered.  PyTensor's table is empty until it is imported."""
     dispatch = sys.modules.get("pytensor.link.jax.dispatch.basic")
     return [static_inputs, data_inputs, *([dispatch.jax_funcify] if dispatch else [])]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, Part
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.container import Container, Member
-from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.start_up.key import Checksums, Key, checksum_of
 from pytensor_jaxlink.artifact.values import DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region
+from pytensor_jaxlink.plan import HostExecuted, HostStep, Plan, Region, Step
 
-RegionOf = Callable[[int], Any]
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
+    from pytensor_jaxlink.lowering import Lowered
+
+RegionOf = Callable[[int], Callable[..., object]]
 """Makes the function of a region from its number."""
 
 RegionsOf = Callable[[str], RegionOf]
@@ -43,8 +47,8 @@ class Kept:
 
     plan: Plan
     structure: str
-    functions: Sequence[Any]
-    constants: Mapping[int, Any]
+    functions: Sequence[object]
+    constants: Mapping[int, object]
     overwritten: tuple[int, ...]
     copied: tuple[int, ...]
 
@@ -56,7 +60,7 @@ class _Writer(DataWriter):
         super().__init__()
         self._key = key
 
-    def large(self, member: Member, checksum: str) -> Any:
+    def large(self, member: Member, checksum: str) -> Json:
         if checksum in self._key.data.arrays:
             return {"given": checksum}
         return super().large(member, checksum)
@@ -69,13 +73,13 @@ class _Reader(DataReader):
         self._key = key
         super().__init__(container, container.document("data.json"))
 
-    def _entry(self, entry: Any) -> Any:
+    def _entry(self, entry: Any) -> object:
         if "given" in entry:
             return self._key.data.arrays[entry["given"]]
         return super()._entry(entry)
 
 
-def structure_of(lowered: object) -> str:
+def structure_of(lowered: Lowered) -> str:
     """A checksum of a graph that has been rewritten, with the numbers of its values.
 
     PyTensor's rewrites go through sets, so the same graph may come out in another order in another
@@ -84,7 +88,7 @@ def structure_of(lowered: object) -> str:
     return checksum_of(_structure(lowered))
 
 
-def _structure(lowered: object) -> Any:
+def _structure(lowered: Lowered) -> Json:
     view, data = lowered.view, Checksums()
     constants = [[number, data.value(value)] for number, value in view.constants.items()]
     return {
@@ -99,14 +103,14 @@ def _structure(lowered: object) -> Any:
         "plan": describe_plan(lowered.plan),
         "inner": [
             _structure(part)
-            for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
-            if isinstance(step, HostLoop | HostBranch)
+            for function in lowered.functions
+            if isinstance(function, HostExecuted)
             for part in function.parts
         ],
     }
 
 
-def describe(kept: Kept, compiled: object, key: Key) -> dict[str, Member]:
+def describe(kept: Kept, compiled: CompiledGraph, key: Key) -> dict[str, Member]:
     """The members of a file for a compiled graph.
 
     Raises
@@ -126,7 +130,7 @@ def describe(kept: Kept, compiled: object, key: Key) -> dict[str, Member]:
     return members | {"data.json": [dump_document(data.table.entries)]} | data.members
 
 
-def _describe_part(lowered: object, data: DataWriter) -> Any:
+def _describe_part(lowered: Lowered, data: DataWriter) -> dict[str, Json]:
     functions = [
         _describe_step(lowered, step, function, data)
         for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
@@ -135,13 +139,13 @@ def _describe_part(lowered: object, data: DataWriter) -> Any:
     return {"functions": functions, "constants": constants}
 
 
-def _describe_step(lowered: object, step: object, function: object, data: DataWriter) -> Any:
+def _describe_step(lowered: Lowered, step: Step, function: object, data: DataWriter) -> Json:
     from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 
-    match step:
-        case HostLoop() | HostBranch():
-            return {"parts": [_describe_part(part, data) for part in function.parts]}
-        case HostStep():
+    match step, function:
+        case _, HostExecuted(_, parts):
+            return {"parts": [_describe_part(part, data) for part in parts]}
+        case HostStep(), _:
             node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
             size = describe_size(node) if step.folded else None
             if size is None:
@@ -156,7 +160,7 @@ class _PlanReader(CompiledReader):
         super().__init__(container, data, _no_host_ops)
         self._region_of = region_of
 
-    def region(self, step: Region, described: object) -> Any:
+    def region(self, step: Region, described: object) -> Callable[..., object]:
         return self._region_of(step.index)
 
 
@@ -176,7 +180,7 @@ def read(container: Container, key: Key, regions_of: RegionsOf) -> Kept:
     )
 
 
-def kept_of(compiled: object, overwritten: tuple[int, ...], regions_of: RegionsOf) -> Kept:
+def kept_of(compiled: CompiledGraph, overwritten: tuple[int, ...], regions_of: RegionsOf) -> Kept:
     """The same of a graph that has just been compiled."""
     lowered = compiled.lowered
     structure = structure_of(lowered)
@@ -186,19 +190,19 @@ def kept_of(compiled: object, overwritten: tuple[int, ...], regions_of: RegionsO
     )
 
 
-def _part_of(lowered: object, region_of: RegionOf) -> Part:
-    functions: list[Any] = []
+def _part_of(lowered: Lowered, region_of: RegionOf) -> Part:
+    functions: list[object] = []
     for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
-        match step:
-            case Region():
+        match step, function:
+            case Region(), _:
                 functions.append(region_of(step.index))
-            case HostLoop() | HostBranch():
-                parts = tuple(_part_of(part, region_of) for part in function.parts)
-                functions.append(HostExecuted(function.node, parts))
+            case _, HostExecuted(node, inner):
+                parts = tuple(_part_of(part, region_of) for part in inner)
+                functions.append(HostExecuted(node, parts))
             case _:
                 functions.append(function)
     return Part(tuple(functions), lowered.constants)
 
 
-def _no_host_ops(place: object) -> Any:
+def _no_host_ops(place: object) -> NoReturn:
     raise ValueError("a host step")

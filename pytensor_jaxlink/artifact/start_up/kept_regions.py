@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import jax
 
@@ -18,7 +18,11 @@ from pytensor_jaxlink.artifact.values import DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
-from pytensor_jaxlink.plan import HostBranch, HostLoop, Region
+from pytensor_jaxlink.plan import HostExecuted, Region
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
+    from pytensor_jaxlink.lowering import Lowered, Program
 
 _KIND, _BLOB = "code", "regions/0.stablehlo"
 
@@ -45,10 +49,10 @@ class Original:
         self.compile_now: Callable[[], Compiled] | None = None
         self.refuse: Callable[[str], None] = lambda reason: None
         self._made: Any = None
-        self._programs: dict[int, Any] | None = None
+        self._programs: dict[int, Program] | None = None
         self._lock = RLock()
 
-    def __call__(self) -> Any:
+    def __call__(self) -> CompiledGraph:
         """The compiled graph."""
         with self._lock:
             if self._made is None:
@@ -59,7 +63,7 @@ class Original:
                 jax.config.update("jax_enable_x64", before)
         return self._made
 
-    def program(self, index: int) -> Any:
+    def program(self, index: int) -> Program:
         """The program of a region.
 
         Raises
@@ -77,13 +81,13 @@ class Original:
         return self._programs[index]
 
 
-def _programs(lowered: object) -> dict[int, Any]:
+def _programs(lowered: Lowered) -> dict[int, Program]:
     """The programs of the regions of a plan, those of loops and branches included."""
-    found: dict[int, Any] = {}
+    found: dict[int, Program] = {}
     for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
         if isinstance(step, Region):
-            found[step.index] = function
-        elif isinstance(step, HostLoop | HostBranch):
+            found[step.index] = cast("Program", function)
+        elif isinstance(function, HostExecuted):
             for part in function.parts:
                 found |= _programs(part)
     return found
@@ -100,14 +104,14 @@ class KeptRegion:
     def __init__(self, index: int, key: Key, folder: Folder, original: Original) -> None:
         self._index, self._key, self._folder, self._original = index, key, folder, original
 
-    def __call__(self, static: Sequence[object], *arguments: object) -> tuple[Any, Any]:
+    def __call__(self, static: Sequence[object], *arguments: object) -> tuple[object, object]:
         """Run the code for these sizes, where there is any, else what it is made of."""
         code = self._code(tuple(static), arguments)
         if code is None:
             return self._original.program(self._index)(static, *arguments)
         return code(arguments)
 
-    def on_host(self, static: Sequence[object], *arguments: object) -> tuple[Any, Any]:
+    def on_host(self, static: Sequence[object], *arguments: object) -> tuple[object, object]:
         """The same without JAX."""
         return self._original.program(self._index).on_host(static, *arguments)
 
@@ -122,7 +126,7 @@ class KeptRegion:
         name = self._key.code(self._original.structure, self._index, signature)
         return self._folder.read(_KIND, name, _read) or self._made(name, static, kinds)
 
-    def _made(self, name: str, static: tuple[Any, ...], kinds: Any) -> Specialisation | None:
+    def _made(self, name: str, static: tuple[object, ...], kinds: Any) -> Specialisation | None:
         """The code, made now and kept; None where JAX cannot export it."""
         from pytensor_jaxlink.artifact.exporting.layer import describe_code
         from pytensor_jaxlink.artifact.exporting.region_export import Target, export_for_shapes
@@ -151,5 +155,5 @@ def _read(container: Container) -> Specialisation:
     )
 
 
-def _no_host_ops(place: object) -> Any:
+def _no_host_ops(place: object) -> NoReturn:
     raise ValueError("a host step")

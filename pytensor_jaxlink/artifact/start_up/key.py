@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from pytensor.compile.mode import Mode
@@ -14,7 +13,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype
 from pytensor_jaxlink.artifact.container import digest_of
-from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, check_saved
 from pytensor_jaxlink.artifact.start_up.environment import (
@@ -42,9 +41,9 @@ class Checksums(DataWriter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self.arrays: dict[str, np.ndarray] = {}
 
-    def array(self, array: np.ndarray[Any, Any]) -> Any:
+    def array(self, array: np.ndarray) -> Json:
         """The entry of an array."""
         if array.nbytes <= SMALL:
             return super().array(array)
@@ -74,7 +73,7 @@ class Key:
 
     text: str
     data: Checksums
-    document: Any
+    document: Mapping[str, Json]
     graph: InnerGraph
 
     def check(self) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.start_up.kept_plans import Kept
 from pytensor_jaxlink.artifact.start_up.kept_regions import Original
 from pytensor_jaxlink.errors import NewSizeError
+from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import Executor, Policy, Stats
 
@@ -71,17 +72,17 @@ class StartUpGraph:
         return self._kept.plan if self.executor is self._own else self._original().plan
 
     @property
-    def explanation(self) -> Any:
+    def explanation(self) -> Explanation:
         """How the function runs, in words."""
         return self._original().explanation
 
     @property
-    def lowered(self) -> Any:
+    def lowered(self) -> Lowered:
         """The plan with the functions of its steps and its constants."""
         return self._original().lowered
 
     @property
-    def trace(self) -> Callable[..., list[Any]]:
+    def trace(self) -> Callable[..., list[object]]:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""
         return self._original().trace
 
@@ -92,7 +93,7 @@ class StartUpGraph:
 
     def fall_back(
         self, inputs: Sequence[object], error: BaseException | None, *, plan: Plan
-    ) -> Sequence[Any]:
+    ) -> Sequence[object]:
         """Finish a call as the original does.
 
         Where a region failed, the original runs the call: it fails too, and either raises what the
@@ -104,7 +105,7 @@ class StartUpGraph:
             return original.fall_back(inputs, None, plan=original.plan)
         return self._taken_over(inputs, counted=1)
 
-    def _taken_over(self, inputs: Sequence[object], *, counted: int) -> Sequence[Any]:
+    def _taken_over(self, inputs: Sequence[object], *, counted: int) -> Sequence[object]:
         """The outputs of the original, which runs all further calls; some it counts again."""
         original = self._original()
         outputs = original.executor(inputs)
@@ -121,7 +122,7 @@ class StartUpGraph:
         """Return False: the executor does it, beyond the limit."""
         return False
 
-    def finish(self, inputs: Sequence[object], change: NewSizeError) -> Sequence[Any]:
+    def finish(self, inputs: Sequence[object], change: NewSizeError) -> Sequence[object]:
         """Finish a call as the original does once the size is data, if it can be."""
         original = self._original()
         before = original.executor

@@ -6,8 +6,9 @@ without Derivatives (1973), chapter 5.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 
 from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
@@ -20,10 +21,14 @@ _SMALLEST_DIVISOR = 1e-21
 _BRACKET_STEPS = 1000
 _SMALLEST_STEP = 1e-11
 
+Numbers = tuple[jax.Array, ...]
+Bracket = tuple[Numbers, Numbers, jax.Array, jax.Array]
+"""Three points, their values, whether they enclose a minimum, and whether conditions held."""
+
 
 def brent(
-    evaluate: Evaluate, bracket: Any, *, xtol: float = 1.48e-8, maxiter: int = 500
-) -> tuple[Any, Any, Any]:
+    evaluate: Evaluate, bracket: Sequence[jax.Array], *, xtol: float = 1.48e-8, maxiter: int = 500
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """A local minimum, from a bracket of two points (a first step) or of three."""
     points, values, found, bracket_holds = (
         _grown(evaluate, *bracket) if len(bracket) == 2 else _given(evaluate, *bracket)
@@ -33,7 +38,7 @@ def brent(
     ends = jnp.minimum(low, high), jnp.maximum(low, high)
     state = (*ends, best, best, best, values[1], values[1], values[1], zero, zero)
 
-    def step(state: tuple[Any, ...]) -> Step:
+    def step(state: Numbers) -> Step:
         low, high, best, second, third, f_best, f_second, f_third, move, before = state
         least = xtol * jnp.abs(best) + _SMALLEST_STEP
         middle = 0.5 * (low + high)
@@ -63,8 +68,8 @@ def brent(
 
 
 def _next_move(
-    points: tuple[Any, ...], values: tuple[Any, ...], move: Any, before: Any, least: Any
-) -> tuple[Any, Any]:
+    points: Numbers, values: Numbers, move: jax.Array, before: jax.Array, least: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """The step to the minimum of a parabola and the step before it; NaN where it is no use."""
     low, high, best, second, third = points
     f_best, f_second, f_third = values
@@ -85,9 +90,7 @@ def _next_move(
     return jnp.where(useful, parabolic, jnp.nan), move
 
 
-def _narrowed(
-    points: tuple[Any, ...], values: tuple[Any, ...], trial: Any, f_trial: Any
-) -> tuple[Any, ...]:
+def _narrowed(points: Numbers, values: Numbers, trial: jax.Array, f_trial: jax.Array) -> Numbers:
     """The interval and the three best points after a trial."""
     low, high, best, second, third = points
     f_best, f_second, f_third = values
@@ -117,7 +120,7 @@ def _narrowed(
     )
 
 
-def _given(evaluate: Evaluate, low: Any, middle: Any, high: Any) -> tuple[Any, Any, Any, Any]:
+def _given(evaluate: Evaluate, low: jax.Array, middle: jax.Array, high: jax.Array) -> Bracket:
     """Three points of the user, which must enclose a minimum."""
     low, high = jnp.minimum(low, high), jnp.maximum(low, high)
     values, conditions = zip(*(evaluate(point) for point in (low, middle, high)), strict=True)
@@ -128,7 +131,7 @@ def _given(evaluate: Evaluate, low: Any, middle: Any, high: Any) -> tuple[Any, A
     return (low, middle, high), (f_low, f_middle, f_high), encloses, holds
 
 
-def _grown(evaluate: Evaluate, first: Any, second: Any) -> tuple[Any, Any, Any, Any]:
+def _grown(evaluate: Evaluate, first: jax.Array, second: jax.Array) -> Bracket:
     """Downhill from two points, by parabolas and growing steps, until the function rises."""
     (f_first,), first_holds = evaluate(first)
     (f_second,), second_holds = evaluate(second)
@@ -138,10 +141,10 @@ def _grown(evaluate: Evaluate, first: Any, second: Any) -> tuple[Any, Any, Any, 
     third = second + _GOLDEN_GROWTH * (second - first)
     (f_third,), third_holds = evaluate(third)
 
-    def step(state: tuple[Any, ...]) -> Step:
+    def step(state: Numbers) -> Step:
         a, b, c, fa, fb, fc = state
         ended = ~(fc < fb)
-        point = _parabola(a, b, c, fa, fb, fc)
+        point = _parabola(*state)
         bound = b + _LONGEST_STEP * (c - b)
         inside = (point - c) * (b - point) > 0
         beyond = ~inside & ((point - bound) * (bound - c) >= 0)
@@ -175,7 +178,7 @@ def _grown(evaluate: Evaluate, first: Any, second: Any) -> tuple[Any, Any, Any, 
             state_of(reached),
         )
 
-    def state_of(values: tuple[Any, ...]) -> Any:
+    def state_of(values: Numbers) -> jax.Array:
         return jnp.stack(values)
 
     start = tuple(map(jnp.asarray, (first, second, third, f_first, f_second, f_third)))
@@ -188,10 +191,9 @@ def _grown(evaluate: Evaluate, first: Any, second: Any) -> tuple[Any, Any, Any, 
     return (a, b, c), (fa, fb, fc), solved, holds & first_holds & second_holds & third_holds
 
 
-def _parabola(  # three points
-    a: Any, b: Any, c: Any, fa: Any, fb: Any, fc: Any
-) -> Any:
-    """The minimum of the parabola through three points."""
+def _parabola(*state: jax.Array) -> jax.Array:
+    """The minimum of the parabola through three points, which their values follow."""
+    a, b, c, fa, fb, fc = state
     one, other = (b - a) * (fb - fc), (b - c) * (fb - fa)
     divisor = other - one
     divisor = 2 * jnp.where(jnp.abs(divisor) < _SMALLEST_DIVISOR, _SMALLEST_DIVISOR, divisor)

@@ -6,7 +6,7 @@ matrix where MINPACK keeps its QR factors: the steps depend on the matrix alone.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -105,7 +105,7 @@ def _jacobian(evaluate: Evaluate, point: jax.Array) -> tuple[jax.Array, jax.Arra
     return jacobian, holds
 
 
-def _norm(vector: Any) -> Any:
+def _norm(vector: jax.Array) -> jax.Array:
     return jnp.sqrt((vector * vector).sum())
 
 
@@ -128,7 +128,7 @@ def _rescaled(state: _State, factor: float) -> _State:
     )
 
 
-def _dogleg(state: _State) -> Any:
+def _dogleg(state: _State) -> jax.Array:
     """The step: Newton's, or the end of a bent path toward it that stays in the trust region."""
     scale, radius, residual = state.scale, state.radius, state.residual
     newton = jnp.linalg.solve(state.jacobian, residual)

@@ -46,17 +46,19 @@ class _Method:
         The bracket, where none is given.  A method that starts at a point has no bracket.
     """
 
-    follow: Callable[..., tuple[Any, Any, Any]]
+    follow: Callable[..., tuple[jax.Array, jax.Array, jax.Array]]
     reads: int
     options: tuple[str, ...]
     bracket: tuple[float, ...] | None = None
 
 
-def _system(evaluate: Evaluate, start: Any, **options: Any) -> tuple[Any, Any, Any]:
+def _system(
+    evaluate: Evaluate, start: jax.Array, **options: Any
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """A system of equations, of which one may be a number."""
     count = max(start.size, 1)
 
-    def of_vector(point: object) -> tuple[list[Any], Any]:
+    def of_vector(point: jax.Array) -> tuple[list[jax.Array], jax.Array]:
         (values, slopes), holds = evaluate(point.reshape(start.shape))
         return [values.reshape(count), slopes.reshape(count, count)], holds
 
@@ -76,7 +78,7 @@ _METHODS: dict[tuple[type[Op], str], _Method] = {
 
 
 @not_right.register(ScipyWrapperOp)
-def _not_right_optimiser(op: Any, node: Apply) -> str | None:
+def _not_right_optimiser(op: ScipyWrapperOp, node: Apply) -> str | None:
     method = _METHODS.get((type(op), op.method))
     if method is None:
         return (
@@ -100,25 +102,25 @@ def _not_right_optimiser(op: Any, node: Apply) -> str | None:
 @jax_rule.register(MinimizeScalarOp)
 @jax_rule.register(RootOp)
 @jax_rule.register(RootScalarOp)
-def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _optimiser(op: ScipyWrapperOp, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
     function, count = context.lower_inner(inner), len(op.inner_inputs)
     method, settings = _METHODS[type(op), op.method], _settings(op) or {}
     known_bracket = settings.pop("bracket", method.bracket)
 
-    def optimiser(*inputs: object) -> tuple[Any, Any]:
+    def optimiser(*inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
         start, *arguments = inputs[:count]
         bracket = inputs[count] if len(inputs) > count else known_bracket
         # SciPy looks at the bracket only where the method has one.
         where = jnp.asarray(start if method.bracket is None else bracket, "float64")
 
-        def evaluate(point: object) -> tuple[list[Any], Any]:
+        def evaluate(point: jax.Array) -> tuple[list[jax.Array], jax.Array]:
             with collecting() as conditions:
                 outputs = function(point, *arguments)
             holds = jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()
             return list(outputs[: method.reads]), holds
 
-        def solve(equation: object, start: object) -> tuple[Any, tuple[Any, ...]]:
+        def solve(equation: object, start: object) -> tuple[jax.Array, tuple[jax.Array, ...]]:
             solution, *ending = method.follow(evaluate, where, **settings)
             # JAX 0.10 has no tangents of booleans here.
             return solution, tuple(flag.astype("float64") for flag in ending)
@@ -139,11 +141,11 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
     return optimiser
 
 
-def _first(evaluate: Evaluate) -> Callable[[Any], Any]:
+def _first(evaluate: Evaluate) -> Callable[[jax.Array], jax.Array]:
     return lambda point: evaluate(point)[0][0]
 
 
-def _solve_tangents(linear: Callable[[Any], Any], tangents: Any) -> Any:
+def _solve_tangents(linear: Callable[[jax.Array], jax.Array], tangents: jax.Array) -> jax.Array:
     """The implicit function theorem, for a number or a vector of equations."""
     matrix = jax.jacobian(linear)(jnp.zeros_like(tangents))
     return tangents / matrix if tangents.ndim == 0 else jnp.linalg.solve(matrix, tangents)
@@ -154,7 +156,7 @@ def _bounds(op: object) -> tuple[str, ...]:
     return getattr(op, "bound_kwargs", ())
 
 
-def _settings(op: object) -> dict[str, Any] | None:
+def _settings(op: object) -> dict[str, float] | None:
     """The options of SciPy's method as numbers, or None where one is something else."""
     if {*_bounds(op)} - {"bracket"}:
         return None

@@ -5,8 +5,6 @@ Brent, Algorithms for Minimization without Derivatives (1973), chapter 4.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -23,7 +21,7 @@ def newton(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Newton's method; Halley's, if ``evaluate`` gives second derivatives too."""
 
-    def step(values: tuple[Any, ...]) -> Step:
+    def step(values: tuple[jax.Array, ...]) -> Step:
         (point,) = values
         (value, slope, *curvature), holds = evaluate(point)
         move = value / slope
@@ -61,7 +59,7 @@ def secant(  # the options of SciPy's method
         jnp.where(swap, first, second),
     )
 
-    def step(values: tuple[Any, ...]) -> Step:
+    def step(values: tuple[jax.Array, ...]) -> Step:
         before, value_before, point, value = values
         larger = jnp.abs(value) > jnp.abs(value_before)
         # The smaller value is divided by the larger one.
@@ -81,7 +79,7 @@ def secant(  # the options of SciPy's method
 
 def brentq(
     evaluate: Evaluate,
-    bracket: Any,
+    bracket: tuple[jax.Array, ...],
     *,
     xtol: float = 2e-12,
     rtol: float = 8.881784197001252e-16,
@@ -94,7 +92,7 @@ def brentq(
     zero = jnp.zeros_like(left)
     values = (left, at_left, right, at_right, zero, zero, zero, zero)
 
-    def step(values: tuple[Any, ...]) -> Step:
+    def step(values: tuple[jax.Array, ...]) -> Step:
         old, f_old, new, f_new, far, f_far, last, size = values
         crossed = (f_old != 0) & (f_new != 0) & (jnp.signbit(f_old) != jnp.signbit(f_new))
         far, f_far = jnp.where(crossed, old, far), jnp.where(crossed, f_old, f_far)
@@ -136,6 +134,6 @@ def brentq(
     return solution, at_end | (solved & brackets), holds & left_holds & right_holds
 
 
-def _close(one: jax.Array, other: jax.Array, xtol: float, rtol: float) -> Any:
+def _close(one: jax.Array, other: jax.Array, xtol: float, rtol: float) -> jax.Array:
     """NumPy's closeness, of finite numbers."""
     return (jnp.abs(one - other) <= xtol + rtol * jnp.abs(other)) & jnp.isfinite(one)

@@ -7,13 +7,13 @@ does not end well (no convergence, a value that is not finite) fails; SciPy then
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 # The outputs of the inner graph at a point, and whether its conditions hold there.
-Evaluate = Callable[[Any], tuple[list[Any], Any]]
+Evaluate = Callable[[jax.Array], tuple[list[jax.Array], jax.Array]]
 
 # The solution and whether it is one.
 Found = tuple[jax.Array, jax.Array]
@@ -38,7 +38,7 @@ class Search(NamedTuple):
         The best point so far.
     """
 
-    values: tuple[Any, ...]
+    values: tuple[jax.Array, ...]
     holds: jax.Array
     steps: jax.Array
     ended: jax.Array
@@ -49,7 +49,7 @@ class Search(NamedTuple):
 class Step(NamedTuple):
     """The outcome of one step; the attributes are those of `Search`."""
 
-    values: tuple[Any, ...]
+    values: tuple[jax.Array, ...]
     holds: jax.Array
     ended: jax.Array
     solved: jax.Array
@@ -57,8 +57,8 @@ class Step(NamedTuple):
 
 
 def search(
-    step: Callable[[tuple[Any, ...]], Step],
-    values: tuple[object, ...],
+    step: Callable[[tuple[jax.Array, ...]], Step],
+    values: tuple[jax.Array, ...],
     start: jax.Array,
     limit: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -67,7 +67,7 @@ def search(
     Returns the solution, whether it is one, and whether the conditions of the graph held.
     """
 
-    def goes_on(state: Search) -> Any:
+    def goes_on(state: Search) -> jax.Array:
         return ~state.ended & (state.steps < limit)
 
     def body(state: Search) -> Search:

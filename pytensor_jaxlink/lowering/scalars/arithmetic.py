@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,7 @@ def _multiply(op: object, node: Apply) -> ScalarFunction:
     return partial(_chained, lax.mul, jnp.multiply)
 
 
-def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: Any) -> jax.Array:
+def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: jax.Array) -> jax.Array:
     """An operation of two numbers on any number of arrays; the plain one is traced faster."""
     result = values[0]
     for value in values[1:]:
@@ -39,7 +38,7 @@ def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: Any) 
     return result
 
 
-def _plain_dtype(value: jax.Array) -> Any:
+def _plain_dtype(value: jax.Array) -> object:
     """The dtype; nothing is equal to that of a boolean, whose sum is no sum."""
     dtype = getattr(value, "dtype", None)
     return object() if dtype in (None, np.dtype("bool")) else dtype

@@ -8,7 +8,6 @@ both to float64.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +38,7 @@ def _extreme(wins: ScalarFunction, x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(wins(x, y, or_equal=True) | jnp.isnan(x), x, y)
 
 
-_FUNCTIONS: dict[Any, ScalarFunction] = {
+_FUNCTIONS: dict[type, ScalarFunction] = {
     basic.LT: _is_less,
     basic.GT: _is_greater,
     basic.LE: partial(_is_less, or_equal=True),
@@ -47,7 +46,7 @@ _FUNCTIONS: dict[Any, ScalarFunction] = {
     basic.Maximum: partial(_extreme, _is_greater),
     basic.Minimum: partial(_extreme, _is_less),
 }
-_OF_INTEGERS: dict[Any, ScalarFunction] = {
+_OF_INTEGERS: dict[type, ScalarFunction] = {
     basic.LT: jnp.less,
     basic.GT: jnp.greater,
     basic.LE: jnp.less_equal,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
 from pytensor.gradient import NullTypeGradError, grad
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.scalar import basic, math
@@ -22,6 +22,11 @@ from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
 from pytensor_jaxlink.remedies import Remedy
 
+Value = jax.Array | np.ndarray
+
+Loop = tuple[jax.Array, tuple[jax.Array, ...], jax.Array]
+"""The steps that were made, the state, and where the loop has ended."""
+
 
 @scalar_function.register(math.BetaInc)
 def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
@@ -29,13 +34,13 @@ def _betainc(op: math.BetaInc, node: Apply) -> ScalarFunction:
     return with_own_gradient(special.betainc, op, node)
 
 
-def with_own_gradient(function: ScalarFunction, op: Any, node: Apply) -> ScalarFunction:
+def with_own_gradient(function: ScalarFunction, op: basic.ScalarOp, node: Apply) -> ScalarFunction:
     """The function of a scalar Op, which JAX differentiates by the Op's gradient in PyTensor."""
     inputs = [basic.get_scalar_type(v.type.dtype)() for v in node.inputs]
 
     @cache  # made when it is asked for: the gradient holds this Op again
-    def slope(position: int) -> Callable[..., list[Any]]:
-        cost: Any = op(*inputs)
+    def slope(position: int) -> Callable[..., list[Value]]:
+        [cost] = op.make_node(*inputs).outputs
         try:
             result: Any = grad(cost, inputs[position])
         except (NotImplementedError, NullTypeGradError) as error:
@@ -48,7 +53,7 @@ def with_own_gradient(function: ScalarFunction, op: Any, node: Apply) -> ScalarF
 
     differentiable = jax.custom_jvp(function)
 
-    def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    def jvp(primals: Sequence[jax.Array], tangents: Sequence[jax.Array]) -> tuple[jax.Array, Any]:
         # Some gradients are loops, so only those that are asked for are computed.
         terms = [
             slope(position)(*primals)[0] * tangent
@@ -68,7 +73,7 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
     carried = len(op.outputs) - int(op.is_while)
     dtypes = [variable.type.dtype for variable in op.outputs]
 
-    def scalar_loop(steps: Any, *values: Any) -> Any:
+    def scalar_loop(steps: jax.Array, *values: jax.Array) -> Any:
         limit, *inputs = jnp.broadcast_arrays(steps, *values)
         start, constant = inputs[:carried], inputs[carried:]
         state = tuple(
@@ -76,11 +81,11 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
             for entry, dtype in zip(start, dtypes[:carried], strict=True)
         )
 
-        def goes_on(loop: Any) -> Any:
+        def goes_on(loop: Loop) -> jax.Array:
             made, _, done = loop
             return ((made < limit) & ~done).any()
 
-        def body(loop: Any) -> Any:
+        def body(loop: Loop) -> Loop:
             made, state, done = loop
             active = (made < limit) & ~done
             outputs = step(*state, *constant)
@@ -95,21 +100,21 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
         loop = (jnp.zeros((), limit.dtype), state, jnp.zeros(limit.shape, bool))
         _, state, done = jax.lax.while_loop(goes_on, body, loop)
         outputs = (*state, done) if op.is_while else state
-        return outputs if len(outputs) > 1 else outputs[0]
+        return outputs[0] if len(outputs) == 1 else outputs
 
     return scalar_loop
 
 
 def _composed(
-    nodes: Sequence[Apply], inputs: Sequence[object], outputs: Sequence[object]
-) -> Callable[..., list[Any]]:
+    nodes: Sequence[Apply], inputs: Sequence[Variable], outputs: Sequence[Variable]
+) -> Callable[..., list[Value]]:
     """A graph of scalar Ops as a function of arrays."""
     functions = [scalar_function(n.op, n) or jax_funcify(n.op, node=n) for n in nodes]
 
-    def composed(*values: object) -> list[Any]:
+    def composed(*values: jax.Array) -> list[Value]:
         known = dict(zip(inputs, values, strict=True))
 
-        def value_of(variable: object) -> Any:
+        def value_of(variable: Variable) -> Value:
             return np.asarray(variable.data) if isinstance(variable, Constant) else known[variable]
 
         for node, function in zip(nodes, functions, strict=True):

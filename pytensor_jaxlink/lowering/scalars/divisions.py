@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +64,9 @@ def _remainder(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 @_remainder.defjvp
-def _remainder_jvp(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _remainder_jvp(
+    primals: Sequence[jax.Array], tangents: Sequence[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
     x, y = primals
     left = _remainder(x, y)
     slope = -_floor_divide(x, y)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -116,7 +116,7 @@ def _uniform(a: jax.Array, x: jax.Array, near: jax.Array, sign: int) -> jax.Arra
     return special.erfc(sign * eta * jnp.sqrt(a / 2)) / 2 + sign * correction
 
 
-def _polynomial(coefficients: Any, x: jax.Array) -> jax.Array:
+def _polynomial(coefficients: Sequence[jax.Array | float], x: jax.Array) -> jax.Array | float:
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient

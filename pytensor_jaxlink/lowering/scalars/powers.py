@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,10 +49,10 @@ def _power_of_bits(x: jax.Array, y: jax.Array, bits: int) -> jax.Array:
 def _power(x: jax.Array, y: jax.Array) -> jax.Array:
     """As many squarings as the largest exponent has bits."""
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: tuple[jax.Array, ...]) -> jax.Array:
         return (state[2] > 0).any()
 
-    def step(state: Any) -> Any:
+    def step(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         power, x, y = state
         return jnp.where(y & 1 == 1, power * x, power), x * x, y >> 1
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any
+from typing import TypeVar
 
+import jax
 import numpy as np
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.scalar import basic, math
 from pytensor.scalar.basic import ScalarOp
 
-ScalarFunction = Callable[..., Any]
+ScalarFunction = Callable[..., jax.Array]
+
+Rule = TypeVar("Rule", bound=Callable[..., ScalarFunction | None])
 
 
 @singledispatch
@@ -20,10 +23,10 @@ def scalar_function(op: ScalarOp, node: Apply) -> ScalarFunction | None:
     return None
 
 
-def scalar_function_for(name: str) -> Callable[[Any], Any]:
+def scalar_function_for(name: str) -> Callable[[Rule], Rule]:
     """Register a function for a scalar Op that one of the supported versions does not have."""
 
-    def register(rule: Any) -> Any:
+    def register(rule: Rule) -> Rule:
         for module in (basic, math):
             if hasattr(module, name):
                 scalar_function.register(getattr(module, name), rule)
@@ -32,11 +35,11 @@ def scalar_function_for(name: str) -> Callable[[Any], Any]:
     return register
 
 
-def common_dtype(node: Apply) -> np.dtype[Any]:
+def common_dtype(node: Apply) -> np.dtype:
     """The dtype in which NumPy computes."""
     return np.result_type(*(variable.type.dtype for variable in node.inputs))
 
 
-def literal(variable: object) -> np.ndarray[Any, Any] | None:
+def literal(variable: Variable) -> np.ndarray | None:
     """The value of a constant of the graph."""
     return np.asarray(variable.data) if isinstance(variable, Constant) else None

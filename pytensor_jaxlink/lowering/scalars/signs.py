@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -39,7 +37,7 @@ def _complex_sign(x: jax.Array) -> jax.Array:
 
 @scalar_function.register(basic.RoundHalfAwayFromZero)
 def _round_half_away_from_zero(op: object, node: Apply) -> ScalarFunction:
-    def rounded(x: jax.Array) -> Any:
+    def rounded(x: jax.Array) -> jax.Array:
         # PyTensor rounds both zeros to the negative one.
         return jnp.where(x == 0, -0.0, jnp.trunc(x + jnp.copysign(0.5, x)))
 

@@ -14,7 +14,6 @@ The recurrences take about as many steps as the order.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +33,7 @@ def _hankel(v: jax.Array, x: jax.Array) -> jax.Array:
     """J_v for large arguments; the phase is reduced before it is subtracted."""
     square = 4 * v * v
 
-    def add(k: jax.Array, loop: Any) -> Any:
+    def add(k: jax.Array, loop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
         term, real, imaginary = loop
         k = jnp.asarray(k, x.dtype)
         term = term * (square - (2 * k - 1) ** 2) / (8 * k * x)
@@ -89,7 +88,7 @@ def _downward(
     half = jnp.floor(first / 2)
     weight = jnp.exp(special.gammaln(mu + half) - special.gammaln(half + 1))
 
-    def step(loop: Any) -> Any:
+    def step(loop: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         k, above, here, at_v, norm, weight = loop
         here = jnp.where(k == first, 1.0, here)
         at_v = jnp.where(k == whole, here, at_v)
@@ -122,7 +121,7 @@ def _along(
     count = jnp.where(negative, -whole, whole - 1)
     last = count.max()
 
-    def step(loop: Any) -> Any:
+    def step(loop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
         k, previous, here = loop
         following = 2 * (start + side * k) / x * here - previous
         goes_on = k < count
@@ -176,7 +175,7 @@ def _of_order(order: int, x: jax.Array) -> jax.Array:
     # How far Chebyshev's argument is from -1; Reinsch's form of the sum keeps the digits there.
     rise = 2 * jnp.square(jnp.minimum(distance, _HANKEL) / _HANKEL)
 
-    def add(k: jax.Array, pair: Any) -> Any:
+    def add(k: jax.Array, pair: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         here, step = pair
         step = table[last - k] + 2 * rise * here - step
         return step - here, step

@@ -14,7 +14,6 @@ convergent series (DLMF 8.7.3 and 8.17.7).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +30,9 @@ _NODES = 40
 _RAISED = 10
 _STEPS = 60
 
+Loop = tuple[jax.Array | int, jax.Array, jax.Array]
+"""How many steps were made, the points, and where the search has ended."""
+
 
 def _log_ratio(value: jax.Array, mean: jax.Array) -> jax.Array:
     """``log(value / mean)``, exact where the two are close."""
@@ -42,7 +44,7 @@ def _log_ratio(value: jax.Array, mean: jax.Array) -> jax.Array:
     )
 
 
-def _integral(fall: Callable[[Any], Any], reach: object) -> Any:
+def _integral(fall: Callable[[jax.Array], jax.Array], reach: jax.Array) -> jax.Array:
     """The integral of ``exp(-fall(s))`` from 0 to ``reach``."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     return reach * weighted_sum(
@@ -50,10 +52,12 @@ def _integral(fall: Callable[[Any], Any], reach: object) -> Any:
     )
 
 
-def _reach(fall: Callable[[Any], tuple[jax.Array, jax.Array]], beyond: object) -> Any:
+def _reach(
+    fall: Callable[[jax.Array], tuple[jax.Array, jax.Array]], beyond: jax.Array
+) -> jax.Array:
     """A distance at which a convex fall is at least `_DEPTH`, by Newton's method from above."""
 
-    def step(_: int, s: jax.Array) -> Any:
+    def step(_: jax.Array, s: jax.Array) -> jax.Array:
         height, slope = fall(s)
         better = s - (height - _DEPTH) / slope
         return jnp.where((height > _DEPTH) & (better > 0) & (better < s), better, s)
@@ -67,11 +71,11 @@ def log_gamma_density(a: jax.Array, x: jax.Array) -> jax.Array:
     return a * _log_ratio(x, a) - (x - a) + rest
 
 
-def lower_gamma(a: jax.Array, x: jax.Array) -> Any:
+def lower_gamma(a: jax.Array, x: jax.Array) -> jax.Array:
     """Ratio of the lower tail to the density of ``log X`` (DLMF 8.8.7)."""
     total, scale, raised = _raise(lambda k: x / (a + k), a)
 
-    def fall(s: jax.Array) -> Any:
+    def fall(s: jax.Array) -> jax.Array:
         return raised * s + x * jnp.expm1(-s)
 
     def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -80,14 +84,16 @@ def lower_gamma(a: jax.Array, x: jax.Array) -> Any:
     return total + scale * _integral(fall, _reach(with_slope, (_DEPTH + x) / raised))
 
 
-def _raise(ratio: Callable[[Any], Any], a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _raise(
+    ratio: Callable[[jax.Array], jax.Array], a: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The term that raising a small first parameter adds, the ratio of densities, the parameter.
 
     The argument is the ratio of the densities of one step.
     """
     raised = a < _RAISED
 
-    def add(k: jax.Array, loop: Any) -> Any:
+    def add(k: jax.Array, loop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         total, scale = loop
         k = jnp.asarray(k, a.dtype)
         return total + scale / (a + k), scale * ratio(k)
@@ -100,7 +106,7 @@ def _raise(ratio: Callable[[Any], Any], a: jax.Array) -> tuple[jax.Array, jax.Ar
 def upper_gamma(a: jax.Array, x: jax.Array) -> jax.Array:
     """Ratio of the upper tail to the density of ``log X``."""
 
-    def fall(s: jax.Array) -> Any:
+    def fall(s: jax.Array) -> jax.Array:
         return x * jnp.expm1(s) - a * s
 
     def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -123,17 +129,19 @@ def upper_tail_below_one(a: jax.Array, x: jax.Array) -> jax.Array:
     return _complement(gammaln1p(a), a, jnp.log(x), series)
 
 
-def _complement(log_scale: Any, a: jax.Array, log_x: Any, series: Any) -> Any:
+def _complement(
+    log_scale: jax.Array, a: jax.Array, log_x: jax.Array, series: jax.Array
+) -> jax.Array:
     """``1 - exp(a log_x - log_scale) (1 + a series)``, exact where the difference is small."""
     return -jnp.expm1(a * log_x - log_scale + jnp.log1p(a * series))
 
 
 def solve(
-    tail: Callable[[Any], tuple[jax.Array, jax.Array, jax.Array]],
+    tail: Callable[[jax.Array], tuple[jax.Array, jax.Array, jax.Array]],
     target: jax.Array,
     start: jax.Array,
     decreasing: jax.Array,
-) -> Any:
+) -> jax.Array:
     """Where the logarithm of a tail is the logarithm of ``target``, by Halley's method.
 
     Parameters
@@ -150,7 +158,7 @@ def solve(
     goal = jnp.log(target)
     tolerance = 1e-6 if start.dtype == np.float64 else 1e-3
 
-    def body(loop: Any) -> Any:
+    def body(loop: Loop) -> Loop:
         step, u, _ = loop
         log_density, slope, ratio = tail(u)
         rate = 1 / ratio
@@ -164,7 +172,7 @@ def solve(
         change = jnp.where(jnp.isfinite(change), change, 0.0)
         return step + 1, u - sign * change, done
 
-    def goes_on(loop: Any) -> Any:
+    def goes_on(loop: Loop) -> jax.Array:
         return (loop[0] < _STEPS) & ~loop[2].all()
 
     return jax.lax.while_loop(goes_on, body, (0, start, jnp.zeros(start.shape, bool)))[1]
@@ -202,7 +210,7 @@ def _gamma_guess(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
     return jnp.where(a < 1, small, jnp.maximum(cubed, power))
 
 
-def log_beta_density(a: jax.Array, b: jax.Array, u: jax.Array) -> Any:
+def log_beta_density(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     """Logarithm of the density of the log-odds ``u`` of a variable with the beta distribution."""
     total = a + b
     x, y = jax.nn.sigmoid(u), jax.nn.sigmoid(-u)
@@ -211,7 +219,9 @@ def log_beta_density(a: jax.Array, b: jax.Array, u: jax.Array) -> Any:
     excess = jnp.where(u < 0, x - mean, other - y)
     log_x, log_y = -jax.nn.softplus(-u), -jax.nn.softplus(u)
 
-    def part(weight: jax.Array, change: jax.Array, value: jax.Array, middle: jax.Array) -> Any:
+    def part(
+        weight: jax.Array, change: jax.Array, value: jax.Array, middle: jax.Array
+    ) -> jax.Array:
         near = jnp.abs(change) < 0.5 * middle
         close = jnp.log1p(jnp.where(near, change, 0.0) / middle)
         return weight * jnp.where(near, close, value - jnp.log(middle))
@@ -229,7 +239,7 @@ def lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     return pieces((late, _lower_beta_near_one, pairs), (~late, _lower_beta, pairs))
 
 
-def _lower_beta_near_one(a: jax.Array, b: jax.Array, u: jax.Array) -> Any:
+def _lower_beta_near_one(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     """From the upper tail, for ``b`` below 1 and points near 1 (DLMF 8.17.7)."""
     y = jax.nn.sigmoid(-u)
     series = _series(lambda n: y * (n - a) / n, b, 50, y)
@@ -249,7 +259,7 @@ def _lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     linear, side = jnp.where(right, -b, raised), jnp.where(right, -1.0, 1.0)
     part = jax.nn.sigmoid(side * u)
 
-    def fall(s: jax.Array) -> Any:
+    def fall(s: jax.Array) -> jax.Array:
         return linear * s + both * jnp.log1p(part * jnp.expm1(-side * s))
 
     def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -258,17 +268,19 @@ def _lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     return total + scale * _integral(fall, _reach(with_slope, beyond))
 
 
-def _log_gamma_fall(a: jax.Array, b: jax.Array) -> Any:
+def _log_gamma_fall(a: jax.Array, b: jax.Array) -> jax.Array:
     """``gammaln(a) - gammaln(a + b)`` for small ``b``, without the cancellation for large ``a``."""
     power = b - (a - 0.5) * jnp.log1p(b / a) - b * jnp.log(a + b)
     large = power + stirling_rest(a) - stirling_rest(a + b)
     return jnp.where(a > 10, large, special.gammaln(a) - special.gammaln(a + b))
 
 
-def _series(ratio: Callable[[Any], Any], parameter: Any, count: int, like: Any) -> Any:
+def _series(
+    ratio: Callable[[jax.Array], jax.Array], parameter: jax.Array, count: int, like: jax.Array
+) -> jax.Array:
     """The sum of ``ratio(1) ... ratio(n) / (parameter + n)``."""
 
-    def add(n: jax.Array, loop: Any) -> Any:
+    def add(n: jax.Array, loop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         term, total = loop
         n = jnp.asarray(n, like.dtype)
         term = term * ratio(n)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +44,7 @@ def stirling_rest(a: jax.Array) -> jax.Array:
     return jnp.where(a >= 10, series, special.gammaln(small) - power)
 
 
-def gammaln1p(a: jax.Array) -> Any:
+def gammaln1p(a: jax.Array) -> jax.Array:
     """``gammaln(1 + a)`` for positive ``a``, with all digits where it is small (DLMF 5.7.3)."""
     small = jnp.minimum(a, 0.5)
     zeta = _zeta()

@@ -9,8 +9,6 @@ summed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax.scipy import special
@@ -29,7 +27,7 @@ def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[jax
     """The sum of the series and its derivative."""
     precision = jnp.finfo(z.dtype).eps / 8
 
-    def add(loop: Any) -> Any:
+    def add(loop: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         k, term, total, slope, _, small = loop
         upper = (a + k) * (b + k)
         # A polynomial has ended before the denominator vanishes.
@@ -40,7 +38,7 @@ def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[jax
         negligible = ~(jnp.abs(moved) > precision * (jnp.abs(total) + jnp.abs(slope)))
         return k, term, total + term, slope + moved, small, negligible
 
-    def goes_on(loop: Any) -> Any:
+    def goes_on(loop: tuple[jax.Array, ...]) -> jax.Array:
         k, *_, before, small = loop
         return (k < _MOST_TERMS) & ~(before & small).all()
 
@@ -58,13 +56,13 @@ def _continued(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Ar
     """From 1/2 to arguments between it and 1."""
     precision = jnp.finfo(z.dtype).eps / 8
 
-    def move(loop: Any) -> Any:
+    def move(loop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
         place, value, slope = loop
         step = jnp.minimum((1 - place) / 2, z - place)
         scale = place * (1 - place)
         linear, constant = 1 - 2 * place, c - (a + b + 1) * place
 
-        def add(inner: Any) -> Any:
+        def add(inner: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
             n, here, following, value, moved, _, small = inner
             # Coefficients of the Taylor series, times powers of the step.
             forward = (n + a) * (n + b) * step * step * here
@@ -75,7 +73,7 @@ def _continued(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Ar
             negligible = ~(n * jnp.abs(here) > precision * (jnp.abs(value) + jnp.abs(moved)))
             return n, here, following, value, moved, small, negligible
 
-        def counts(inner: Any) -> Any:
+        def counts(inner: tuple[jax.Array, ...]) -> jax.Array:
             n, *_, before, small = inner
             return (n < _MOST_TERMS) & ~(before & small).all()
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -56,7 +55,7 @@ def _uniform_sum(order: jax.Array, t: jax.Array, sign: int) -> jax.Array:
     """``sum(U_k(t) (sign / order)**k)``; each U_k is ``t**k`` times a polynomial of ``t**2``."""
     table, square = jnp.asarray(_uniform_polynomials(), t.dtype), t * t
 
-    def add(step: Any, total: jax.Array) -> Any:
+    def add(step: jax.Array, total: jax.Array) -> jax.Array:
         row = table[_UNIFORM_TERMS - 1 - step]
         value = jnp.zeros_like(t)
         for column in range(_UNIFORM_TERMS - 1, -1, -1):
@@ -94,7 +93,7 @@ def _recurred(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled I_v for orders from 0 to 25 and arguments that are not small."""
     order = v + _UNIFORM
 
-    def down(k: jax.Array, pair: Any) -> Any:
+    def down(k: jax.Array, pair: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         above, here = pair
         return here, above + 2 * (order - k) / x * here
 
@@ -135,7 +134,7 @@ def _temme_k(v: jax.Array, x: jax.Array) -> jax.Array:
     q = 0.5 * jnp.exp(-sigma) / minus
     square, one = x * x / 4, jnp.ones_like(x)
 
-    def add(k: jax.Array, loop: Any) -> Any:
+    def add(k: jax.Array, loop: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         f, p, q, term, total, raised = loop
         f = (k * f + p + q) / (k * k - mu * mu)
         p, q, term = p / (k - mu), q / (k + mu), term * square / k
@@ -143,7 +142,7 @@ def _temme_k(v: jax.Array, x: jax.Array) -> jax.Array:
 
     *_, total, raised = jax.lax.fori_loop(1, 16, add, (f, p, q, one, f, p))
 
-    def up(k: jax.Array, pair: Any) -> Any:
+    def up(k: jax.Array, pair: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         here, above = pair
         following = 2 * (mu + k) / x * above + here
         going = k < nearest

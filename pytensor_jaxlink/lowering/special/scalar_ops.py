@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from pytensor.graph.basic import Apply
 from pytensor.scalar import math
+from pytensor.scalar.basic import ScalarOp
 
 from pytensor_jaxlink.lowering.coercion import as_dtype, canonical_dtype
 from pytensor_jaxlink.lowering.scalars import ScalarFunction, scalar_function, with_own_gradient
@@ -47,18 +47,18 @@ def _at_ends(value: jax.Array, valid: jax.Array, p: jax.Array, end: float) -> ja
     return jnp.where(valid & (p == 1), end, value)
 
 
-def _in_double(function: ScalarFunction, op: object, node: Apply) -> ScalarFunction | None:
+def _in_double(function: ScalarFunction, op: ScalarOp, node: Apply) -> ScalarFunction | None:
     if any(variable.type.dtype.startswith("complex") for variable in node.inputs):
         return None  # they are functions of real numbers here
     result = canonical_dtype(node.outputs[0].type.dtype)
 
-    def computed(*values: object) -> Any:
+    def computed(*values: jax.Array) -> jax.Array:
         return as_dtype(function(*(as_dtype(value, "float64") for value in values)), result)
 
     return with_own_gradient(computed, op, node)
 
 
-def _register(kind: Any, function: Callable[..., Any]) -> None:
+def _register(kind: type[ScalarOp], function: Callable[..., jax.Array]) -> None:
     scalar_function.register(kind, partial(_in_double, function))
 
 
