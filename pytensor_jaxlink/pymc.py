@@ -70,7 +70,7 @@ class _Replacement:
     def __init__(self) -> None:
         self._lock = Lock()
         self._blocks = 0
-        self._before: list[tuple[Any, str, Any]] = []
+        self._before: list[tuple[object, str, object]] = []
 
     def enter(self) -> None:
         with self._lock:
@@ -91,10 +91,10 @@ class _Replacement:
 _replacement = _Replacement()
 
 
-def _replaced() -> list[tuple[Any, str, Callable[[Any], Any]]]:
+def _replaced() -> list[tuple[object, str, Callable[[object], object]]]:
     """Where, under which name, and what: a function of what is there."""
     sampling = import_module("pymc.sampling.jax")
-    places: list[tuple[Any, str, Callable[[Any], Any]]] = [
+    places: list[tuple[object, str, Callable[[Any], object]]] = [
         (sampling, "get_jaxified_graph", lambda _: jax_function),
         (sampling, "_blackjax_inference_loop", lambda _: _sample_by_blackjax),
         (sampling, "_sample_blackjax_nuts", _with_blackjax),
@@ -144,7 +144,7 @@ def jax_function(inputs: Sequence[object], outputs: Sequence[Any]) -> Callable[.
     return function
 
 
-def _with_types(sample: Callable[..., Any]) -> Callable[..., Any]:
+def _with_types(sample: Callable[..., object]) -> Callable[..., object]:
     """The same sampler, run with 64-bit types of JAX if and only if ``floatX`` is float64.
 
     Samplers take JAX's default type for their own numbers, and branches of one ``cond`` must agree.
@@ -157,7 +157,7 @@ def _with_types(sample: Callable[..., Any]) -> Callable[..., Any]:
     return with_types
 
 
-def _with_blackjax(sample: Callable[..., Any]) -> Callable[..., Any]:
+def _with_blackjax(sample: Callable[..., object]) -> Callable[..., object]:
     """The same sampler, with a progress bar, and vectorized where chains have no device each."""
     sample = _with_types(sample)
 
@@ -181,18 +181,18 @@ def _with_blackjax(sample: Callable[..., Any]) -> Callable[..., Any]:
 def _sample_by_blackjax(
     seed: Any,
     init_position: object,
-    logp_fn: Callable[[Any], Any],
+    logp_fn: Callable[[object], object],
     draws: int,
     tune: int,
     target_accept: float,
     **options: Any,
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[object, dict[str, object]]:
     """One chain: window adaptation, then ``draws`` transitions; positions and statistics."""
     blackjax = import_module("blackjax")
     advance = options.pop("progress_bar", None)
     algorithm = getattr(blackjax, options.pop("algorithm", "nuts"))
 
-    def note(*_: Any) -> None:
+    def note(*_: object) -> None:
         """Advance the bar by one transition."""
         if advance:
             jax.debug.callback(advance)
@@ -208,7 +208,7 @@ def _sample_by_blackjax(
     (state, parameters), _ = warmup.run(warmup_key, init_position, num_steps=tune)
     transition = algorithm(logp_fn, **parameters).step
 
-    def step(state: object, key: object) -> tuple[Any, Any]:
+    def step(state: object, key: object) -> tuple[object, Any]:
         state, info = transition(key, state)
         note()
         statistics = {
@@ -234,10 +234,10 @@ _STATISTICS = {
 # -- nutpie --------------------------------------------------------------------------------------
 
 
-def _with_our_mode(make_functions: Callable[..., Any]) -> Callable[..., Any]:
+def _with_our_mode(make_functions: Callable[..., Any]) -> Callable[..., object]:
     """The same maker of functions, which makes ours where it would make those of mode "JAX"."""
 
-    def make(*args: object, mode: object, **options: object) -> tuple[Any, ...]:
+    def make(*args: object, mode: object, **options: object) -> tuple[object, ...]:
         if mode != "JAX":
             return make_functions(*args, mode=mode, **options)
         # Nutpie calls what has PyTensor's gradient from the host, where host steps cost less than

@@ -24,6 +24,8 @@ from pytensor_jaxlink.graph import (
     GraphVariable,
     indices_of,
     inputs_of,
+    lengths_of,
+    ndim_of,
     new_integer,
     outputs_of,
     readers_of,
@@ -53,7 +55,7 @@ class Extents(Polynomials):
             self._read[variable] = self._of(variable, depth)
         return self._read[variable]
 
-    def _of(self, variable: Any, depth: int) -> Polynomial:
+    def _of(self, variable: GraphVariable, depth: int) -> Polynomial:
         if (source := _measured_by(variable)) is not None:
             return self._shape(*source)
         op = getattr(getattr(variable.owner, "op", None), "scalar_op", None)
@@ -70,17 +72,18 @@ class Extents(Polynomials):
         """A polynomial and a number."""
         return self.sum([index, Polynomial({(): number})])
 
-    def length(self, array: Any) -> Polynomial:
+    def length(self, array: GraphVariable) -> Polynomial:
         """The length of an array along its first dimension."""
         if array not in self._lengths:
             self._lengths[array] = self._measured(array)
         return self._lengths[array]
 
-    def dimension(self, atom: Any) -> tuple[GraphVariable, int] | None:
+    def dimension(self, atom: GraphVariable | None) -> tuple[GraphVariable, int] | None:
         """The array and the axis whose length an atom is; lengths are not negative."""
-        if not isinstance(getattr(getattr(atom, "owner", None), "op", None), Shape_i):
+        owner = getattr(atom, "owner", None)
+        if owner is None or not isinstance(owner.op, Shape_i):
             return None
-        return atom.owner.inputs[0], atom.owner.op.i
+        return owner.inputs[0], owner.op.i
 
     def implied(self, values: Mapping[GraphVariable, int]) -> dict[GraphVariable, int]:
         """The values of atoms that follow from those of some integers."""
@@ -96,7 +99,7 @@ class Extents(Polynomials):
                 found[below] = min(number, 0)
         return found
 
-    def places(self, taken: slice, array: object) -> range | None:
+    def places(self, taken: slice, array: GraphVariable) -> range | None:
         """The places that a slice takes of an array, where all that is needed are numbers."""
         length, given = constant_value(self.length(array)), (taken.start, taken.stop, taken.step)
         bounds = [literal(bound, 0) for bound in given]
@@ -105,7 +108,9 @@ class Extents(Polynomials):
         pairs = zip(given, bounds, strict=True)
         return range(length)[slice(*(None if bound is None else v for bound, v in pairs))]
 
-    def _chosen(self, variable: Any, yes: Polynomial, no: Polynomial, depth: int) -> Polynomial:
+    def _chosen(
+        self, variable: GraphVariable, yes: Polynomial, no: Polynomial, depth: int
+    ) -> Polynomial:
         """The smaller or the larger one of two numbers that a `Switch` has compared."""
         test = variable.owner.inputs[0].owner
         compare = getattr(getattr(test, "op", None), "scalar_op", None)
@@ -140,9 +145,9 @@ class Extents(Polynomials):
             self._below[key] = super().of(new_integer())
         return self._below[key]
 
-    def _measured(self, array: Any) -> Polynomial:
-        if array.type.shape[0] is not None:
-            return self.plus(Polynomial(), array.type.shape[0])
+    def _measured(self, array: GraphVariable) -> Polynomial:
+        if (known := lengths_of(array)[0]) is not None:
+            return self.plus(Polynomial(), known)
         op = getattr(array.owner, "op", None)
         if isinstance(op, Alloc | AllocEmpty):
             return self.of(array.owner.inputs[isinstance(op, Alloc)])
@@ -150,7 +155,7 @@ class Extents(Polynomials):
             return self.length(array.owner.inputs[0])
         buffer = _buffer_of(array)
         if buffer is not None:
-            return self.length(buffer) if buffer.type.ndim else self.of(buffer)
+            return self.length(buffer) if ndim_of(buffer) else self.of(buffer)
         sliced = self._of_slice(array.owner) if isinstance(op, Subtensor) else None
         return self._shape(array) if sliced is None else sliced
 
@@ -172,10 +177,10 @@ class Extents(Polynomials):
             return None if left_out is None else whole
         return self._most(self.plus(whole, -left_out), Polynomial())
 
-    def _shape(self, array: Any, axis: int = 0) -> Polynomial:
+    def _shape(self, array: GraphVariable, axis: int = 0) -> Polynomial:
         """The length of an array as a number or an atom."""
-        if array.type.shape[axis] is not None:
-            return self.plus(Polynomial(), array.type.shape[axis])
+        if (known := lengths_of(array)[axis]) is not None:
+            return self.plus(Polynomial(), known)
         for reader in readers_of(self._graph, array):
             if isinstance(reader.op, Shape_i) and reader.op.i == axis:
                 return super().of(outputs_of(reader)[0])
@@ -184,10 +189,10 @@ class Extents(Polynomials):
         return super().of(self._made[array, axis])
 
 
-def _measured_by(variable: Any) -> tuple[Any, int] | None:
+def _measured_by(variable: GraphVariable) -> tuple[GraphVariable, int] | None:
     """The array and the axis whose length a variable is, read from a shape; or None."""
     owner = variable.owner
-    if owner is None or variable.type.ndim:
+    if owner is None or ndim_of(variable):
         return None
     if isinstance(owner.op, Shape_i):
         return owner.inputs[0], owner.op.i
@@ -196,7 +201,7 @@ def _measured_by(variable: Any) -> tuple[Any, int] | None:
         return None
     [index] = indices_of(owner.inputs[1:], owner.op.idx_list)
     place = None if isinstance(index, slice) else literal(tensor_behind(index), 0)
-    return None if place is None else (shape.inputs[0], place % shape.inputs[0].type.ndim)
+    return None if place is None else (shape.inputs[0], place % ndim_of(shape.inputs[0]))
 
 
 def slice_of(node: GraphNode) -> slice[Any, Any, Any] | None:
@@ -206,7 +211,7 @@ def slice_of(node: GraphNode) -> slice[Any, Any, Any] | None:
     is_slice = isinstance(taken, slice)
     if not is_slice or any(other != slice(None) for other in rest):
         return None
-    parts: list[Any] = [getattr(taken, name) for name in ("start", "stop", "step")]
+    parts: list[object] = [getattr(taken, name) for name in ("start", "stop", "step")]
     return slice(*(v if v is None else tensor_behind(v) for v in parts))
 
 
@@ -238,7 +243,7 @@ def tensor_behind(bound: object) -> Any:
     return bound
 
 
-def _buffer_of(array: Any) -> Any:
+def _buffer_of(array: GraphVariable) -> GraphVariable | None:
     """The buffer that decides the length of an array that a loop leaves, or None.
 
     The array that it is given, or a number for one that no step reads.

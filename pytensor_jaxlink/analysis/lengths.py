@@ -43,7 +43,7 @@ from pytensor_jaxlink.graph import (
 )
 from pytensor_jaxlink.ops.fitting import Fitted
 
-Dimension = tuple[Any, int]
+Dimension = tuple[GraphVariable, int]
 """An array and one of its axes."""
 
 
@@ -62,15 +62,15 @@ class Lengths:
 
     def __init__(self, *graphs: FunctionGraph, thorough: bool = False) -> None:
         self._graphs, self._thorough = graphs, thorough
-        self._parents: dict[Any, Any] = {}
-        self._ranks: dict[Any, int] = {}
+        self._parents: dict[object, object] = {}
+        self._ranks: dict[object, int] = {}
         self._extents: dict[FunctionGraph, Extents] = {}
 
-    def same(self, array: Any, axis: int, other: Any, place: int) -> bool:
+    def same(self, array: GraphVariable, axis: int, other: GraphVariable, place: int) -> bool:
         """Return True if two lengths are known to be equal."""
         if array is other and axis == place:
             return True
-        lengths = array.type.shape[axis], other.type.shape[place]
+        lengths = lengths_of(array)[axis], lengths_of(other)[place]
         if None not in lengths:
             return lengths[0] == lengths[1]
         for graph in self._graphs:
@@ -83,16 +83,16 @@ class Lengths:
             return False
         return self.root(array, axis) == self.root(other, place)
 
-    def known(self, array: object, axis: int) -> int | None:
+    def known(self, array: GraphVariable, axis: int) -> int | None:
         """The length, where it is a number."""
         root = self.root(array, axis)
         return root if isinstance(root, int) else None
 
-    def equal(self, array: object, axis: int) -> list[Dimension]:
+    def equal(self, array: GraphVariable, axis: int) -> list[Dimension]:
         """All dimensions that are as long, the inputs' first."""
         return self._classes[self.root(array, axis)]
 
-    def root(self, array: object, axis: int) -> Any:
+    def root(self, array: GraphVariable, axis: int) -> Any:
         """The representative of a class: a number, a dimension or an expression."""
         return self._find(self._keys[array, axis])
 
@@ -100,14 +100,14 @@ class Lengths:
         """Note that two lengths are equal."""
         self._unite(self._keys[one], self._keys[other])
 
-    def implied(self, values: Mapping[GraphVariable, int]) -> dict[Any, int]:
+    def implied(self, values: Mapping[GraphVariable, int]) -> dict[object, int]:
         """The lengths that follow from the values of integers of the last graph, by `root`.
 
         Only where the analysis is thorough.
         """
         keys, extents = self._keys.values(), self._extents[self._graphs[-1]]
         known = extents.implied(values)
-        found: dict[Any, int] = {}
+        found: dict[object, int] = {}
         for atom, number in known.items():
             if (source := extents.dimension(atom)) in self._keys:
                 found[self.root(*source)] = number
@@ -124,7 +124,7 @@ class Lengths:
 
     @cached_property
     def _keys(self) -> dict[Dimension, Any]:
-        keys: dict[Dimension, Any] = {}
+        keys: dict[Dimension, object] = {}
         first, *others = self._graphs
         self._relate(first, keys)
         for graph in others:
@@ -134,8 +134,8 @@ class Lengths:
         return keys
 
     @cached_property
-    def _classes(self) -> dict[Any, list[Dimension]]:
-        classes: dict[Any, list[Dimension]] = {}
+    def _classes(self) -> dict[object, list[Dimension]]:
+        classes: dict[object, list[Dimension]] = {}
         for dimension in self._keys:
             classes.setdefault(self.root(*dimension), []).append(dimension)
         return classes
@@ -176,14 +176,14 @@ class Lengths:
             self._identify(keys, variable, array, less)
 
     def _identify(
-        self, keys: dict[Dimension, object], one: object, other: object, less: int = 0
+        self, keys: dict[Dimension, object], one: GraphVariable, other: GraphVariable, less: int = 0
     ) -> None:
         """Note that an array has the shape of another one, or of its entries."""
         for axis in range(_rank(one)):
             if (other, axis + less) in keys:
                 self._unite(keys[one, axis], keys[other, axis + less])
 
-    def _find(self, key: Any) -> Any:
+    def _find(self, key: Any) -> object:
         while key in self._parents:
             key = self._parents[key]
         return key
@@ -199,7 +199,7 @@ class Lengths:
         self._parents[one] = other
 
 
-def length_of(fgraph: Any, array: Any, axis: int) -> Any:
+def length_of(fgraph: Any, array: GraphVariable, axis: int) -> Any:
     """The length of an array of a graph, traced back to the inputs where PyTensor can."""
     shapes = getattr(fgraph, "shape_feature", None)
     if shapes is not None and array in fgraph.variables:
@@ -213,17 +213,19 @@ def measured(graph: Any) -> FunctionGraph:
     return FunctionGraph(graph.inputs, graph.outputs, clone=False, features=[ShapeFeature()])
 
 
-def _rank(variable: Any) -> int:
-    return len(getattr(variable.type, "shape", ()))
+def _rank(variable: GraphVariable) -> int:
+    return len(lengths_of(variable))
 
 
-def _key(graph: FunctionGraph, extents: Extents | None, variable: Any, axis: int) -> Any:
-    if variable.type.shape[axis] is not None:
-        return int(variable.type.shape[axis])
+def _key(
+    graph: FunctionGraph, extents: Extents | None, variable: GraphVariable, axis: int
+) -> object:
+    if (known := lengths_of(variable)[axis]) is not None:
+        return int(known)
     return (variable, axis) if extents is None else _expressed(graph, extents, variable, axis)
 
 
-def _expressed(graph: Any, extents: Extents, variable: Any, axis: int) -> Any:
+def _expressed(graph: Any, extents: Extents, variable: GraphVariable, axis: int) -> object:
     """In what a length is expressed: a number, a dimension of another array, or a polynomial."""
     polynomial = extents.length(variable) if axis == 0 else None
     if polynomial is None or extents.dimension(extents.single(polynomial)) == (variable, axis):
@@ -240,7 +242,9 @@ def _expressed(graph: Any, extents: Extents, variable: Any, axis: int) -> Any:
     return source or (extents, frozenset(polynomial.items()))
 
 
-def _inside(node: GraphNode, inner: FunctionGraph) -> Iterator[tuple[tuple[Any, int], Any]]:
+def _inside(
+    node: GraphNode, inner: FunctionGraph
+) -> Iterator[tuple[tuple[GraphVariable, int], GraphVariable]]:
     """The variables of an inner graph, each with an array outside whose shape, or entries, it has.
 
     The number is 1 for entries.
@@ -292,7 +296,7 @@ def _supposed(node: GraphNode) -> Groups:
             array, mask = inputs_of(node)
             return [[(array, first + k), (mask, k)] for k in range(ndim_of(mask))]
         case Elemwise():
-            slices: dict[Any, list[Any]] = {}
+            slices: dict[Any, list[GraphVariable]] = {}
             for owner in (v.owner for v in inputs_of(node) if v.owner is not None):
                 if isinstance(owner.op, Subtensor) and _only_slices(owner):
                     slices.setdefault(_taken(owner), []).append(owner.inputs[0])
@@ -307,7 +311,7 @@ def _only_slices(node: GraphNode) -> bool:
     return all(isinstance(entry, slice) for entry in op.idx_list)
 
 
-def _taken(node: GraphNode) -> tuple[Any, ...]:
+def _taken(node: GraphNode) -> tuple[object, ...]:
     """The rank of an array and what is taken of it, equal where the same is taken."""
     op: Any = node.op
     bounds = map(tensor_behind, inputs_of(node)[1:])
@@ -369,7 +373,7 @@ def _equal_joined(op: Join, node: GraphNode) -> Groups:
     return [[(array, axis) for array in (*parts, result)] for axis in axes]
 
 
-def axis_and_parts(node: GraphNode) -> tuple[int | None, Sequence[Any]]:
+def axis_and_parts(node: GraphNode) -> tuple[int | None, Sequence[GraphVariable]]:
     """The dimension along which a `Join` lays its arrays, None where it is computed; and these."""
     axis = getattr(node.op, "axis", None)
     if axis is not None:
@@ -398,7 +402,7 @@ def _equal_gathered(op: Any, node: GraphNode) -> Groups:
 
 @equal_dimensions.register(Blockwise)
 def _equal_batches(op: Blockwise, node: GraphNode) -> Groups:
-    groups: dict[Any, list[Dimension]] = {}
+    groups: dict[object, list[Dimension]] = {}
     signature = (*op.inputs_sig, *op.outputs_sig)
     for array, letters in zip((*inputs_of(node), *outputs_of(node)), signature, strict=True):
         batch = ndim_of(array) - len(letters)

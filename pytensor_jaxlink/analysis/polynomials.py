@@ -142,7 +142,7 @@ def _cleaned(polynomial: Polynomial) -> Polynomial:
     return Polynomial({product: factor for product, factor in polynomial.items() if factor})
 
 
-_COMBINED: dict[type[Any], Callable[[list[Polynomial]], Polynomial]] = {
+_COMBINED: dict[type[object], Callable[[list[Polynomial]], Polynomial]] = {
     scalar.Add: _sum,
     scalar.Sub: lambda parts: difference(*parts),
     scalar.Neg: lambda parts: difference(Polynomial(), *parts),

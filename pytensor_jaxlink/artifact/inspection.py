@@ -27,7 +27,7 @@ class Inspection:
     path: str
     manifest: dict[str, Any]
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The manifest: a copy, for programs."""
         return json.loads(json.dumps(self.manifest))
 

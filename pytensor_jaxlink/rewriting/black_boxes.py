@@ -46,7 +46,7 @@ def with_shapes(
             graph.replace_all(zip(node.outputs, shaped.outputs, strict=True))
 
 
-def _input_like(graph: FunctionGraph, lengths: Lengths, output: object) -> Any:
+def _input_like(graph: FunctionGraph, lengths: Lengths, output: Variable) -> Any:
     """The first input that has the shape of an array, or None."""
     axes = range(output.type.ndim)
     for variable in graph.inputs:

@@ -7,6 +7,7 @@ from operator import is_
 from typing import Any
 
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.shape import Shape_i
 
@@ -35,7 +36,7 @@ class Spans:
         self._complements: dict[Any, Any] = {}
         self._parts: dict[Any, list[Any]] = {}
 
-    def mask(self, start: object, stop: object, array: object, axis: int) -> Any:
+    def mask(self, start: object, stop: object, array: Variable, axis: int) -> Any:
         """The mask of what ``array[start:stop]`` takes in a dimension."""
         for known_start, known_stop, other, place, mask in self._masks:
             if (known_start is start and known_stop is stop) and (
@@ -57,13 +58,13 @@ class Spans:
         self._bounds[mask] = start, stop
         return mask
 
-    def _length(self, array: object, axis: int) -> Any:
+    def _length(self, array: Variable, axis: int) -> Any:
         """The length of an array of the old graph, or of the new one."""
         if array in self._fgraph.variables:
             return self._new(length_of(self._fgraph, array, axis))
         return Shape_i(axis)(self._new(array))
 
-    def fitting(self, array: object, index: Masked) -> Any:
+    def fitting(self, array: Variable, index: Masked) -> Any:
         """The array that stands for one now, as long as a mask that selects from it."""
         places = range(index.mask.type.ndim)
         if all(self._lengths.same(array, index.axis + k, index.mask, k) for k in places):

@@ -54,7 +54,7 @@ class Steps:
         last = self._extents.plus(self._extents.of(node.inputs[0]), -1)
         return difference(last, self.step)
 
-    def has_length(self, array: object, node: Apply, more: int = 0) -> bool:
+    def has_length(self, array: Variable, node: Apply, more: int = 0) -> bool:
         """Return True if an array is as long as a loop has steps, and some more."""
         count = self._extents.of(node.inputs[0])
         return self._extents.length(array) == self._extents.plus(count, more)

@@ -37,7 +37,7 @@ class Pure:
         raise NotImplementedError
 
     @property
-    def jax_fn(self) -> Callable[..., list[object]]:
+    def jax_fn(self) -> Callable[..., list[Any]]:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``, to be traced by JAX.
 
         It can be differentiated as often as ``vjp_order`` said when the function was saved.

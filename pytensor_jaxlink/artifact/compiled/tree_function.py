@@ -72,7 +72,7 @@ class TreeFunction(LoadedFunction):
         outputs, state = self.trees.answer(results, flat, updates, self._sizes())
         return (outputs, state) if updates else outputs
 
-    def initial_state(self) -> tuple[object, ...]:
+    def initial_state(self) -> tuple[Any, ...]:
         """Copies of the values of the state: a generator as its key, a size as a number."""
         sizes, count = self._sizes(), len(self.trees.first)
         return tuple(

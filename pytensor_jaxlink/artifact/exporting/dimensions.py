@@ -74,7 +74,7 @@ class Dimensions:
         names = {root: self._said.get(root) for root in found}
         return {name: found[root] for root, name in names.items() if name is not None}
 
-    def _length(self, variable: object, axis: int) -> int | str:
+    def _length(self, variable: Variable, axis: int) -> int | str:
         said = self._said[self._lengths.root(variable, axis)]
         known = self._lengths.known(variable, axis)
         return said if known is None or not _is_name(said) else known
