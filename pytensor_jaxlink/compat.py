@@ -75,7 +75,7 @@ def mutable(fgraph: AbstractFunctionGraph) -> FunctionGraph:
     """A copy of a graph that can be rewritten.  Before PyTensor 3.1 no graph was frozen."""
     if isinstance(fgraph, FunctionGraph):
         return fgraph.clone()
-    unfrozen = fgraph
+    unfrozen: Any = fgraph
     return unfrozen.unfreeze()
 
 
@@ -104,7 +104,8 @@ def ask_linker_for_function_maker() -> None:
         maker = getattr(mode.linker, "function_maker", None)
         return original.__get__(mode) if maker is None else maker
 
-    Mode.function_maker = AskLinker(function_maker)
+    mode_class: Any = Mode
+    mode_class.function_maker = AskLinker(function_maker)
 
 
 _INNER_GRAPH_REWRITES = (
@@ -134,7 +135,7 @@ def start_processes_as_for_jax(linker: type[Linker]) -> None:
     imported.  JAX has threads, and a forked process that uses it can wait for ever.  A hook in
     PyMC would end this.
     """
-    parallel = sys.modules["pymc.sampling.parallel"]
+    parallel: Any = sys.modules["pymc.sampling.parallel"]
     if hasattr(parallel, "JAXLinker"):
         parallel.JAXLinker |= linker
 
@@ -144,7 +145,7 @@ def accept_in_configuration(mode: str, linker: str) -> None:
 
     PyTensor has the names of its own in both, and no way to add one.
     """
-    configuration = type(config)
+    configuration: Any = type(config)
     configuration.linker.all.add(linker)
     own = configuration.mode
     if mode in getattr(own, "added", ()):
@@ -153,7 +154,7 @@ def accept_in_configuration(mode: str, linker: str) -> None:
     def checked(value: object) -> Any:
         return value if isinstance(value, str) and value == mode else own.apply(value)
 
-    extended = ConfigParam(config.mode, apply=checked)
+    extended: Any = ConfigParam(config.mode, apply=checked)
     extended.added = (mode,)
     config.add("mode", own.doc, extended, in_c_key=own.in_c_key)
 
@@ -179,5 +180,6 @@ def retry_with(convert: Callable[[list[object]], list[object]], owner: type, nam
         return original(*new_args, **new_options)
 
     # PyTensor skips its own files when it looks for the line of the user that made a node.
-    method.__code__ = method.__code__.replace(co_filename=original.__code__.co_filename)
+    code: Any = method
+    code.__code__ = code.__code__.replace(co_filename=original.__code__.co_filename)
     setattr(owner, name, method)

@@ -208,7 +208,7 @@ def _sample_by_blackjax(
     (state, parameters), _ = warmup.run(warmup_key, init_position, num_steps=tune)
     transition = algorithm(logp_fn, **parameters).step
 
-    def step(state: object, key: object) -> tuple[object, Any]:
+    def step(state: Any, key: object) -> tuple[object, Any]:
         state, info = transition(key, state)
         note()
         statistics = {

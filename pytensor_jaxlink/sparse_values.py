@@ -82,7 +82,7 @@ def accepts_sparse(value: object, dtype: object, format: str, shape: Sequence[in
     )
 
 
-def from_scipy(matrix: object) -> object:
+def from_scipy(matrix: Any) -> object:
     """A matrix of SciPy as a `SparseValue`; all else is returned as it is."""
     # Who has a sparse matrix has imported SciPy's package for them; it costs a tenth of JAX.
     sparse = sys.modules.get("scipy.sparse")

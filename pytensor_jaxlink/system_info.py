@@ -102,9 +102,9 @@ def _variables() -> Iterator[tuple[str, object]]:
 
 
 def _caches() -> Iterator[tuple[str, object]]:
-    import jax
+    from pytensor_jaxlink.runtime.typed_jax import configuration
 
-    folder = jax.config.jax_compilation_cache_dir
+    folder = configuration.jax_compilation_cache_dir
     yield "compilation cache of JAX", "none" if folder is None else _contents(Path(folder))
     yield "start-up cache", "none, but where a JAXLinker has the option cache_dir"
 

@@ -198,10 +198,10 @@ def value_for_jax(value: object, *, is_size: bool) -> Any:
 
 def is_traced(value: object) -> bool:
     """Return True if JAX traces a value, or a part of a tuple or list."""
-    import jax  # at first use: importing this package does not import JAX
+    from jax.core import Tracer  # at first use: importing this package does not import JAX
 
     values = value if isinstance(value, tuple | list) else (value,)
-    return any(isinstance(each, jax.core.Tracer) for each in values)
+    return any(isinstance(each, Tracer) for each in values)
 
 
 def _state_for_jax(value: object, *, is_size: bool) -> object:
@@ -276,7 +276,7 @@ def is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
 
 
-def fields_of(kind: object) -> tuple[str, ...]:
+def fields_of(kind: Any) -> tuple[str, ...]:
     """The names of the parts of a class of named tuples."""
     return kind._fields
 

@@ -16,11 +16,11 @@ if _typing.TYPE_CHECKING:
 def __getattr__(name: str) -> _typing.Any:
     if name != "save":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import jax
+    from pytensor_jaxlink.runtime.typed_jax import configuration
 
-    x64, is_first = jax.config.jax_enable_x64, "pytensor" not in _sys.modules
+    x64, is_first = configuration.jax_enable_x64, "pytensor" not in _sys.modules
     from pytensor_jaxlink.artifact.saving import save
 
     if is_first:  # PyTensor turns 64-bit types on for JAX: not in a program that does not use it
-        jax.config.update("jax_enable_x64", x64)
+        configuration.update("jax_enable_x64", x64)
     return save

@@ -299,7 +299,8 @@ class Container:
     def _raw(self, name: str) -> memoryview:
         self._seek(name)
         content = memoryview(bytearray(self._members[name].file_size))
-        if self._file.readinto(content) != len(content):
+        file: Any = self._file  # files in memory and on the disk have it
+        if file.readinto(content) != len(content):
             raise self.error(f"its member {name!r} is cut off")
         return content
 

@@ -20,6 +20,8 @@ from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.artifact.compiled.calling import Calling
+    from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
+    from pytensor_jaxlink.artifact.graphs.rebuilding import GraphLayer
 
 
 def load(
@@ -184,7 +186,7 @@ class _File:
 
         return None if isinstance(self._device, Mesh) else self._device
 
-    def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> object:
+    def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> GraphLayer:
         with _pytensor("the graph layer of a saved function"):
             from pytensor_jaxlink.artifact.graphs.rebuilding import GraphLayer
         return GraphLayer(
@@ -208,7 +210,9 @@ class _File:
             functions[name] = self._from_layer(layer, name, defaults)
         return functions
 
-    def _from_layer(self, layer: object, name: str, storages: Sequence[object]) -> object:
+    def _from_layer(
+        self, layer: GraphLayer, name: str, storages: Sequence[list[object] | None]
+    ) -> object:
         signature = self._signatures[name]
         options = {"compiler_options": self._compiler_options, "device": self._asked_device()}
         function = layer.function(name, signature, storages, self._mode, options)
@@ -266,7 +270,11 @@ class _File:
         return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
 
     def _maker(
-        self, name: str, function: object, document: object, storages: Sequence[list[object]]
+        self,
+        name: str,
+        function: LoadedFunction,
+        document: object,
+        storages: Sequence[list[object]],
     ) -> Callable[[], object]:
         """The compiler of a function from its graph, which runs once."""
 

@@ -42,7 +42,7 @@ def placement_of(value: object) -> Json:
     }
 
 
-def _name(device: object) -> Json:
+def _name(device: Any) -> Json:
     return [device.platform, device.id]
 
 

@@ -18,7 +18,7 @@ _KINDS = {
     ("csc", False): sparse.csc_matrix,
 }
 
-Matrix = sparse.spmatrix | sparse.sparray
+Matrix = sparse.csr_matrix | sparse.csc_matrix | sparse.csr_array | sparse.csc_array
 
 
 @describe_value.register(sparse.spmatrix)
@@ -27,7 +27,7 @@ def _sparse(value: Matrix, writer: DataWriter) -> Json:
     return writer.data(value, lambda: _describe(value, writer))
 
 
-def _describe(matrix: Matrix, writer: DataWriter) -> Json:
+def _describe(matrix: Any, writer: DataWriter) -> Json:
     if matrix.format not in ("csr", "csc"):
         raise ArtifactError(f"a sparse matrix in the format {matrix.format!r} cannot be saved")
     return {

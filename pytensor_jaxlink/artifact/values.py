@@ -96,7 +96,7 @@ class DataReader:
             raise ValueError(f"a reference to {place!r}, which is no entry")
         return self.objects[place]
 
-    def _entry(self, entry: object) -> Any:
+    def _entry(self, entry: Any) -> Any:
         [[kind, content]] = entry.items()
         return _ENTRIES[kind](self, content)
 
@@ -300,7 +300,7 @@ def _owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def rule_for(table: object, kind: type) -> Callable[..., Any]:
+def rule_for(table: Any, kind: type) -> Callable[..., Any]:
     """The entry of a table for a class, or for the nearest class that it is derived from.
 
     `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's

@@ -58,7 +58,7 @@ def variables_of(fgraph: FunctionGraph) -> set[GraphVariable]:
 
 def data_of(constant: GraphVariable) -> Any:
     """The value of a constant."""
-    value = constant
+    value: Any = constant
     return value.data
 
 
@@ -82,13 +82,13 @@ def indices_of(values: Sequence[object], entries: Sequence[object]) -> list[Any]
 
 def dtype_of(variable: GraphVariable) -> str:
     """The dtype of a variable whose type has one (an array, or a scalar outside tensors)."""
-    kind = variable.type
+    kind: Any = variable.type
     return kind.dtype
 
 
 def ndim_of(variable: GraphVariable) -> int:
     """The number of dimensions of a variable whose type has them."""
-    kind = variable.type
+    kind: Any = variable.type
     return kind.ndim
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
 from pytensor.compile.ops import DeepCopyOp
@@ -471,7 +472,7 @@ class CompiledGraph:
         """The executor for these values: sizes that JAX traces are data where they can be."""
         found = self._as_user_traces()
         if self.options.dynamic is not False and any(
-            isinstance(values[position], jax.core.Tracer) for position in found.form.static
+            isinstance(values[position], Tracer) for position in found.form.static
         ):
             found = self._as_user_traces(dynamic=True)
         return found.tracer
@@ -586,7 +587,7 @@ class _ForUser:
 
 def _one_array(value: Any) -> Any:
     """A sequence of numbers of which JAX traces some as the vector that it stands for."""
-    if isinstance(value, tuple | list) and any(isinstance(n, jax.core.Tracer) for n in value):
+    if isinstance(value, tuple | list) and any(isinstance(n, Tracer) for n in value):
         return jax.numpy.stack(value)
     return value
 

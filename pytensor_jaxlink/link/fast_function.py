@@ -35,6 +35,8 @@ from pytensor_jaxlink.sparse_values import accepts_sparse
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
+    from pytensor_jaxlink.link.maker import JAXFunctionMaker
+    from pytensor_jaxlink.link.virtual_machine import VirtualMachine
 
 
 class FastFunction(FastCall, Function):
@@ -44,13 +46,21 @@ class FastFunction(FastCall, Function):
     without updates may be called from many threads.
     """
 
+    vm: VirtualMachine
+    maker: JAXFunctionMaker
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the arguments of the pure function."""
+        raise NotImplementedError
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         explicit = [spec for spec in self.maker.inputs if not spec.implicit]
         # Inputs that the user gives come first, and none has a default or an update of its own.
         # What JAX traces of a matrix does not show its class, which a strict input asks for.
         self._has_fast_path = all(
-            container.required
+            getattr(container, "required", False)
             and spec.update is None
             and not (spec.strict and isinstance(spec.variable.type, SparseTensorType))
             for spec, container in zip(explicit, self.input_storage, strict=False)
@@ -267,11 +277,11 @@ def converter(container: Container) -> Callable[[Any], Any]:
         lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     takes_float = ndim == 0 and dtype == np.float64 and not container.strict
 
-    def convert(value: object) -> Any:
-        if type(value) is int and lowest <= value <= highest:
-            return np.array(value, dtype)
-        if takes_float and type(value) is float:
-            return np.array(value)
+    def convert(value: Any) -> Any:
+        if type(value) is int:
+            return np.array(value, dtype) if lowest <= value <= highest else None
+        if type(value) is float:
+            return np.array(value) if takes_float else None
         if type(value) is not np.ndarray and type(value) is not ARRAY:
             return None
         if value.dtype != dtype or value.ndim != ndim:

@@ -261,7 +261,7 @@ def with_inplace(mode: Mode) -> Mode:
     return Mode(linker=linker, optimizer=query)
 
 
-def _name_of(device: object) -> Any:
+def _name_of(device: Any) -> Any:
     """A device as text, which can be copied and pickled; all else as it is."""
     jax = sys.modules.get("jax")  # who has a device has imported it
     if jax is None or not isinstance(device, jax.Device):

@@ -88,7 +88,7 @@ def _parts_in_numpy(value: Any) -> Any:
 def _spread(first: int) -> Callable[[list[Any]], list[Any]]:
     """A shape that was taken for one length, from position ``first`` on, as lengths."""
 
-    def spread(values: list[object]) -> list[Any]:
+    def spread(values: list[Any]) -> list[Any]:
         lengths = values[first:]
         if len(lengths) == 1 and _is_array(lengths[0]) and lengths[0].ndim == 1:
             return [*values[:first], *_to_numpy(lengths[0])]

@@ -30,7 +30,7 @@ class _HoldsArrays(TensorType):
     PyTensor's own type makes a NumPy array of it, which gathers what lies on several devices.
     """
 
-    def filter(self, data: object, strict: bool = False, allow_downcast: bool | None = None) -> Any:
+    def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
         accepted = (
             type(data) is ARRAY
             and data.dtype == self.dtype

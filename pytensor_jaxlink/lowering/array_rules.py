@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +44,7 @@ def _choose(op: Choose, node: Apply, context: Context) -> JaxFunction:
 
 
 @jax_rule.register(JoinDims)
-def _join_dims(op: object, node: Apply, context: Context) -> JaxFunction:
+def _join_dims(op: JoinDims, node: Apply, context: Context) -> JaxFunction:
     first, last = op.start_axis, op.start_axis + op.n_axes
 
     def join_dims(array: jax.Array) -> jax.Array:
@@ -56,7 +57,7 @@ def _join_dims(op: object, node: Apply, context: Context) -> JaxFunction:
 
 
 @jax_rule.register(SplitDims)
-def _split_dims(op: object, node: Apply, context: Context) -> JaxFunction:
+def _split_dims(op: SplitDims, node: Apply, context: Context) -> JaxFunction:
     def split_dims(array: jax.Array, shape: np.ndarray) -> jax.Array:
         lengths = tuple(int(length) for length in shape)
         return array.reshape(*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :])
@@ -95,7 +96,7 @@ def _irfft(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("Convolve2d")
-def _convolve(op: object, node: Apply, context: Context) -> JaxFunction:
+def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
     method = "fft" if op.method == "fft" else "direct"
     return lambda one, other, full: convolve(
         one, other, mode="full" if full else "valid", method=method
@@ -103,7 +104,7 @@ def _convolve(op: object, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("TensorInv")
-def _tensor_inverse(op: object, node: Apply, context: Context) -> JaxFunction:
+def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
     def tensor_inverse(array: jax.Array) -> jax.Array:
         if not array.size:
             raise ValueError("NumPy cannot reshape the inverse of an empty array")
@@ -114,7 +115,7 @@ def _tensor_inverse(op: object, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("TensorSolve")
-def _tensor_solve(op: object, node: Apply, context: Context) -> JaxFunction:
+def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
     return lambda a, b: jnp.linalg.tensorsolve(a, b, op.axes)
 
 

@@ -9,6 +9,8 @@ cost more than that always, and it is their code above all that takes XLA long t
 hierarchical model of four normal draws compiles in half the time when they are stored.
 """
 
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections import Counter

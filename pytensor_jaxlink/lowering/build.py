@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
@@ -206,6 +206,6 @@ def _large_constants(view: GraphView, facts: Sequence[NodeFacts], draft: RegionD
     }
 
 
-def _bytes(data: object) -> int:
+def _bytes(data: Any) -> int:
     """The size of a constant that can be an argument of a region."""
     return data.data.nbytes if issparse(data) else getattr(data, "nbytes", 0)

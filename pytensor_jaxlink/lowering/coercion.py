@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -113,7 +113,7 @@ def as_jax(value: Value) -> Value | jax.Array:
     return jnp.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
-def of_code(value: object, kind: Type) -> object:
+def of_code(value: object, kind: Any) -> object:
     """A known value as a value of the code: open sizes are numbers that it computes."""
     if not is_open(value):
         return value
@@ -122,7 +122,7 @@ def of_code(value: object, kind: Type) -> object:
     return jnp.stack(parts).reshape(sizes.shape)
 
 
-def as_declared(value: object, kind: Type) -> object:
+def as_declared(value: object, kind: Any) -> object:
     """A traced (or constant) value with exactly the dtype that the graph declares.
 
     JAX's weak types and Python scalars make results drift from the declared dtype; here they stop.

@@ -192,5 +192,5 @@ def _varies(variable: Variable) -> bool:
     return not isinstance(variable, Constant)
 
 
-def _is_real(variable: object) -> bool:
+def _is_real(variable: Variable) -> bool:
     return np.dtype(variable.type.dtype).kind == "f"

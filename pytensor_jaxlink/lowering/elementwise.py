@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
-from pytensor.graph.op import Op
 from pytensor.scalar.basic import Cast, LogicalComparison, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
@@ -77,7 +76,9 @@ def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
 @jax_rule.register(Max)
 @jax_rule.register(LogSoftmax)
 @jax_rule.register(Softmax)
-def _of_something(op: Op, node: Apply, context: Context) -> JaxFunction:
+def _of_something(
+    op: Argmax | CAReduce | LogSoftmax | Softmax, node: Apply, context: Context
+) -> JaxFunction:
     """Reductions without an identity: PyTensor raises where there is nothing to reduce."""
     of_integers = node.inputs[0].type.dtype[0] in "iu" and isinstance(op, Softmax | LogSoftmax)
     if isinstance(op, Argmax):
@@ -111,7 +112,7 @@ def _first_place(op: Argmax) -> JaxFunction:
     return first_place
 
 
-def _softmax_of_integers(op: object, node: Apply) -> JaxFunction:
+def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> JaxFunction:
     """JAX takes the smallest integer for the maximum of nothing; differences wrap, as in NumPy."""
     result = node.outputs[0].type.dtype
 

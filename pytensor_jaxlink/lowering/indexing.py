@@ -93,7 +93,7 @@ def _as_index(value: Index) -> Index:
         return value
     if isinstance(value, np.ndarray | np.generic):
         return int(value) if np.ndim(value) == 0 else value.astype("int64")
-    return value if dtype == np.dtype("int32") else value.astype(canonical_dtype("int64"))
+    return value if dtype == np.dtype("int32") else jnp.asarray(value, canonical_dtype("int64"))
 
 
 def _checked_indices(node: Apply, first: int, indices: Sequence[Index]) -> list[Index]:

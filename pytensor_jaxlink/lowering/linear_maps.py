@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -53,8 +54,8 @@ def _evaluate(*values: jax.Array, linear_map: LinearMap, count: int) -> list[jax
 
 
 @_linear.def_abstract_eval
-def _abstract(*values: object, linear_map: LinearMap, count: int) -> list[jax.core.ShapedArray]:
-    return [jax.core.ShapedArray(each.shape, each.dtype) for each in linear_map.results]
+def _abstract(*values: object, linear_map: LinearMap, count: int) -> list[ShapedArray]:
+    return [ShapedArray(each.shape, each.dtype) for each in linear_map.results]
 
 
 def _jvp(

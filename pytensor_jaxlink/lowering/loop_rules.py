@@ -8,11 +8,13 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 
 from pytensor_jaxlink.lowering.checks import collecting, conjunction, require
+from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import WhileLoop
@@ -104,7 +106,7 @@ class _Loop:
             for buffer, depth in zip(parts.buffers, layout.history_lengths, strict=True)
         ]
         self.kept = list(map(as_integer, parts.kept))
-        self.zero = jnp.zeros((), dtype="int64" if jax.config.jax_enable_x64 else "int32")
+        self.zero = jnp.zeros((), canonical_dtype("int64"))
 
     # -- a known number of steps ----------------------------------------------------------------
 
@@ -195,7 +197,7 @@ class _Loop:
 
     def loop(self, measured: Sequence[int]) -> list[jax.Array]:
         """The outputs with room for all entries, and the lengths of the ``measured`` ones."""
-        if not self.layout.conditional and not isinstance(self.steps, jax.core.Tracer):
+        if not self.layout.conditional and not isinstance(self.steps, Tracer):
             return self.scan()  # which JAX can also differentiate backward
         layout, first = self.layout, len(self.scattered)
         limit = jnp.asarray(self.steps, dtype=self.zero.dtype)

@@ -443,7 +443,7 @@ class Rules:
         return self._scalar_reasons[key]
 
 
-def _has_entry(table: object, op: object) -> bool:
+def _has_entry(table: Any, op: object) -> bool:
     """Return True if a table of `singledispatch` has an entry for the class of an Op."""
     return table.dispatch(type(op)) is not table.dispatch(object)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -145,13 +146,13 @@ def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Join)
 def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
-    if hasattr(op, "axis"):
-        return lambda *arrays: jnp.concatenate(arrays, axis=op.axis)
+    if (along := getattr(op, "axis", None)) is not None:
+        return lambda *arrays: jnp.concatenate(arrays, axis=along)
     return lambda axis, *arrays: jnp.concatenate(arrays, axis=int(axis))
 
 
 @jax_rule.register(Split)
-def _split(op: Split, node: Apply, context: Context) -> JaxFunction:
+def _split(op: Any, node: Apply, context: Context) -> JaxFunction:
     def split(array: jax.Array, *axis_and_sizes: np.ndarray) -> Sequence[jax.Array] | jax.Array:
         *axis, sizes = axis_and_sizes
         along = int(axis[0]) if axis else op.axis
@@ -172,8 +173,8 @@ def _split(op: Split, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(SortOp)
 @jax_rule.register(ArgSortOp)
 def _sort(op: SortOp | ArgSortOp, node: Apply, context: Context) -> JaxFunction:
-    sort = jnp.sort if isinstance(op, SortOp) else jnp.argsort
-    return lambda array, *axis: sort(array, axis=int(axis[0]) if axis else op.axis)
+    sort, along = jnp.sort if isinstance(op, SortOp) else jnp.argsort, getattr(op, "axis", None)
+    return lambda array, *axis: sort(array, axis=int(axis[0]) if axis else along)
 
 
 @jax_rule.register(Repeat)
@@ -241,7 +242,7 @@ def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(FillDiagonal)
 def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFunction:
-    def fill_diagonal(array: ArrayLike, value: ArrayLike) -> jax.Array:
+    def fill_diagonal(array: jax.Array, value: ArrayLike) -> jax.Array:
         if array.ndim > 2 and len(set(array.shape)) != 1:
             raise ValueError("All dimensions of input must be of equal length")
         along = jnp.arange(min(array.shape))

@@ -77,7 +77,7 @@ def passes_open_sizes(node: Apply) -> bool:
     return isinstance(node.op, CheckAndRaise) or describe_size(node) is not None
 
 
-def _is_number(kind: object) -> bool:
+def _is_number(kind: Any) -> bool:
     """Return True if values of a type are sizes: integers, or real numbers that give one."""
     if getattr(kind, "ndim", 2) > 1:
         return False
@@ -102,7 +102,7 @@ def _elementwise(node: Apply) -> list[Any]:
 @cache
 def _in_python() -> bool:
     """Return True if PyTensor adds Python's numbers; later versions leave it to NumPy."""
-    node = Elemwise(convert_to_int8)(lscalar()).owner
+    node = Elemwise(convert_to_int8).make_node(lscalar())
     node.op.prepare_node(node, None, None, "py")
     try:
         node.op.perform(node, [np.asarray(300)], [[None]])

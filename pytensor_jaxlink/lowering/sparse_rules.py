@@ -7,7 +7,7 @@ number of entries depends on data, and runs on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ def _properties(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @jax_rule_for("CSM", where=_MODULES)
-def _matrix(op: object, node: Apply, context: Context) -> JaxFunction:
+def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
     def matrix(
         data: jax.Array, indices: jax.Array, indptr: jax.Array, shape: np.ndarray
     ) -> SparseValue:
@@ -62,7 +62,7 @@ def _matrix(op: object, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("Cast")
-def _cast(op: object, node: Apply, context: Context) -> JaxFunction:
+def _cast(op: Any, node: Apply, context: Context) -> JaxFunction:
     return lambda x: x.with_data(as_dtype(x.data, op.out_type))
 
 
@@ -78,11 +78,10 @@ def _transpose(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 @_register("Dot", "StructuredDot")
 def _dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def dot(x: SparseValue | jax.Array, y: SparseValue | jax.Array) -> jax.Array:
+    def dot(x: Any, y: Any) -> jax.Array:
         if x.shape[-1] != y.shape[0]:
             raise ValueError(f"shapes {x.shape} and {y.shape} do not fit a product")
         if isinstance(x, SparseValue):
-            assert not isinstance(y, SparseValue)
             return _times_dense(x, y)
         return _times_dense(y.transposed, x.T).T
 
@@ -126,7 +125,7 @@ def _sampling_dot(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("SpSum")
-def _sum(op: object, node: Apply, context: Context) -> JaxFunction:
+def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
     def total(x: SparseValue) -> jax.Array:
         if op.axis is None:
             return x.data.sum()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
 
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
@@ -98,15 +97,15 @@ def _unknown_of_draws(op: RandomVariable, node: Apply) -> UnknownShapes:
     return UnknownShapes("it draws from the generator of NumPy")
 
 
-def _is_dense(variable: object) -> bool:
+def _is_dense(variable: Variable) -> bool:
     return isinstance(variable.type, ArrayType | ScalarType)
 
 
-def _variables(copies: Sequence[object]) -> list[Any]:
+def _variables(copies: Sequence[Variable]) -> list[Variable]:
     return [copy for copy in copies if not isinstance(copy, Constant)]
 
 
-def _lengths(alone: Apply) -> list[Any]:
+def _lengths(alone: Apply) -> list[Variable]:
     feature = ShapeFeature()
     FunctionGraph(_variables(alone.inputs), alone.outputs, clone=False, features=[feature])
     return [
@@ -116,9 +115,9 @@ def _lengths(alone: Apply) -> list[Any]:
     ]
 
 
-def _read_by_value(lengths: Sequence[object]) -> set[object]:
+def _read_by_value(lengths: Sequence[Variable]) -> set[Variable]:
     """The variables of which the lengths need more than the shapes."""
-    read: set[object] = set()
+    read: set[Variable] = set()
     stack = list(lengths)
     while stack:
         variable = stack.pop()

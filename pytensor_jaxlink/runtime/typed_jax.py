@@ -41,6 +41,7 @@ class Configuration(Protocol):
     """JAX's configuration: its flags are attributes, and most have no annotation."""
 
     jax_enable_x64: bool
+    jax_use_shardy_partitioner: bool
     jax_compilation_cache_dir: str | None
     jax_enable_compilation_cache: bool
     jax_default_device: Device | str | None

@@ -14,6 +14,7 @@ from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Input, Signature
 from pytensor_jaxlink.artifact.skeletons import (
+    Constant,
     Leaf,
     SkeletonReader,
     is_mark,
@@ -189,9 +190,7 @@ def _parameters(described: Sequence[tuple[str, int, bool]] | None) -> inspect.Si
     )
 
 
-def _check_marks(
-    given: Sequence[object], inputs: int, returned: Sequence[object], outputs: int
-) -> None:
+def _check_marks(given: Sequence[Any], inputs: int, returned: Sequence[Any], outputs: int) -> None:
     """Raise `ValueError` unless the leaves are the inputs and outputs, all of them."""
     if not all(type(leaf) is Leaf for leaf in given):
         raise ValueError("an argument holds what is no leaf")
@@ -207,9 +206,9 @@ def _check_marks(
 Fit = Callable[[Any], object]
 
 
-def _answer_of(mark: object) -> Fit:
+def _answer_of(mark: Leaf | Constant) -> Fit:
     """A function that takes the value of a leaf from the results."""
-    if type(mark) is not Leaf:
+    if isinstance(mark, Constant):
         return lambda results: mark.value
     if mark.key is None:
         return lambda results: results[mark.place]

@@ -8,13 +8,16 @@ only the kernels that JAX's exporter writes, with the shapes that JAX gives them
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import jax
+from jax.export import Exported
 from jax.interpreters import mlir
+
+from pytensor_jaxlink.runtime.typed_jax import configuration
 
 _DIALECTS = frozenset({"builtin", "chlo", "func", "sdy", "stablehlo"})
 _DEVICE_TRAFFIC = frozenset(f"stablehlo.{name}" for name in ("infeed", "outfeed", "recv", "send"))
@@ -96,7 +99,7 @@ _FORMS = (
 )
 
 
-def check_operations(exported: object) -> bool:
+def check_operations(exported: Exported) -> bool:
     """Walk exported code, without its derivatives.
 
     Returns
@@ -113,7 +116,7 @@ def check_operations(exported: object) -> bool:
         return _check_module(exported.mlir_module(serialized=False))
 
 
-def check_all(exported: object) -> bool:
+def check_all(exported: Exported) -> bool:
     """The same with the derivatives that a file holds."""
     is_open = check_operations(exported)
     while exported.has_vjp():
@@ -122,7 +125,7 @@ def check_all(exported: object) -> bool:
     return is_open
 
 
-def check_for_shapes(exported: object, leaves: Sequence[object]) -> None:
+def check_for_shapes(exported: Exported, leaves: Sequence[object]) -> None:
     """Walk code with the lengths that its kernels get for arguments of these shapes.
 
     It takes about as long as tracing the code.
@@ -140,7 +143,7 @@ def check_for_shapes(exported: object, leaves: Sequence[object]) -> None:
             mlir_module=mlir.module_to_bytecode(lowered),
             enable_shape_assertions=True,
             validate_static_shapes=True,
-            enable_shardy=jax.config.jax_use_shardy_partitioner,
+            enable_shardy=configuration.jax_use_shardy_partitioner,
         )
         with mlir.make_ir_context():
             _check_module(mlir.ir.Module.parse(refined))
@@ -158,11 +161,11 @@ def check_for_shapes(exported: object, leaves: Sequence[object]) -> None:
         ]
 
 
-def _check_module(module: object) -> bool:
+def _check_module(module: mlir.ir.Module) -> bool:
     problems: list[str] = []
     found_open = False
 
-    def check(operation: object) -> object:
+    def check(operation: mlir.ir.Operation) -> mlir.ir.WalkResult:
         nonlocal found_open
         name = operation.name
         if name == "stablehlo.custom_call":
@@ -180,7 +183,7 @@ def _check_module(module: object) -> bool:
     return found_open
 
 
-def _check_call(call: object) -> tuple[str | None, bool]:
+def _check_call(call: Any) -> tuple[str | None, bool]:
     """The defect of a custom call, or None, and whether the call has open lengths."""
     attributes = call.attributes
     target = attributes["call_target_name"].value
@@ -204,11 +207,11 @@ def _forms(target: str) -> tuple[_Form, ...]:
     return tuple(form for form in _FORMS if re.fullmatch(form.target, target))
 
 
-def _has_shapes(call: object) -> bool:
+def _has_shapes(call: Any) -> bool:
     return "indices_of_shape_operands" in call.attributes
 
 
-def _config(attributes: Mapping[str, Any]) -> dict[str, object]:
+def _config(attributes: Any) -> dict[str, object]:
     """The attributes that a call gives to the kernel, in either of two places."""
     found: dict[str, object] = {}
     for place in ("backend_config", "mhlo.backend_config"):
@@ -220,7 +223,7 @@ def _config(attributes: Mapping[str, Any]) -> dict[str, object]:
     return found
 
 
-def _array(value: object) -> Array:
+def _array(value: Any) -> Array:
     kind = value.type
     return tuple(
         _OPEN if kind.is_dynamic_dim(axis) else kind.get_dim_size(axis) for axis in range(kind.rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -78,7 +78,7 @@ def _plan(document: Any) -> Plan:
     )
 
 
-def _step(document: object, count: int) -> Step:
+def _step(document: Mapping[str, Any], count: int) -> Step:
     [[kind, described]] = document.items()
     described = dict(described)
     for name in ("arguments", "results", "static"):

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 from jax import export
+from jax.core import ShapedArray
 from jax.typing import ArrayLike
 
 from pytensor_jaxlink.artifact.compiled.operations import (
@@ -210,7 +211,7 @@ class Specialisation:
         )
 
 
-def _leaf(aval: object) -> Leaf:
+def _leaf(aval: ShapedArray) -> Leaf:
     lengths = (n if isinstance(n, int) else str(n) for n in aval.shape)
     return tuple(lengths), str(aval.dtype)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, DropVar, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
 from pytensor_jaxlink.artifact.arrays import SMALL
 
@@ -52,7 +52,7 @@ def with_arguments(
     return list(map(value_of, jaxpr.outvars))
 
 
-def _boundary(equations: Sequence[object]) -> tuple[list[object], list[object]]:
+def _boundary(equations: Sequence[JaxprEqn]) -> tuple[list[Var], list[Var]]:
     """The variables that some equations read from elsewhere, and those that they compute."""
     computed = {each: None for equation in equations for each in equation.outvars}
     read = {
@@ -64,7 +64,9 @@ def _boundary(equations: Sequence[object]) -> tuple[list[object], list[object]]:
     return list(read), [each for each in computed if not isinstance(each, DropVar)]
 
 
-def _alone(jaxpr: object, equations: Sequence[object], taken: object, given: object) -> ClosedJaxpr:
+def _alone(
+    jaxpr: Jaxpr, equations: Sequence[JaxprEqn], taken: Sequence[Var], given: Sequence[Var]
+) -> ClosedJaxpr:
     """Some equations as a function of their own."""
     info = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
     part = jaxpr.replace(
@@ -73,7 +75,7 @@ def _alone(jaxpr: object, equations: Sequence[object], taken: object, given: obj
     return ClosedJaxpr(part, [])
 
 
-def _holds_large(equation: object) -> bool:
+def _holds_large(equation: JaxprEqn) -> bool:
     inner = _jitted(equation)
     return inner is not None and any(map(_is_large, _constants(inner)))
 
@@ -95,7 +97,7 @@ def _inner_constants(closed: ClosedJaxpr) -> Iterator[jax.Array]:
             yield from _constants(inner)
 
 
-def _jitted(equation: object) -> ClosedJaxpr | None:
+def _jitted(equation: JaxprEqn) -> ClosedJaxpr | None:
     return equation.params["jaxpr"] if "donated_invars" in equation.params else None
 
 
@@ -103,7 +105,7 @@ def _is_large(value: object) -> bool:
     return getattr(value, "nbytes", 0) > SMALL and not _is_key(value)
 
 
-def _is_key(value: object) -> bool:
+def _is_key(value: Any) -> bool:
     return jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 

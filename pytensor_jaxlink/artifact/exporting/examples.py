@@ -180,8 +180,12 @@ def static_arguments(
 
 
 def traced_arguments(
-    function: object, call: Call, static: set[int | str], names: Sequence[str], where: str
-) -> dict[int | str, list[object]]:
+    function: jax.stages.Wrapped,
+    call: Call,
+    static: set[int | str],
+    names: Sequence[str],
+    where: str,
+) -> dict[int | str, list[Any]]:
     """The arguments of a jitted function that are not static, with JAX's note of each leaf.
 
     ``static`` are those that are known to be, if any.
@@ -217,7 +221,7 @@ def _left_out(args: Sequence[object], traced: Sequence[object], where: str) -> s
     return {*fitting[0]}
 
 
-def _described(leaf: object) -> str:
+def _described(leaf: jax.ShapeDtypeStruct) -> str:
     return f"{leaf.dtype}{leaf.shape}"
 
 

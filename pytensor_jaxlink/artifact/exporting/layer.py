@@ -31,6 +31,7 @@ from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
+from pytensor_jaxlink.link.compiler import CompiledGraph
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
@@ -72,7 +73,7 @@ class LayerWriter:
 
     def function(self, name: str, function: JAXFunction) -> Json:
         """The document of one function."""
-        machine = function.vm
+        machine: Any = function.vm
         writer = _FunctionWriter(self, function)
         document = writer.part(writer.compiled.lowered, writer.shapes_of_inputs())
         document["plan"] = describe_plan(writer.compiled.plan)
@@ -123,7 +124,8 @@ class _FunctionWriter:
 
     def __init__(self, layer: LayerWriter, function: JAXFunction) -> None:
         self._layer, self._function = layer, function
-        self.compiled = function.vm.compiled.without_callbacks()
+        machine: Any = function.vm
+        self.compiled: CompiledGraph = machine.compiled.without_callbacks()
         self._wanted = layer._wanted
         self._constraints: list[str] = []
         self.regions: list[str] = []
@@ -150,15 +152,16 @@ class _FunctionWriter:
         variables = (
             [view.variables[k] for k in numbers] for numbers in (view.inputs, view.outputs)
         )
-        graphs = maker.given, FunctionGraph(*variables, clone=False)
+        inputs, outputs = variables
+        graphs = maker.given, FunctionGraph(inputs, outputs, clone=False)
         self._dimensions = Dimensions(graphs, names, self._wanted.dims, values)
         return {number: self._dimensions.of(place) for place, number in enumerate(plan.inputs)}
 
     def part(self, lowered: Lowered, shapes: Shapes) -> dict[str, Json]:
         """The functions and constants of a plan."""
         for number, value in lowered.constants.items():
-            if hasattr(value, "shape"):
-                shapes[number] = tuple(value.shape)
+            if (shape := getattr(value, "shape", None)) is not None:
+                shapes[number] = tuple(shape)
         functions = [
             self._step(lowered, step, function, shapes)
             for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
@@ -285,7 +288,7 @@ class _FunctionWriter:
 
     @staticmethod
     def _leaf(program: Program, number: int, shapes: Shapes) -> Leaf:
-        kind = program.view.variables[number].type
+        kind: Any = program.view.variables[number].type
         if isinstance(kind, RandomType):
             return (2,), "uint32"
         if isinstance(kind, SparseTensorType):

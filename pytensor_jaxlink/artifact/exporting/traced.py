@@ -44,6 +44,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.runtime.typed_jax import configuration
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class TracedFunction:
         self, name: str, function: Callable[..., object], examples: object, static_argnums: Any
     ) -> None:
         self.name = name or _name_of(function)
-        self._x64 = bool(jax.config.jax_enable_x64)
+        self._x64 = bool(configuration.jax_enable_x64)
         self._parameters = signature_of(function)
         calls = calls_of(examples, self._parameters, self.name)
         self._filters = is_tree(function)
@@ -225,7 +226,7 @@ class TracedFunction:
             donated |= {each.name for each, info in pairs if info.donated}
         return donated
 
-    def _donated_in(self, closed: object, example: Example) -> set[str]:
+    def _donated_in(self, closed: ClosedJaxpr, example: Example) -> set[str]:
         """The leaves that are given to a jitted function inside, which donates them."""
         names = dict(zip(closed.jaxpr.invars, [each.name for each in example.arrays], strict=False))
         return {
@@ -403,7 +404,7 @@ def array_kind(shape: Sequence[int | None], dtype: object) -> Kind:
     return Kind("array", f"{dtype}[{text}]", str(dtype), tuple(shape))
 
 
-def _name_of(function: object) -> str:
+def _name_of(function: Any) -> str:
     """The name of the function that was written, under partials and decorators."""
     while not isinstance(getattr(function, "__name__", None), str):
         inner = getattr(function, "__wrapped__", getattr(function, "func", None))
@@ -413,10 +414,13 @@ def _name_of(function: object) -> str:
     return function.__name__
 
 
-def _unjitted(function: object) -> object:
+def _unjitted(function: Any) -> Any:
     """The function that `jax.jit` was given: its options are kept beside the code."""
-    while isinstance(function, jax.stages.Wrapped) and hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
+    while isinstance(function, jax.stages.Wrapped):
+        inner = getattr(function, "__wrapped__", None)
+        if inner is None:
+            break
+        function = inner
     return function
 
 

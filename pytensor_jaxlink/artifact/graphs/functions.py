@@ -111,8 +111,8 @@ def describe_signature(
     function: JAXFunction, cells: Cells, value: Callable[[object], Json]
 ) -> Signature:
     """How a function is called; ``value`` describes defaults."""
-    maker = function.maker
-    inputs = []
+    maker: Any = function.maker
+    inputs: list[Input] = []
     for spec, container in zip(maker.inputs, function.input_storage, strict=True):
         cell = cells.place(spec.variable, container.storage) if spec.implicit else None
         given = cell is None and spec.value is not None
@@ -187,7 +187,7 @@ def make_function(
     graph: InnerGraph,
     signature: Signature,
     storages: Sequence[list[object] | None],
-    mode: object,
+    mode: Any,
 ) -> Any:
     """A function from its graph.
 
@@ -235,7 +235,7 @@ def make_function(
     ]
     if signature.form != "list":
         wrapped = wrapped[0] if signature.form == "one" else None
-    mode = cast("Any", get_mode(mode))
+    mode = get_mode(mode)
     options: dict[str, Any] = {}
     if mode.function_maker is FunctionMaker:
         options["function_class"] = GraphFunction

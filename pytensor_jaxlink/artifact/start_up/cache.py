@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jax
+from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
@@ -54,8 +55,8 @@ class Cache:
         given: FunctionGraph,
         updated: Mapping[int, int],
         mode: Mode,
-        inputs: Sequence[object],
-        outputs: Sequence[object],
+        inputs: Sequence[In],
+        outputs: Sequence[Out],
     ) -> Entry:
         """The entry for a graph; see `pytensor_jaxlink.link.start_up_cache.StartUpCache`."""
         options: Options = mode.linker.options

@@ -19,6 +19,7 @@ from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import HostExecuted, Region
+from pytensor_jaxlink.runtime.typed_jax import configuration
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
@@ -58,9 +59,9 @@ class Original:
             if self._made is None:
                 assert self.compile_now is not None, "nothing asks before the linker has answered"
                 # Importing PyTensor's rules sets it; that time has passed.
-                before = jax.config.jax_enable_x64
+                before = configuration.jax_enable_x64
                 self._made, _ = self.compile_now()
-                jax.config.update("jax_enable_x64", before)
+                configuration.update("jax_enable_x64", before)
         return self._made
 
     def program(self, index: int) -> Program:

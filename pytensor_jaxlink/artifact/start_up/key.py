@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
@@ -96,8 +97,8 @@ def key_of(
     given: FunctionGraph,
     updated: Mapping[int, int],
     mode: Mode,
-    inputs: Sequence[object],
-    outputs: Sequence[object],
+    inputs: Sequence[In],
+    outputs: Sequence[Out],
 ) -> Key:
     """The key of a graph as the user gave it.
 

@@ -29,7 +29,7 @@ def as_rich(explanation: Explanation) -> Iterator[Any]:
             yield Text(line, style=_ON_HOST if line.startswith(("break ", "callback ")) else "")
 
 
-def _add(tree: object, sketch: Sketch, depth: int) -> None:
+def _add(tree: Any, sketch: Sketch, depth: int) -> None:
     from rich.text import Text
 
     boxes, hidden = split(sketch.boxes, depth)

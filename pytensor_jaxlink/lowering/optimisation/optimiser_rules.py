@@ -78,7 +78,7 @@ _METHODS: dict[tuple[type[Op], str], _Method] = {
 
 
 @not_right.register(ScipyWrapperOp)
-def _not_right_optimiser(op: ScipyWrapperOp, node: Apply) -> str | None:
+def _not_right_optimiser(op: Any, node: Apply) -> str | None:
     method = _METHODS.get((type(op), op.method))
     if method is None:
         return (
@@ -102,7 +102,7 @@ def _not_right_optimiser(op: ScipyWrapperOp, node: Apply) -> str | None:
 @jax_rule.register(MinimizeScalarOp)
 @jax_rule.register(RootOp)
 @jax_rule.register(RootScalarOp)
-def _optimiser(op: ScipyWrapperOp, node: Apply, context: Context) -> JaxFunction:
+def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
     function, count = context.lower_inner(inner), len(op.inner_inputs)
     method, settings = _METHODS[type(op), op.method], _settings(op) or {}
@@ -156,7 +156,7 @@ def _bounds(op: object) -> tuple[str, ...]:
     return getattr(op, "bound_kwargs", ())
 
 
-def _settings(op: object) -> dict[str, float] | None:
+def _settings(op: Any) -> dict[str, float] | None:
     """The options of SciPy's method as numbers, or None where one is something else."""
     if {*_bounds(op)} - {"bracket"}:
         return None
