@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Any
 
 import jax
@@ -10,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.signal import convolve
 from pytensor.graph.basic import Apply
-from pytensor.graph.op import Op
 from pytensor.tensor import basic, blas, extra_ops, fft
 from pytensor.tensor.basic import Choose, PermuteRowElements
 from pytensor.tensor.fourier import Fourier
@@ -22,14 +22,23 @@ from pytensor.tensor.signal import conv
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import check_broadcast
 from pytensor_jaxlink.lowering.linalg import require_finite
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, jax_rule_for
+from pytensor_jaxlink.lowering.rule import (
+    Context,
+    JaxFunction,
+    functions_by,
+    jax_rule,
+    jax_rule_for,
+)
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
+_function = functions_by(_register)
 
-
-@_register("CpuContiguous")
-def _contiguous(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda array: array  # JAX arrays have no strides
+_function("CpuContiguous")(lambda array: array)  # JAX arrays have no strides
+_function("Dot22")(jnp.dot)
+_function("Dot22Scalar")(lambda x, y, scale: scale * jnp.dot(x, y))
+_function("Gemm")(lambda z, a, x, y, b: b * z + a * jnp.dot(x, y))
+_function("Gemv")(lambda y, alpha, a, x, beta: beta * y + alpha * jnp.dot(a, x))
+_function("Ger")(lambda a, alpha, x, y: a + alpha * jnp.outer(x, y))
 
 
 @_register("Choose")
@@ -48,9 +57,7 @@ def _join_dims(op: JoinDims, node: Apply, context: Context) -> JaxFunction:
     first, last = op.start_axis, op.start_axis + op.n_axes
 
     def join_dims(array: jax.Array) -> jax.Array:
-        joined = 1
-        for length in array.shape[first:last]:
-            joined *= length
+        joined = prod(array.shape[first:last])
         return array.reshape(*array.shape[:first], joined, *array.shape[last:])
 
     return join_dims
@@ -65,15 +72,11 @@ def _split_dims(op: SplitDims, node: Apply, context: Context) -> JaxFunction:
     return split_dims
 
 
-@_register("RFFTOp")
-def _rfft(op: Op, node: Apply, context: Context) -> JaxFunction:
+@_function("RFFTOp")
+def _rfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
     """Real and imaginary parts in a last dimension of length two."""
-
-    def rfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
-        found = jnp.fft.rfftn(array, s=tuple(int(length) for length in lengths))
-        return jnp.stack([found.real, found.imag], axis=-1)
-
-    return rfft
+    found = jnp.fft.rfftn(array, s=tuple(int(length) for length in lengths))
+    return jnp.stack([found.real, found.imag], axis=-1)
 
 
 @jax_rule.register(Fourier)
@@ -81,18 +84,11 @@ def _fourier(op: Fourier, node: Apply, context: Context) -> JaxFunction:
     return lambda array, length, axis: jnp.fft.fft(array, n=int(length), axis=int(axis))
 
 
-@_register("IRFFTOp")
-def _irfft(op: Op, node: Apply, context: Context) -> JaxFunction:
+@_function("IRFFTOp")
+def _irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
     """Without the division by the number of entries that NumPy makes."""
-
-    def irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
-        sizes = tuple(int(length) for length in lengths)
-        count = 1
-        for size in sizes:
-            count *= size
-        return jnp.fft.irfftn(array[..., 0] + 1j * array[..., 1], s=sizes) * count
-
-    return irfft
+    sizes = tuple(int(length) for length in lengths)
+    return jnp.fft.irfftn(array[..., 0] + 1j * array[..., 1], s=sizes) * prod(sizes)
 
 
 @_register("Convolve2d")
@@ -117,31 +113,6 @@ def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
 @_register("TensorSolve")
 def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
     return lambda a, b: jnp.linalg.tensorsolve(a, b, op.axes)
-
-
-@_register("Dot22")
-def _dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return jnp.dot
-
-
-@_register("Dot22Scalar")
-def _scaled_dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x, y, scale: scale * jnp.dot(x, y)
-
-
-@_register("Gemm")
-def _gemm(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda z, a, x, y, b: b * z + a * jnp.dot(x, y)
-
-
-@_register("Gemv")
-def _gemv(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda y, alpha, a, x, beta: beta * y + alpha * jnp.dot(a, x)
-
-
-@_register("Ger")
-def _ger(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda a, alpha, x, y: a + alpha * jnp.outer(x, y)
 
 
 @jax_rule.register(PermuteRowElements)

@@ -64,6 +64,7 @@ from pytensor_jaxlink.remedies import Remedy, either
 
 JaxFunction = Callable[..., Any]
 Rule = TypeVar("Rule", bound=Callable[..., JaxFunction])
+Function = TypeVar("Function", bound=JaxFunction)
 Reason = tuple[Code, str]
 """Why JAX cannot run a node: the code, and the words."""
 
@@ -122,6 +123,25 @@ def jax_rule_for(*names: str, where: Sequence[ModuleType]) -> Callable[[Rule], R
         return rule
 
     return register
+
+
+def functions_by(register: Callable[..., Callable]) -> Callable[..., Callable]:
+    """A decorator for the functions of Ops whose rule looks at nothing but the values.
+
+    Parameters
+    ----------
+    register
+        A decorator for rules that takes the names of the Ops, as `jax_rule_for` does.
+    """
+
+    def function_of(*names: str) -> Callable[[Function], Function]:
+        def register_function(function: Function) -> Function:
+            register(*names)(lambda op, node, context: function)
+            return function
+
+        return register_function
+
+    return function_of
 
 
 def upstream_rule(node: Apply, static: Collection[int] = ()) -> JaxFunction:

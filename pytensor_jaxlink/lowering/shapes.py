@@ -55,6 +55,8 @@ def _integers(values: Iterable[object]) -> tuple[int, ...]:
 
 
 @jax_rule.register(DeepCopyOp)
+@jax_rule.register(ScalarFromTensor)
+@jax_rule.register(TensorFromScalar)
 @jax_rule.register(TypeCastingOp)
 def _identity(op: Op, node: Apply, context: Context) -> JaxFunction:
     return lambda value: value  # JAX arrays are immutable: a copy is the array itself
@@ -71,12 +73,6 @@ def _shape(op: Op, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Unique)
 def _numpy_only(op: Op, node: Apply, context: Context) -> JaxFunction:
     return host_function(node)  # its inputs are known, so NumPy has the answer
-
-
-@jax_rule.register(ScalarFromTensor)
-@jax_rule.register(TensorFromScalar)
-def _same_value(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda value: value
 
 
 @jax_rule.register(MakeVector)

@@ -7,6 +7,7 @@ number of entries depends on data, and runs on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import jax
@@ -18,7 +19,7 @@ from pytensor.sparse import basic
 from pytensor.sparse import math as sparse_math
 
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule_for
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction, functions_by, jax_rule_for
 from pytensor_jaxlink.sparse_values import SparseValue
 
 JaxRule: TypeAlias = Callable[[Op, Apply, Context], JaxFunction]
@@ -43,9 +44,19 @@ def _register(*names: str) -> Callable[[JaxRule], JaxRule]:
     return register
 
 
-@_register("CSMProperties")
-def _properties(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x: (x.data, x.indices, x.indptr, jnp.asarray(x.shape, "int32"))
+_function = functions_by(_register)
+
+_function("CSMProperties")(lambda x: (x.data, x.indices, x.indptr, jnp.asarray(x.shape, "int32")))
+_function("DenseFromSparse")(lambda x: jnp.zeros(x.shape, x.dtype).at[x.coordinates].add(x.data))
+_function("Transpose")(lambda x: x.transposed)
+_function("MultiplySparseDenseVector", "SparseDenseVectorMultiply", "ColScaleCSC")(
+    lambda x, scale: x.with_data(x.data * scale[x.coordinates[1]])
+)
+_function("RowScaleCSC")(lambda x, scale: x.with_data(x.data * scale[x.coordinates[0]]))
+_function("StructuredAddSparseDenseVector", "StructuredAddSV")(
+    lambda x, added: x.with_data(x.data + added[x.coordinates[1]])
+)
+_function("AddSparseSparseData", "AddSSData")(lambda x, y: x.with_data(x.data + y.data))
 
 
 @jax_rule_for("CSM", where=_MODULES)
@@ -66,26 +77,13 @@ def _cast(op: Any, node: Apply, context: Context) -> JaxFunction:
     return lambda x: x.with_data(as_dtype(x.data, op.out_type))
 
 
-@_register("DenseFromSparse")
-def _dense(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x: jnp.zeros(x.shape, x.dtype).at[x.coordinates].add(x.data)
-
-
-@_register("Transpose")
-def _transpose(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x: x.transposed
-
-
-@_register("Dot", "StructuredDot")
-def _dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def dot(x: Any, y: Any) -> jax.Array:
-        if x.shape[-1] != y.shape[0]:
-            raise ValueError(f"shapes {x.shape} and {y.shape} do not fit a product")
-        if isinstance(x, SparseValue):
-            return _times_dense(x, y)
-        return _times_dense(y.transposed, x.T).T
-
-    return dot
+@_function("Dot", "StructuredDot")
+def _dot(x: Any, y: Any) -> jax.Array:
+    if x.shape[-1] != y.shape[0]:
+        raise ValueError(f"shapes {x.shape} and {y.shape} do not fit a product")
+    if isinstance(x, SparseValue):
+        return _times_dense(x, y)
+    return _times_dense(y.transposed, x.T).T
 
 
 def _times_dense(x: SparseValue, y: jax.Array) -> jax.Array:
@@ -96,18 +94,8 @@ def _times_dense(x: SparseValue, y: jax.Array) -> jax.Array:
     return jnp.zeros((x.shape[0], *y.shape[1:]), dtype).at[rows].add(entries)
 
 
-@_register("StructuredDotGradCSC")
-def _dot_grad_csc(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda indices, indptr, b, g: _entries_of_product("csc", indices, indptr, g, b)
-
-
-@_register("StructuredDotGradCSR")
-def _dot_grad_csr(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda indices, indptr, b, g: _entries_of_product("csr", indices, indptr, g, b)
-
-
 def _entries_of_product(
-    form: str, indices: jax.Array, indptr: jax.Array, left: jax.Array, right: jax.Array
+    form: str, indices: jax.Array, indptr: jax.Array, right: jax.Array, left: jax.Array
 ) -> jax.Array:
     """The entries of ``left @ right.T`` at the places of a pattern."""
     pattern = SparseValue(indices, indices, indptr, (left.shape[0], right.shape[0]), form)
@@ -115,13 +103,14 @@ def _entries_of_product(
     return (left[rows] * right[columns]).sum(axis=-1)
 
 
-@_register("SamplingDot")
-def _sampling_dot(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def sampling_dot(x: jax.Array, y: jax.Array, pattern: SparseValue) -> SparseValue:
-        rows, columns = pattern.coordinates
-        return pattern.with_data(pattern.data * (x[rows] * y[columns]).sum(axis=-1))
+_function("StructuredDotGradCSC")(partial(_entries_of_product, "csc"))
+_function("StructuredDotGradCSR")(partial(_entries_of_product, "csr"))
 
-    return sampling_dot
+
+@_function("SamplingDot")
+def _sampling_dot(x: jax.Array, y: jax.Array, pattern: SparseValue) -> SparseValue:
+    rows, columns = pattern.coordinates
+    return pattern.with_data(pattern.data * (x[rows] * y[columns]).sum(axis=-1))
 
 
 @_register("SpSum")
@@ -135,56 +124,27 @@ def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
     return total
 
 
-@_register("MultiplySparseDense", "SparseDenseMultiply")
-def _times(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def times(x: SparseValue, y: jax.Array) -> SparseValue:
-        if y.ndim == 0:
-            return x.with_data(x.data * y)
-        if y.shape != x.shape:
-            raise ValueError(f"matrices of shapes {x.shape} and {y.shape} are multiplied")
-        return x.with_data(x.data * y[x.coordinates])
-
-    return times
+@_function("MultiplySparseDense", "SparseDenseMultiply")
+def _times(x: SparseValue, y: jax.Array) -> SparseValue:
+    if y.ndim == 0:
+        return x.with_data(x.data * y)
+    if y.shape != x.shape:
+        raise ValueError(f"matrices of shapes {x.shape} and {y.shape} are multiplied")
+    return x.with_data(x.data * y[x.coordinates])
 
 
-@_register("MultiplySparseDenseVector", "SparseDenseVectorMultiply", "ColScaleCSC")
-def _scale_columns(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x, scale: x.with_data(x.data * scale[x.coordinates[1]])
+@_function("AddSparseDense", "AddSD")
+def _add_dense(x: SparseValue, y: jax.Array) -> jax.Array:
+    if y.shape != x.shape:
+        raise ValueError(f"matrices of shapes {x.shape} and {y.shape} are added")
+    dtype = jnp.promote_types(x.dtype, y.dtype)
+    return y.astype(dtype).at[x.coordinates].add(x.data.astype(dtype))
 
 
-@_register("RowScaleCSC")
-def _scale_rows(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x, scale: x.with_data(x.data * scale[x.coordinates[0]])
-
-
-@_register("StructuredAddSparseDenseVector", "StructuredAddSV")
-def _add_to_columns(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x, added: x.with_data(x.data + added[x.coordinates[1]])
-
-
-@_register("AddSparseDense", "AddSD")
-def _add_dense(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def add(x: SparseValue, y: jax.Array) -> jax.Array:
-        if y.shape != x.shape:
-            raise ValueError(f"matrices of shapes {x.shape} and {y.shape} are added")
-        dtype = jnp.promote_types(x.dtype, y.dtype)
-        return y.astype(dtype).at[x.coordinates].add(x.data.astype(dtype))
-
-    return add
-
-
-@_register("AddSparseSparseData", "AddSSData")
-def _add_data(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return lambda x, y: x.with_data(x.data + y.data)
-
-
-@_register("Diag")
-def _diagonal(op: Op, node: Apply, context: Context) -> JaxFunction:
-    def diagonal(x: SparseValue) -> jax.Array:
-        if x.shape[0] != x.shape[1]:
-            raise ValueError("Diag only apply on square matrix")
-        rows, columns = x.coordinates
-        entries = jnp.where(rows == columns, x.data, jnp.zeros((), x.dtype))
-        return jnp.zeros(x.shape[:1], x.dtype).at[rows].add(entries)
-
-    return diagonal
+@_function("Diag")
+def _diagonal(x: SparseValue) -> jax.Array:
+    if x.shape[0] != x.shape[1]:
+        raise ValueError("Diag only apply on square matrix")
+    rows, columns = x.coordinates
+    entries = jnp.where(rows == columns, x.data, jnp.zeros((), x.dtype))
+    return jnp.zeros(x.shape[:1], x.dtype).at[rows].add(entries)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.calling import Calling
 from pytensor_jaxlink.artifact.compiled.function import (
     LoadedFunction,
     SavedState,
-    converters_of,
 )
 from pytensor_jaxlink.artifact.compiled.plan_documents import plan_of
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion, Specialisation
@@ -69,13 +69,11 @@ class CompiledReader:
             policy = replace(policy, x64=calling.x64)
         plan = plan_of(document["plan"])
         part = self.part(plan, document)
-        stats = Stats()
-        stats.with_regions(len(plan.regions))
         runner = Executor(
             plan,
             part.functions,
             part.constants,
-            stats,
+            _counters(plan),
             jit=True,
             fallback=_check_failed,
             policy=policy,
@@ -94,7 +92,7 @@ class CompiledReader:
             [None if d is None else tuple(map(value, d)) for d in defaults],
             (runner, tracer),
             ending,
-            converters_of(signature.inputs, float_type),
+            [converter(spec, float_type) for spec in signature.inputs],
             list(_saved_regions(part)),
         )
 

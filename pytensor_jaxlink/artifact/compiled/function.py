@@ -327,8 +327,3 @@ def _accepts(signature: Signature, x64: bool, position: int, value: object) -> b
     if kind.kind == "sparse":
         return accepts_sparse(value, kind.dtype, kind.format or "", kind.shape or ())
     return accepts_array(value, kind.dtype, kind.shape or (), x64=x64)
-
-
-def converters_of(inputs: Sequence[Input], float_type: str) -> list[Callable[[object], object]]:
-    """For each input, what converts a value for it."""
-    return [converter(spec, float_type) for spec in inputs]

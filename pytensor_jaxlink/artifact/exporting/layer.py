@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
@@ -16,7 +17,6 @@ from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisatio
 from pytensor_jaxlink.artifact.container import Member
 from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
-from pytensor_jaxlink.artifact.exporting.host import describe_op
 from pytensor_jaxlink.artifact.exporting.region_export import (
     NoBackwardError,
     NotSymbolicError,
@@ -26,7 +26,8 @@ from pytensor_jaxlink.artifact.exporting.region_export import (
 )
 from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
-from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, is_generic_none
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
@@ -183,7 +184,7 @@ class _FunctionWriter:
                 if size is not None:
                     return {"size": size}
                 self.host_ops.append(step.operation)
-                return {"op": describe_op(node, self._layer._host)}
+                return {"op": _describe_op(node, self._layer._host)}
         return None
 
     # -- regions -------------------------------------------------------------------------------
@@ -299,6 +300,14 @@ class _FunctionWriter:
                 f"v{number}_{axis}" if length is None else length for axis, length in lengths
             )
         return shapes[number], kind.dtype
+
+
+def _describe_op(node: Apply, writer: GraphWriter) -> int:
+    """The place of a graph that holds the node alone, its inputs variables where they can be."""
+    inputs = [each if is_generic_none(each) else each.type() for each in node.inputs]
+    outputs = [variable.type() for variable in node.outputs]
+    free = [each for each in inputs if each not in node.inputs]
+    return writer.place(InnerGraph(free, outputs, [Apply(node.op, inputs, outputs)]))
 
 
 def describe_code(code: Specialisation, data: DataWriter, blob: str) -> dict[str, Json]:

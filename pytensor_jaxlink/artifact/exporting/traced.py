@@ -380,21 +380,14 @@ class TracedFunction:
         """The document of the compiled layer, with the code as JSON."""
         plan = self.plan
         given = [*[each.name for each in self.examples[0].given], *self.state_names]
-        functions = [
-            {
-                "names": [given[k] for k in region.reads],
-                "code": list(code),
-                "reason": "",
-                "examples": True,
-            }
-            for region in plan.own_regions
-        ]
-        ending = {"overwritten": [], "copied": [], "as_numpy": False}
+        rest = {"code": list(code), "reason": "", "examples": True}
         return {
-            "functions": functions,
+            "functions": [
+                {"names": [given[k] for k in each.reads], **rest} for each in plan.own_regions
+            ],
             "constants": [],
             "plan": describe_plan(plan),
-            "ending": ending,
+            "ending": {"overwritten": [], "copied": [], "as_numpy": False},
         }
 
 

@@ -51,7 +51,7 @@ class GraphReader:
     """
 
     def __init__(self, data: DataReader, entries: Iterable[object], names: Names, version: str):
-        self._data, self._names, self._version = data, names, version
+        self._data, self.names, self._version = data, names, version
         self.tags: dict[str, Tag] = {**data.tags, **_TAGS}
         self._parts: list[object] = []
         for entry in entries:
@@ -72,17 +72,9 @@ class GraphReader:
             raise ValueError(f"part {place} is no {kind.__name__}")
         return found
 
-    def function(self, name: str) -> object:
-        """The function with a name."""
-        return self._names.of_function(name)
-
-    def override(self, name: str | None) -> object:
-        """The function that gives a gradient."""
-        return self._names.of_override(name)
-
     def kind(self, name: str, kinds: tuple[type, ...] = _CLASSES) -> type:
         """The class with a name."""
-        return self._names.of_class(name, kinds)
+        return self.names.of_class(name, kinds)
 
     def _entry(self, entry: Any) -> object:
         if set(entry) == {"graph"}:
@@ -228,8 +220,8 @@ def _tagged(variable: Variable, tags: Sequence[Mapping[str, object]]) -> Variabl
 
 _TAGS: dict[str, Tag] = {
     "part": lambda reader, place: reader.part(place),
-    "function": lambda reader, name: reader.function(name),
-    "override": lambda reader, name: reader.override(name),
+    "function": lambda reader, name: reader.names.of_function(name),
+    "override": lambda reader, name: reader.names.of_override(name),
     "class": lambda reader, name: reader.kind(name),
     "scan_info": lambda reader, of: ScanInfo(**{k: reader.value(each) for k, each in of.items()}),
 }
