@@ -33,7 +33,8 @@ def wrapped(page: str, width: int) -> str:
     name = 'some words'
     ```
     """
-    lines, in_program = [], False
+    lines: list[str] = []
+    in_program = False
     for line in page.strip().splitlines():
         if line.startswith("```"):
             in_program = not in_program

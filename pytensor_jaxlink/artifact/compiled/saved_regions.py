@@ -357,7 +357,7 @@ def mismatch(
     return None
 
 
-def _binds(found: dict[str, int], name: str, length: int) -> bool:
+def _binds(found: dict[str, int], name: str, length: Any) -> bool:
     if isinstance(length, int) and length < 1:
         return False  # JAX takes it that open dimensions are not empty
     return found.setdefault(name, length) == length
