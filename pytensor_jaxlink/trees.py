@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -198,10 +198,15 @@ def value_for_jax(value: object, *, is_size: bool) -> Any:
 
 def is_traced(value: object) -> bool:
     """Return True if JAX traces a value, or a part of a tuple or list."""
+    values = value if isinstance(value, tuple | list) else (value,)
+    return any(isinstance(each, _tracer()) for each in values)
+
+
+@cache
+def _tracer() -> type[object]:
     from jax.core import Tracer  # at first use: importing this package does not import JAX
 
-    values = value if isinstance(value, tuple | list) else (value,)
-    return any(isinstance(each, Tracer) for each in values)
+    return Tracer
 
 
 def _state_for_jax(value: object, *, is_size: bool) -> object:

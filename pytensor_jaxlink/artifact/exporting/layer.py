@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
@@ -32,13 +32,15 @@ from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
-from pytensor_jaxlink.link.compiler import CompiledGraph
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.remedies import Remedy
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
 
 Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jax
 from pytensor.compile.io import In, Out
@@ -22,11 +23,13 @@ from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.start_up_graph import StartUpGraph
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.link.compiler import CompiledGraph
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import has_compilation_cache, use_compilation_cache
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
 
 _KIND, _XLA = "plan", "xla"
 _opened: dict[tuple[str, int], Cache] = {}

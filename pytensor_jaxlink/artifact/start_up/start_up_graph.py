@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.start_up.kept_plans import Kept
 from pytensor_jaxlink.artifact.start_up.kept_regions import Original
 from pytensor_jaxlink.errors import NewSizeError
-from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import Executor, Policy, Stats
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.explanation import Explanation
+    from pytensor_jaxlink.lowering import Lowered
 
 
 class StartUpGraph:
