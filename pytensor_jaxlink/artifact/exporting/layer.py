@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
@@ -38,9 +38,6 @@ from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.remedies import Remedy
-
-if TYPE_CHECKING:
-    from pytensor_jaxlink.link.compiler import CompiledGraph
 
 Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""
@@ -76,7 +73,7 @@ class LayerWriter:
 
     def function(self, name: str, function: JAXFunction) -> Json:
         """The document of one function."""
-        machine: Any = function.vm
+        machine = function.vm
         writer = _FunctionWriter(self, function)
         document = writer.part(writer.compiled.lowered, writer.shapes_of_inputs())
         document["plan"] = describe_plan(writer.compiled.plan)
@@ -127,8 +124,7 @@ class _FunctionWriter:
 
     def __init__(self, layer: LayerWriter, function: JAXFunction) -> None:
         self._layer, self._function = layer, function
-        machine: Any = function.vm
-        self.compiled: CompiledGraph = machine.compiled.without_callbacks()
+        self.compiled = function.vm.compiled.without_callbacks()
         self._wanted = layer._wanted
         self._constraints: list[str] = []
         self.regions: list[str] = []
