@@ -14,8 +14,8 @@ from pytensor.scalar import basic, math
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
+    function_of,
     scalar_function,
-    scalar_function_for,
 )
 
 
@@ -94,10 +94,7 @@ def _complex(op: basic.Complex, node: Apply) -> ScalarFunction:
     return lambda x, y: jax.lax.complex(jnp.real(x), jnp.real(y))
 
 
-@scalar_function_for("ComplexFromPolar")
-def _complex_from_polar(op: basic.ComplexFromPolar, node: Apply) -> ScalarFunction:
-    def complex_from_polar(radius: jax.Array, angle: jax.Array) -> jax.Array:
-        require(~(radius < 0))  # PyTensor raises
-        return jax.lax.complex(radius * jnp.cos(angle), radius * jnp.sin(angle))
-
-    return complex_from_polar
+@function_of("ComplexFromPolar")
+def _complex_from_polar(radius: jax.Array, angle: jax.Array) -> jax.Array:
+    require(~(radius < 0))  # PyTensor raises
+    return jax.lax.complex(radius * jnp.cos(angle), radius * jnp.sin(angle))

@@ -9,65 +9,33 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 from jax.scipy import special
-from pytensor.graph.basic import Apply
-from pytensor.scalar import math
 
 from pytensor_jaxlink.lowering.scalars.question import (
-    ScalarFunction,
-    scalar_function,
-    scalar_function_for,
+    function_of,
 )
 from pytensor_jaxlink.lowering.special.distributions import upper_tail_below_one
 from pytensor_jaxlink.lowering.special.pieces import pieces
 
-
-@scalar_function.register(math.GammaLn)
-def _gammaln(op: object, node: Apply) -> ScalarFunction:
-    return lambda x: jnp.where(x == -jnp.inf, -jnp.inf, special.gammaln(x))
-
-
-@scalar_function.register(math.Psi)
-def _psi(op: object, node: Apply) -> ScalarFunction:
-    return lambda x: jnp.where(x == 0, -jnp.copysign(jnp.inf, x), special.digamma(x))
+function_of("GammaLn")(lambda x: jnp.where(x == -jnp.inf, -jnp.inf, special.gammaln(x)))
+function_of("Psi")(lambda x: jnp.where(x == 0, -jnp.copysign(jnp.inf, x), special.digamma(x)))
+function_of("GammaL")(lambda k, x: gammainc(k, x) * special.gamma(k))
+function_of("GammaU")(lambda k, x: gammaincc(k, x) * special.gamma(k))
 
 
-@scalar_function.register(math.TriGamma)
-def _trigamma(op: math.TriGamma, node: Apply) -> ScalarFunction:
+@function_of("TriGamma")
+def _trigamma(x: jax.Array) -> jax.Array:
     """Reflected at zero: ``jax.scipy.special.polygamma`` is right for positive numbers only."""
-
-    def trigamma(x: jax.Array) -> jax.Array:
-        negative, large = x < 0, x > 1e6
-        value = special.polygamma(1, jnp.where(negative, 1 - x, jnp.where(large, 1, x)))
-        # In float32 polygamma underflows; this is its asymptotic series.
-        inverse = 1 / jnp.where(large, x, 1)
-        value = jnp.where(large, inverse * (1 + inverse / 2), value)
-        sine = jnp.sin(jnp.pi * (x - jnp.round(x)))  # exactly 0 at the poles
-        reflected = jnp.where(negative & ~jnp.isinf(x), (jnp.pi / sine) ** 2 - value, value)
-        return jnp.where(x == -jnp.inf, jnp.inf, reflected)  # as PyTensor's own formula
-
-    return trigamma
+    negative, large = x < 0, x > 1e6
+    value = special.polygamma(1, jnp.where(negative, 1 - x, jnp.where(large, 1, x)))
+    # In float32 polygamma underflows; this is its asymptotic series.
+    inverse = 1 / jnp.where(large, x, 1)
+    value = jnp.where(large, inverse * (1 + inverse / 2), value)
+    sine = jnp.sin(jnp.pi * (x - jnp.round(x)))  # exactly 0 at the poles
+    reflected = jnp.where(negative & ~jnp.isinf(x), (jnp.pi / sine) ** 2 - value, value)
+    return jnp.where(x == -jnp.inf, jnp.inf, reflected)  # as PyTensor's own formula
 
 
-@scalar_function.register(math.GammaInc)
-def _gammainc(op: object, node: Apply) -> ScalarFunction:
-    return gammainc
-
-
-@scalar_function.register(math.GammaIncC)
-def _gammaincc(op: object, node: Apply) -> ScalarFunction:
-    return gammaincc
-
-
-@scalar_function_for("GammaL")
-def _gamma_lower(op: object, node: Apply) -> ScalarFunction:
-    return lambda k, x: gammainc(k, x) * special.gamma(k)
-
-
-@scalar_function_for("GammaU")
-def _gamma_upper(op: object, node: Apply) -> ScalarFunction:
-    return lambda k, x: gammaincc(k, x) * special.gamma(k)
-
-
+@function_of("GammaInc")
 def gammainc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised lower incomplete gamma function."""
     near = _is_uniform(a, x)
@@ -78,6 +46,7 @@ def gammainc(a: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.where(a == jnp.inf, endless, value)
 
 
+@function_of("GammaIncC")
 def gammaincc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised upper incomplete gamma function."""
     near = _is_uniform(a, x)

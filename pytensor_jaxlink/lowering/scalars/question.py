@@ -14,7 +14,7 @@ from pytensor.scalar.basic import ScalarOp
 
 ScalarFunction = Callable[..., jax.Array]
 
-Rule = TypeVar("Rule", bound=Callable[..., ScalarFunction | None])
+Function = TypeVar("Function", bound=ScalarFunction)
 
 
 @singledispatch
@@ -23,14 +23,17 @@ def scalar_function(op: ScalarOp, node: Apply) -> ScalarFunction | None:
     return None
 
 
-def scalar_function_for(name: str) -> Callable[[Rule], Rule]:
-    """Register a function for a scalar Op that one of the supported versions does not have."""
+def function_of(name: str) -> Callable[[Function], Function]:
+    """Register the function of a scalar Op that needs nothing of the node.
 
-    def register(rule: Rule) -> Rule:
+    By name: not each of the supported versions has all of these Ops.
+    """
+
+    def register(function: Function) -> Function:
         for module in (basic, math):
             if hasattr(module, name):
-                scalar_function.register(getattr(module, name), rule)
-        return rule
+                scalar_function.register(getattr(module, name), lambda op, node: function)
+        return function
 
     return register
 

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from pytensor.graph.basic import Apply
-from pytensor.scalar import basic, math
+from pytensor.scalar import basic
 
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
+    function_of,
     scalar_function,
 )
 
@@ -35,18 +36,13 @@ def _complex_sign(x: jax.Array) -> jax.Array:
     return jnp.where(x == 0, jnp.zeros_like(x), jnp.where(endless, ends, unit))
 
 
-@scalar_function.register(basic.RoundHalfAwayFromZero)
-def _round_half_away_from_zero(op: object, node: Apply) -> ScalarFunction:
-    def rounded(x: jax.Array) -> jax.Array:
-        # PyTensor rounds both zeros to the negative one.
-        return jnp.where(x == 0, -0.0, jnp.trunc(x + jnp.copysign(0.5, x)))
-
-    return rounded
+@function_of("RoundHalfAwayFromZero")
+def _round_half_away_from_zero(x: jax.Array) -> jax.Array:
+    # PyTensor rounds both zeros to the negative one.
+    return jnp.where(x == 0, -0.0, jnp.trunc(x + jnp.copysign(0.5, x)))
 
 
-@scalar_function.register(math.Erfinv)
-def _erfinv(op: object, node: Apply) -> ScalarFunction:
-    return lambda x: lax.erf_inv(positive_zero(x))
+function_of("Erfinv")(lambda x: lax.erf_inv(positive_zero(x)))
 
 
 def positive_zero(x: jax.Array) -> jax.Array:

@@ -6,26 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
-from pytensor.graph.basic import Apply
-from pytensor.scalar import math
 
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
-    scalar_function,
-    scalar_function_for,
+    function_of,
 )
 from pytensor_jaxlink.lowering.scalars.signs import positive_zero
 from pytensor_jaxlink.lowering.special.error_function import erfcx
 
-
-@scalar_function.register(math.I0)
-def _i0(op: object, node: Apply) -> ScalarFunction:
-    return lambda x: _unscaled(special.i0e, x)
-
-
-@scalar_function.register(math.I1)
-def _i1(op: object, node: Apply) -> ScalarFunction:
-    return lambda x: _unscaled(special.i1e, positive_zero(x))
+function_of("I0")(lambda x: _unscaled(special.i0e, x))
+function_of("I1")(lambda x: _unscaled(special.i1e, positive_zero(x)))
 
 
 def _unscaled(scaled: ScalarFunction, x: jax.Array) -> jax.Array:
@@ -34,16 +24,13 @@ def _unscaled(scaled: ScalarFunction, x: jax.Array) -> jax.Array:
     return scaled(x) * root * root
 
 
-@scalar_function.register(math.Owens_t)
-def _owens_t(op: object, node: Apply) -> ScalarFunction:
-    def owens_t(h: jax.Array, a: jax.Array) -> jax.Array:
-        h, a = jnp.broadcast_arrays(h, positive_zero(a))
-        endless = jnp.isinf(a)
-        value = special.owens_t(jnp.where(endless, 1, h), jnp.where(endless, 1, a))
-        far = special.erfc(jnp.abs(h) / np.sqrt(2)) / 4  # the whole half plane
-        return jnp.where(endless, jnp.copysign(far, a), value)
-
-    return owens_t
+@function_of("Owens_t")
+def _owens_t(h: jax.Array, a: jax.Array) -> jax.Array:
+    h, a = jnp.broadcast_arrays(h, positive_zero(a))
+    endless = jnp.isinf(a)
+    value = special.owens_t(jnp.where(endless, 1, h), jnp.where(endless, 1, a))
+    far = special.erfc(jnp.abs(h) / np.sqrt(2)) / 4  # the whole half plane
+    return jnp.where(endless, jnp.copysign(far, a), value)
 
 
 # Newton's steps for `ndtri_exp`: they converge quadratically from the asymptote, and from -2 on
@@ -51,6 +38,7 @@ def _owens_t(op: object, node: Apply) -> ScalarFunction:
 _NEWTON_STEPS = 8
 
 
+@function_of("NdtriExp")
 def ndtri_exp(y: jax.Array) -> jax.Array:
     """The inverse of the logarithm of the normal distribution function.
 
@@ -68,8 +56,3 @@ def ndtri_exp(y: jax.Array) -> jax.Array:
     near_zero = -special.ndtri(-jnp.expm1(y))
     middle = special.ndtri(jnp.exp(y))
     return jnp.where(y < -2, x, jnp.where(y > -0.1, near_zero, middle))
-
-
-@scalar_function_for("NdtriExp")
-def _ndtri_exp(op: object, node: Apply) -> ScalarFunction:
-    return ndtri_exp
