@@ -30,6 +30,7 @@ from pytensor_jaxlink.runtime import (
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
+    from pytensor_jaxlink.link.profile_report import Report
 
 
 class VirtualMachine:
@@ -40,6 +41,7 @@ class VirtualMachine:
     """
 
     need_update_inputs = True
+    update_profile: Report  # where PyTensor's profile asks for the times of nodes
 
     def __init__(
         self,

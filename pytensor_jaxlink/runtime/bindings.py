@@ -82,7 +82,7 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
     def converted(position: int, value: object) -> Any:
         return value
 
-    names: dict[str, object] = {
+    names: dict[str, Any] = {
         **_constants(ready),
         **_steps(ready, _checked_region, _executed),
         **_common(ready, keys=keys),
@@ -179,13 +179,13 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
 # -- names -----------------------------------------------------------------------------------------
 
 
-def _constants(ready: Runnable) -> dict[str, object]:
+def _constants(ready: Runnable) -> dict[str, Any]:
     """The constants, where regions take them and on the host."""
     names = {f"a{number}": value for number, value in ready.constants.here().items()}
     return names | {f"h{number}": data for number, data in ready.constants.data.items()}
 
 
-def _common(ready: Runnable, *, keys: bool = False) -> dict[str, object]:
+def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
     """The names that all bindings share."""
     return {
         "Result": Result,
@@ -198,9 +198,9 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, object]:
     }
 
 
-def _steps(ready: Runnable, region: Any, executed: Any) -> dict[str, object]:
+def _steps(ready: Runnable, region: Any, executed: Any) -> dict[str, Any]:
     """The function of each step."""
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for place, (step, function) in enumerate(zip(ready.plan.steps, ready.functions, strict=True)):
         if isinstance(step, Region):
             names[f"region{step.index}"] = region(ready, step, function)
