@@ -29,6 +29,7 @@ from pytensor.tensor.linalg.products import Expm
 from pytensor.tensor.linalg.solvers.general import Solve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import SLogDet
+from pytensor.tensor.math import Dot
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
@@ -157,6 +158,13 @@ def _alloc_diag(op: AllocDiag, node: Apply, context: Context) -> JaxFunction:
         return jnp.moveaxis(matrix, (-2, -1), (op.axis1, op.axis2))
 
     return alloc_diag
+
+
+@jax_rule.register(Dot)
+def _dot(op: Dot, node: Apply, context: Context) -> JaxFunction:
+    """In the declared type: of a boolean that JAX converts XLA makes a selection (`as_dtype`)."""
+    dtype = node.outputs[0].type.dtype
+    return lambda left, right: jnp.dot(as_dtype(left, dtype), as_dtype(right, dtype))
 
 
 @jax_rule.register(Contraction)

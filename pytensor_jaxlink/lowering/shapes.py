@@ -38,7 +38,7 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_jax, as_size, canonical_dtype
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, as_size, canonical_dtype
 from pytensor_jaxlink.lowering.host_functions import host_function
 from pytensor_jaxlink.lowering.rule import (
     Context,
@@ -135,9 +135,11 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Eye)
 def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
-    return lambda rows, columns, offset: jnp.eye(
-        as_size(rows), as_size(columns), as_integer(offset), dtype=canonical_dtype(op.dtype)
-    )
+    def eye(rows: object, columns: object, offset: object) -> jax.Array:
+        diagonal = jnp.eye(as_size(rows), as_size(columns), as_integer(offset), dtype=bool)
+        return as_dtype(diagonal, op.dtype)  # JAX's own lets XLA make 0 of a product with NaN
+
+    return eye
 
 
 @jax_rule.register(Join)

@@ -12,6 +12,7 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.raise_op import Assert
 
+from pytensor_jaxlink import JAXLinker
 from tests.helpers import as_list, check_against_python, compile_both
 
 ONE = pt.constant(1.0, dtype="float64")
@@ -304,3 +305,33 @@ def test_complex_of_integers() -> None:
     f = check_against_python([a, b], pt.complex(a, b), (np.array([1, -2]), np.array([0, 3])))
     assert f.explain().graph_break_count == 0
     assert f.stats.compilations == [1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "int64"])
+def test_products_with_units_keep_what_is_not_finite(dtype: str) -> None:
+    """XLA makes a selection of a product with a converted boolean: NaN times 0 would be 0."""
+    m, n = pt.dmatrix("m"), pt.lscalar("n")
+    value = np.array([[1.0, np.nan, 2.0], [np.inf, 3.0, 4.0], [-np.inf, 5.0, 6.0]])
+    for unit in (pt.eye(n, dtype=dtype), pt.eye(m.shape[0], k=1, dtype=dtype)):
+        outputs = [m * unit, (m * unit).sum(), (m * unit).sum(axis=0)]
+        for mode in ("JAXSELECTIVE", JAXLinker(dynamic=True), JAXLinker(jit=True)):
+            f, reference = compile_both([m, n], outputs, mode)
+            for found, expected in zip(f(value, 3), reference(value, 3), strict=True):
+                np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("factor", ["cast", "switch", "compared", "mask"])
+def test_products_with_conditions_keep_what_is_not_finite(factor: str) -> None:
+    x = pt.dvector("x")
+    condition = {
+        "cast": pt.cast(x > 0, "float64"),
+        "switch": pt.switch(x > 0, 1.0, 0.0),
+        "compared": x > 0,
+        "mask": pt.isnan(x).astype("int8"),
+    }[factor]
+    y = pt.log(x)
+    outputs = [(condition * y).sum(), condition * y, condition[None] @ y[:, None]]
+    f, reference = compile_both([x], outputs)
+    value = np.array([1.0, -1.0, 0.0, 2.0, np.nan, np.inf])
+    for found, expected in zip(f(value), reference(value), strict=True):
+        np.testing.assert_array_equal(found, expected)
