@@ -46,6 +46,7 @@ class Extents(Polynomials):
         self._graph = graph
         self._read: dict[GraphVariable, Polynomial] = {}
         self._below: dict[frozenset[tuple[tuple[int, ...], int]], Polynomial] = {}
+        self._choices: dict[tuple[Any, ...], GraphVariable] = {}
         self._lengths: dict[GraphVariable, Polynomial] = {}
         self._made: dict[tuple[GraphVariable, int], Any] = {}
 
@@ -114,15 +115,19 @@ class Extents(Polynomials):
         """The smaller or the larger one of two numbers that a `Switch` has compared."""
         test = variable.owner.inputs[0].owner
         compare = getattr(getattr(test, "op", None), "scalar_op", None)
-        if isinstance(compare, (*_LESS, *_MORE)):
-            left, right = (self.of(v, depth - 1) for v in test.inputs)
-            if isinstance(compare, _MORE):
-                left, right = right, left
-            if (yes, no) == (left, right):
-                return self._least(left, right)
-            if (yes, no) == (right, left):
-                return self._most(left, right)
-        return super().of(variable, depth)
+        if not isinstance(compare, (*_LESS, *_MORE)):
+            return super().of(variable, depth)
+        left, right = (self.of(v, depth - 1) for v in test.inputs)
+        if isinstance(compare, _MORE):
+            left, right = right, left
+        if (yes, no) == (left, right):
+            return self._least(left, right)
+        if (yes, no) == (right, left):
+            return self._most(left, right)
+        equal = isinstance(compare, scalar.LE | scalar.GE)
+        parts = difference(left, right), yes, no
+        key = equal, *(frozenset(part.items()) for part in parts)
+        return super().of(self._choices.setdefault(key, variable), depth)
 
     def _least(self, left: Polynomial, right: Polynomial) -> Polynomial:
         return self.sum([right, self._below_zero(difference(left, right))])

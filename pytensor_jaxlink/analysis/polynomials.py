@@ -11,7 +11,7 @@ import numpy as np
 from pytensor.graph.basic import Constant
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.elemwise import CAReduce, DimShuffle
 
 from pytensor_jaxlink.graph import (
     GraphType,
@@ -153,7 +153,7 @@ _COMBINED: dict[type[object], Callable[[list[Polynomial]], Polynomial]] = {
 
 def _scalar_class(op: object) -> type[Any]:
     """The class of the scalar Op that an Op applies to each entry, if there is one."""
-    scalar_op: object = getattr(op, "scalar_op", None)
+    scalar_op: object = None if isinstance(op, CAReduce) else getattr(op, "scalar_op", None)
     return type(scalar_op)
 
 

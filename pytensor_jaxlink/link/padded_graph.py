@@ -93,21 +93,27 @@ def padded_graph(
     longer = {position: graph.inputs[position].clone() for group in groups for position, _ in group}
     lengths: list[Any] = [pt.lscalar(_name(graph, group)) for group in groups]
     buckets: list[Any] = []
-    present: dict[int, Any] = dict(longer)
+    shapes: dict[int, list[Any]] = {k: [None] * array.type.ndim for k, array in longer.items()}
+    parts: dict[int, list[Any]] = {k: [slice(None)] * len(v) for k, v in shapes.items()}
     for group, length in zip(groups, lengths, strict=True):
         first, along = group[0]
         bucket = Shape_i(along)(longer[first])
         buckets.append(bucket)
         for position, axis in group:
-            array: Any = present[position]
+            parts[position][axis] = slice(length)
             if (position, axis) != group[0]:
-                array = SpecifyShape()(array, *_shape(array.ndim, axis, bucket))
-            present[position] = array[(*[slice(None)] * axis, slice(length))]
-    stands_for = {graph.inputs[position]: value for position, value in present.items()}
+                shapes[position][axis] = bucket
+    stands_for = {
+        graph.inputs[position]: _specified(array, shapes[position])[tuple(parts[position])]
+        for position, array in longer.items()
+    }
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
     cuts = _cuts(graph, groups, related)
-    for position, axis, number in cuts:
-        outputs[position] = _whole(outputs[position], axis, buckets[number], lengths[number])
+    for position in dict.fromkeys(position for position, _, _ in cuts):
+        numbers = {axis: number for k, axis, number in cuts if k == position}
+        outputs[position] = _whole(
+            outputs[position], {axis: (buckets[k], lengths[k]) for axis, k in numbers.items()}
+        )
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
     padded = FunctionGraph([*inputs, *lengths], outputs, clone=True)
     MergeOptimizer().rewrite(padded)  # equal bounds are one variable, as the masks expect
@@ -132,12 +138,18 @@ def _cuts(graph: FunctionGraph, groups: Groups, related: Lengths) -> Cuts:
     )
 
 
-def _shape(ndim: int, axis: int, length: Any) -> list[Any]:
-    return [length if k == axis else None for k in range(ndim)]
+def _specified(array: Any, shape: Sequence[Any]) -> Any:
+    """An array of some lengths, which are equal to others."""
+    if all(length is None for length in shape):
+        return array
+    specify: Any = SpecifyShape()
+    return specify(array, *shape)
 
 
-def _whole(value: Any, axis: int, bucket: Any, length: Any) -> Any:
-    """An output at the length of its bucket."""
-    shape = [bucket if k == axis else Shape_i(k)(value) for k in range(value.type.ndim)]
+def _whole(value: Any, lengths: Mapping[int, tuple[Any, Any]]) -> Any:
+    """An output at the lengths of its buckets; given are these and the true ones, by axis."""
+    axes = range(value.type.ndim)
+    shape = [lengths[k][0] if k in lengths else Shape_i(k)(value) for k in axes]
+    part = tuple(slice(lengths[k][1]) if k in lengths else slice(None) for k in axes)
     whole: Any = pt.zeros(shape, dtype=value.type.dtype)
-    return pt.set_subtensor(whole[(*[slice(None)] * axis, slice(length))], value)
+    return pt.set_subtensor(whole[part], value)

@@ -55,15 +55,26 @@ def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
         one = (part == 1) & op.stretch
         if context.checks:
             require(one | (part == jnp.maximum(end - place, 0)))
-        places = jnp.where(one, start, jnp.arange(int(length)) + (start - place))
-        fill = as_jax(array) if whole else jnp.pad(array, _one_more(np.ndim(array), op.axis))
-        return jnp.take(fill, places, axis=op.axis, mode="clip")
+        if _is_zero(start) and _is_zero(place) and whole == int(length) and not op.stretch:
+            return array
+        if op.stretch:
+            places = jnp.where(one, start, jnp.arange(int(length)) + (start - place))
+            fill = as_jax(array) if whole else jnp.pad(array, _padding(op, array, (0, 1)))
+            return jnp.take(fill, places, axis=op.axis, mode="clip")
+        room = jnp.pad(as_jax(array), _padding(op, array, (int(length), int(length))))
+        first = start - place + int(length)
+        return jax.lax.dynamic_slice_in_dim(room, first, int(length), op.axis)
 
     return realign
 
 
-def _one_more(ndim: int, axis: int) -> list[tuple[int, int]]:
-    return [(0, int(place == axis)) for place in range(ndim)]
+def _is_zero(bound: object) -> bool:
+    """Return True for a bound that is 0 whatever the arguments are."""
+    return not isinstance(bound, jax.Array) and bound == 0
+
+
+def _padding(op: Realign, array: jax.Array, more: tuple[int, int]) -> list[tuple[int, int]]:
+    return [more if place == op.axis else (0, 0) for place in range(np.ndim(array))]
 
 
 def _begin(op: Window, whole: int, start: jax.Array, length: int) -> jax.Array:

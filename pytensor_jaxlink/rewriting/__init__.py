@@ -1,7 +1,12 @@
 """Which rewrites a graph goes through, PyTensor's and our own.  Never needs JAX."""
 
+from pytensor_jaxlink.rewriting import allocations as _allocations
+from pytensor_jaxlink.rewriting import entries as _entries
 from pytensor_jaxlink.rewriting import gathers as _gathers
+from pytensor_jaxlink.rewriting import matrices as _matrices
 from pytensor_jaxlink.rewriting import orderings as _orderings
+from pytensor_jaxlink.rewriting import prefix_loops as _prefix_loops
+from pytensor_jaxlink.rewriting import updates as _updates
 from pytensor_jaxlink.rewriting.black_boxes import with_shapes as with_shapes
 from pytensor_jaxlink.rewriting.buffers import check_buffers as check_buffers
 from pytensor_jaxlink.rewriting.control_flow import inline_broken as inline_broken
@@ -20,4 +25,4 @@ from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_R
 from pytensor_jaxlink.rewriting.selection import default_query as default_query
 
 # Importing these modules registers their rules of `follow`.
-RULES = (_gathers, _orderings)
+RULES = (_allocations, _entries, _gathers, _matrices, _orderings, _prefix_loops, _updates)

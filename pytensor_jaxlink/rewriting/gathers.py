@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor import subtensor
-from pytensor.tensor.basic import Join
+from pytensor.tensor.basic import ARange, Join
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
@@ -20,57 +20,99 @@ from pytensor.tensor.subtensor import (
 
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.ops import Indexable, Merged
+from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
     Selection,
-    filler,
+    Tensor,
+    agreed,
     follow,
-    follow_scatter,
+    written_to,
 )
+from pytensor_jaxlink.rewriting.updates import follow_scatter
 
 
 @follow.register(AdvancedSubtensor)
 def _follow_gather(op: object, node: Apply, known: Known) -> Results:
     """``theta[group[mask]]`` is ``theta[group]`` with the same mask."""
-    array = node.inputs[0]
-    found = _selected_index(indices_of(node, 1), known)
-    if array in known.selections or found is None:
-        return None
-    axis, index, mask = found
-    there = _indexable(known.new(array), axis, len(index), mask)
-    full = there[(*(slice(None),) * axis, *index)]
-    return [Selection(full, mask, axis)]
+    taken = _taken(node, 1, known)
+    return None if taken is None else [taken.entries]
 
 
 @follow.register(AdvancedIncSubtensor)
 def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     """Back by the same mask, or added at selected indices: what is not selected adds nothing."""
     base, value = node.inputs[:2]
-    found = _selected_index(indices_of(node, 2), known)
-    if found is None:
+    taken = _taken(node, 2, known)
+    if taken is None:
         return follow_scatter(node, known)
-    axis, index, mask = found
-    if base in known.selections or op.set_instead_of_inc:
+    chosen = written_to(taken.entries, value, known)
+    if chosen is None:
         return None
+    if op.set_instead_of_inc:
+        return _set(node, taken, chosen, known)
     if getattr(op, "ignore_duplicates", False):
         return None
-    whole = known.new(base)
-    there = _indexable(whole, axis, len(index), mask)
-    taken = there[(*(slice(None),) * axis, *index)]
-    like, chosen = Selection(taken, mask, axis), known.selections.get(value)
-    chosen = filler(like, known.new(value)) if chosen is None else known.aligned(chosen, like)
-    if chosen is None or chosen.axis != axis or chosen.full.type.ndim != taken.type.ndim:
-        return None
-    added = pt.inc_subtensor(taken, chosen.masked(0))
+    added = pt.inc_subtensor(taken.entries.full, chosen.masked(0))
     if type(op).__name__ == "AdvancedIncSubtensor1" and value in known.selections:
         # This Op of PyTensor before 3.1 takes one entry for one that is stretched.
         refuse = CheckAndRaise(ValueError, "Runtime broadcasting not allowed")
-        added = refuse(added, pt.neq(mask.sum(), 1))
-    return [added if there is whole else Merged()(added, whole)]
+        added = refuse(added, pt.neq(taken.mask.sum(), 1))
+    whole = known.chosen(base)
+    result = added if taken.array is whole.full else Merged()(added, whole.full)
+    return [Selection(result, whole.masks)]
 
 
-def _indexable(array: object, axis: int, count: int, mask: object) -> Any:
+def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results:
+    """Set at selected indices, all of them different; what is not selected goes to one more row."""
+    whole, mask, axis = known.chosen(node.inputs[0]), taken.mask, taken.axis
+    if not any(_is_range(index) for index in indices_of(node, 2)):
+        return None
+    count = taken.array.shape[axis]
+    row = pt.switch(mask, in_range(taken.index[0], count), count)
+    before = (slice(None),) * axis
+    longer: Tensor = pt.join(axis, taken.array, pt.zeros_like(taken.array[(*before, slice(1))]))
+    written: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.full)
+    written = written[(*before, slice(count))]
+    if taken.array is not whole.full:
+        written = Merged()(written, whole.full)
+    return [Selection(written, whole.masks)]
+
+
+def _is_range(index: object) -> bool:
+    return isinstance(getattr(getattr(index, "owner", None), "op", None), ARange)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The entries of an array that selected indices take: a selection by the same mask."""
+
+    array: Tensor
+    axis: int
+    index: list[Tensor]
+    mask: Tensor
+    entries: Selection
+
+
+def _taken(node: Apply, first: int, known: Known) -> _Taken | None:
+    found = _selected_index(indices_of(node, first), known)
+    if found is None:
+        return None
+    axis, index, mask = found
+    whole = known.chosen(node.inputs[0])
+    if not whole.is_plain:
+        return None
+    for place, own in enumerate(whole.masks[axis : axis + len(index)]):
+        if own is not None:
+            index[place] = known.place(own, index[place], mask)
+    array = _indexable(whole.full, axis, len(index), mask)
+    entries = array[(*(slice(None),) * axis, *index)]
+    masks = (*whole.masks[:axis], mask, *whole.masks[axis + len(index) :])
+    return _Taken(array, axis, index, mask, Selection(entries, masks))
+
+
+def _indexable(array: object, axis: int, count: int, mask: object) -> Tensor:
     """An array in which index 0 is in range; it may be empty where the mask selects nothing."""
     axes = tuple(range(axis, axis + count))
     return array if all(array.type.shape[a] for a in axes) else Indexable(axes)(array, mask)
@@ -85,14 +127,16 @@ for _name, _rule in (
         follow.register(_op)(_rule)
 
 
-def indices_of(node: Apply, first: int) -> list[Any]:
+def indices_of(node: Apply, first: int) -> list[Tensor]:
     """The indices of a node, which begin at its input ``first``."""
     if not hasattr(node.op, "idx_list"):  # the separate Ops of PyTensor before 3.1
         return list(node.inputs[first:])
     return list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
 
 
-def _selected_index(indices: Sequence[Any], known: Known) -> tuple[int, list[Any], Any] | None:
+def _selected_index(
+    indices: Sequence[Tensor], known: Known
+) -> tuple[int, list[Tensor], Tensor] | None:
     """The first indexed dimension, the full indices, and the mask, or None.
 
     The indices are neighbours, and all are selections of vectors by one mask, or this mask itself.
@@ -105,21 +149,21 @@ def _selected_index(indices: Sequence[Any], known: Known) -> tuple[int, list[Any
         return None
     chosen = [known.selections.get(indices[axis]) for axis in axes]
     first = next((s for s in chosen if s is not None), None)
-    if first is None:
+    if first is None or len(first.masks) != 1:
         return None
-    index = []
+    [mask], index = first.masks, []
     for axis, selection in zip(axes, chosen, strict=True):
         if selection is None:
-            if known.new(indices[axis]) is not first.mask or first.width != 1:
+            if known.new(indices[axis]) is not mask or not first.is_plain:
                 return None
-            index.append(pt.arange(first.mask.shape[0]))
-        elif selection.mask is not first.mask or selection.full.type.ndim != first.width:
+            index.append(pt.arange(mask.shape[0]))
+        elif selection.masks != first.masks:
             return None
         else:
             index.append(selection.masked(0))
     if any(getattr(part.type, "dtype", None) == "bool" for part in index):
         return None
-    return axes[0], index, first.mask
+    return axes[0], index, mask
 
 
 @follow.register(Join)
@@ -132,37 +176,35 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
     axis, parts = axis_and_parts(node)
     if axis is None:
         return None
-    chosen = [known.selections.get(part) for part in parts]
-    if len(parts) == 2 and (whole := _two_halves(axis, chosen, known)) is not None:
-        return [whole]
-    if all(s is not None and s.width == 1 and s.axis != axis for s in chosen):
-        [first, *rest] = [s for s in chosen if s is not None]
-        if any(s.mask is not first.mask or s.axis != first.axis for s in rest):
-            return None
-        return [
-            Selection(pt.join(axis, first.full, *(s.full for s in rest)), first.mask, first.axis)
-        ]
-    if any(s is not None and (s.axis != axis or s.width != 1) for s in chosen):
+    along = [known.chosen(part).masks[axis] for part in parts]
+    if any(_is_wide(mask) for mask in along):
         return None
-    fulls, masks = [], []
-    for part, selection in zip(parts, chosen, strict=True):
-        full = known.new(part) if selection is None else selection.full
-        everything = pt.ones((full.shape[axis],), dtype="bool")
-        fulls.append(full)
-        masks.append(everything if selection is None else selection.mask)
-    mask = known.derived("joined", tuple(masks), lambda: pt.join(0, *masks))
-    return [Selection(pt.join(axis, *fulls), mask, axis)]
+    rest = [_without(known.chosen(part), axis) for part in parts]
+    chosen = agreed(rest, [[False] * len(rest[0].masks)] * len(rest), known)
+    if chosen is None or not all(part.is_plain for part in chosen):
+        return None
+    fulls, masks = [part.full for part in chosen], chosen[0].masks
+    if all(mask is None for mask in along):
+        return [Selection(pt.join(axis, *fulls), masks)]
+    if len(parts) == 2 and None not in along and known.complement(along[0]) is along[1]:
+        order: list[Tensor] = ["x"] * len(masks)
+        order[axis] = 0
+        return [Selection(pt.switch(along[0].dimshuffle(order), *fulls), masks)]
+    everything = [
+        pt.ones((full.shape[axis],), dtype="bool") if mask is None else mask
+        for full, mask in zip(fulls, along, strict=True)
+    ]
+    mask = known.derived("joined", tuple(everything), lambda: pt.join(0, *everything))
+    return [Selection(pt.join(axis, *fulls), (*masks[:axis], mask, *masks[axis + 1 :]))]
 
 
-def _two_halves(axis: int, chosen: Sequence[object], known: Known) -> Any:
-    before, after = chosen
-    if before is None or after is None or before.axis != axis or after.axis != axis:
-        return None
-    if known.complement(before.mask) is not after.mask:
-        return None
-    order: list[Any] = ["x"] * before.full.type.ndim
-    order[axis] = 0
-    return pt.switch(before.mask.dimshuffle(order), before.full, after.full)
+def _without(chosen: Selection, axis: int) -> Selection:
+    """A selection with the full array in one dimension."""
+    return Selection(chosen.full, (*chosen.masks[:axis], None, *chosen.masks[axis + 1 :]))
+
+
+def _is_wide(mask: object) -> bool:
+    return mask is not None and mask.type.ndim > 1
 
 
 @follow.register(Reshape)
@@ -171,13 +213,14 @@ def _follow_flattening(op: Reshape, node: Apply, known: Known) -> Results:
     chosen = known.selections.get(node.inputs[0])
     if chosen is None or op.ndim != 1:
         return None
-    ndim = chosen.full.type.ndim
-    order: list[Any] = ["x"] * ndim
-    order[chosen.axis : chosen.axis + chosen.width] = range(chosen.width)
 
-    def everywhere() -> Any:
-        return pt.switch(
-            chosen.mask.dimshuffle(order), pt.ones(chosen.full.shape, "bool"), np.array(False)
-        )
+    def everywhere() -> Tensor:
+        every = pt.ones(chosen.full.shape, "bool")
+        return pt.switch(chosen.selected(chosen.axes), every, np.array(False))
 
-    return [Selection(chosen.full, known.derived(f"flat {order}", (chosen.mask,), everywhere), 0)]
+    mask = known.derived(f"flat {_widths(chosen)}", chosen.masks, lambda: everywhere().flatten())
+    return [Selection(chosen.full.flatten(), (mask,))]
+
+
+def _widths(chosen: Selection) -> list[int]:
+    return [len(chosen.places(axis)) for axis in range(len(chosen.masks))]

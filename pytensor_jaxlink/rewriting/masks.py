@@ -21,7 +21,9 @@ What is not selected is computed and thrown away.  It never reaches a result: it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import pytensor.tensor as pt
@@ -29,11 +31,9 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import copy_stack_trace
-from pytensor.scalar import basic as scalar
-from pytensor.tensor.basic import Alloc, ARange, Nonzero
-from pytensor.tensor.elemwise import CAReduce
+from pytensor.raise_op import CheckAndRaise
+from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye, Nonzero
 from pytensor.tensor.extra_ops import Unique
-from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.sort import sort
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
@@ -44,26 +44,29 @@ from pytensor.tensor.subtensor import (
 )
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
-from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
-from pytensor_jaxlink.rewriting.bounds import one_slice
-from pytensor_jaxlink.rewriting.notes import late_values, note
-from pytensor_jaxlink.rewriting.selections import Masked, Selection, follow, is_literal
-from pytensor_jaxlink.rewriting.slices import Spans
+from pytensor_jaxlink.ops import Fitted
+from pytensor_jaxlink.rewriting.graph_masks import Masks
+from pytensor_jaxlink.rewriting.notes import note
+from pytensor_jaxlink.rewriting.orderings import part_of, place_of
+from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor, follow, is_literal
 
 NAME = "jaxlink_masks"
 
 CONCERNED = (AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Subtensor, Unique)
 """The Ops that may select entries by data."""
 
+_MADE = (Alloc, AllocEmpty, ARange, Eye)
+"""The Ops that make arrays of a given length."""
+
 
 def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
     if not any(_may_select(node) for node in fgraph.apply_nodes):
         return
-    refused: set[Any] = set()
+    refused: set[Tensor] = set()
     while True:  # each round refuses a mask, inlines a graph, or is the last
         view = GraphView.of(fgraph)
         attempt = _Attempt(fgraph, view, changing, refused)
@@ -96,23 +99,42 @@ def _words(node: Apply) -> str:
     return f"{op_name(node.op)} became a mask"
 
 
-def _is_size(variable: Any) -> bool:
-    kind = variable.type
-    return getattr(kind, "ndim", 1) == 0 and kind.dtype in discrete_dtypes
-
-
 def _may_select(node: Apply) -> bool:
     if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero | Unique):
         return True
     if not isinstance(node.op, Subtensor | IncSubtensor):
         return False
     first = 1 if isinstance(node.op, Subtensor) else 2
-    if (found := one_slice(node, first)) is None:
-        return False
-    return any(isinstance(bound, Variable) and bound.owner is not None for bound in found[1:])
+    indices = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
+    return any(
+        isinstance(bound, Variable) and bound.owner is not None
+        for index in indices
+        if isinstance(index, slice)
+        for bound in (index.start, index.stop)
+    )
 
 
-class _Attempt:
+@dataclass(frozen=True)
+class _Masked:
+    """An index with one mask in it.
+
+    Attributes
+    ----------
+    axis
+        The first dimension that the mask selects from, after ``beside`` has been applied.
+    mask
+        The mask.
+    beside, by_places
+        See `Destination`.
+    """
+
+    axis: int
+    mask: Tensor
+    beside: tuple[Tensor, ...] | None = None
+    by_places: bool = False
+
+
+class _Attempt(Masks):
     """One pass over the graph, with some masks refused."""
 
     def __init__(
@@ -122,28 +144,14 @@ class _Attempt:
         changing: Collection[int],
         refused: set[Variable],
     ) -> None:
-        self.fgraph, self.nodes, self.refused = fgraph, view.nodes, refused
-        times = input_binding_times(view, changing)
-        self.late_bounds = late_values(view, times)
-        # A mask may be made of sizes, but vectors of integers and real numbers are data to it.
-        self.late_masks = late_values(
-            view,
-            [
-                time if _is_size(view.variables[number]) else BindingTime.DEVICE
-                for time, number in zip(times, view.inputs, strict=True)
-            ],
-        )
-        self.selections: dict[Variable, Selection] = {}
-        self.values: dict[Variable, Any] = {}
+        super().__init__(fgraph, view, changing, refused)
+        self.nodes = view.nodes
         self.sources: list[Apply] = []
         self.inner: Apply | None = None  # an inner graph that a selection goes into
-        self._origin: dict[Any, Any] = {}  # of a mask that we made: what refuses it
-        self._derived: dict[Any, Any] = {}
-        self._spans = Spans(fgraph, self.new)
 
-    def run(self) -> set[Any]:
+    def run(self) -> set[Tensor]:
         """Fill `values`.  Returns what has to be refused: masks that end where we cannot go."""
-        for node in self.nodes:
+        for node in _made_last(self.nodes):
             escaped = self._visit(node)
             if escaped:
                 if isinstance(node.op, OpFromGraph):
@@ -152,38 +160,45 @@ class _Attempt:
                 return self._masks_of(escaped)
         return self._masks_of([v for v in self.fgraph.outputs if v in self.selections])
 
-    def _masks_of(self, variables: Sequence[Variable]) -> set[Any]:
-        masks = [self.selections[variable].mask for variable in variables]
-        return {self._origin.get(mask, mask) for mask in masks}
+    def _masks_of(self, variables: Sequence[Variable]) -> set[Tensor]:
+        masks = [mask for v in variables for mask in self.selections[v].masks if mask is not None]
+        return {self.origin.get(mask, mask) for mask in masks}
 
     def _visit(self, node: Apply) -> list[Variable]:
         """Decide on one node.  Returns the selections that it needs as they are."""
         found = self._source(node)
         if found:
-            self.selections.update(zip(node.outputs, found, strict=True))
+            for output, selection in zip(node.outputs, found, strict=True):
+                self._select(output, selection)
             self.sources.append(node)
             return []
         touched = [v for v in node.inputs if v in self.selections]
         renewed = any(v in self.values for v in node.inputs)
-        follows = touched or isinstance(node.op, Alloc | ARange) or self._fills(node)
+        makes = isinstance(node.op, _MADE)
+        follows = touched or makes or self._fills(node)
         results = follow(node.op, node, self) if follows else None
         if results is None:
             if renewed and not touched:
                 self._renew(node)
             return touched
-        if not touched and not isinstance(node.op, Alloc | ARange):
+        if not touched and not makes:
             self.sources.append(node)
         for output, result in zip(node.outputs, results, strict=True):
-            if isinstance(result, Selection):
-                self.selections[output] = result
+            if isinstance(result, Selection) and result.axes:
+                self._select(output, result)
             else:
-                self.values[output] = result
+                self.values[output] = result.full if isinstance(result, Selection) else result
         return []
+
+    def _select(self, variable: Variable, selection: Selection) -> None:
+        self.selections[variable] = selection
+        for axis in selection.axes:
+            self._counts.note(selection.masks[axis], variable, axis)
 
     def _fills(self, node: Apply) -> bool:
         """Return True if a node writes to the places of a mask, or of a slice, computed late."""
         if isinstance(node.op, IncSubtensor):
-            return self._mask_of_slice(node, 2, node.inputs[0]) is not None
+            return self._sliced(node, 2) is not None
         if not isinstance(node.op, AdvancedIncSubtensor):
             return False
         found = self._mask_of(node, 2)
@@ -191,12 +206,11 @@ class _Attempt:
 
     def _renew(self, node: Apply) -> None:
         """The same operation on new values: what comes later must not hold on to the old ones."""
+        if isinstance(node.op, CheckAndRaise) and all(map(self.holds, node.inputs[1:])):
+            self.values[node.outputs[0]] = self.new(node.inputs[0])
+            return
         outputs = node.clone_with_new_inputs([self.values.get(v, v) for v in node.inputs]).outputs
         self.values.update(zip(node.outputs, outputs, strict=True))
-
-    def new(self, variable: Any) -> Any:
-        """The present replacement of a variable."""
-        return self.values.get(variable, variable)
 
     # -- where selections begin ------------------------------------------------------------------
 
@@ -206,7 +220,7 @@ class _Attempt:
             case AdvancedSubtensor():
                 found = self._selected(node)
             case Subtensor() if node.inputs[0] not in self.selections:
-                found = self._sliced(node)
+                found = self._part_of(node)
             case Unique():
                 found = self._distinct(node)
             case Nonzero():
@@ -223,13 +237,13 @@ class _Attempt:
         mask = self.new(given)
         if mask.type.dtype != "bool":
             mask = self.derived("true", (mask,), lambda: pt.neq(self.new(given), 0))
-        self._origin[mask] = given
+        self.origin[mask] = given
         numbers = []
         for axis in range(mask.type.ndim):
-            order: list[Any] = ["x"] * mask.type.ndim
+            order: list[Tensor] = ["x"] * mask.type.ndim
             order[axis] = 0
             counter = pt.arange(mask.shape[axis]).dimshuffle(order)
-            numbers.append(Selection(pt.switch(mask, counter, 0), mask, 0))
+            numbers.append(Selection(pt.switch(mask, counter, 0), (mask,)))
         return numbers
 
     def _distinct(self, node: Apply) -> Selection | None:
@@ -251,8 +265,8 @@ class _Attempt:
             repeated = repeated | (missing[1:] & missing[:-1])
         first: Any = pt.ones(ordered.shape, dtype="bool")
         mask = pt.set_subtensor(first[1:], ~repeated)
-        self._origin[mask] = array
-        return Selection(ordered, mask, 0)
+        self.origin[mask] = array
+        return Selection(ordered, (mask,))
 
     def _selected(self, node: Apply) -> Selection | None:
         found = self._mask_of(node, 1)
@@ -260,33 +274,34 @@ class _Attempt:
             return None
         axis, mask = found.axis, found.mask
         array = node.inputs[0]
-        if found.beside is not None:
-            if array in self.selections or mask in self.selections or not self._is_late(mask):
+        outer, inner = self.chosen(array), self.selections.get(mask)
+        if found.beside is not None and outer.axes:
+            return None
+        if inner is None:
+            here = outer.masks[axis : axis + mask.type.ndim]
+            if not self.is_late(mask) or any(own is not None for own in here):
                 return None
-            self._origin[self.new(mask)] = mask
-            full = self.fitting(self.new(array)[found.beside], found)
-            return Selection(full, self.new(mask), axis)
-        outer, inner = self.selections.get(array), self.selections.get(mask)
-        if outer is None and inner is None and self._is_late(mask):
-            self._origin[self.new(mask)] = mask
-            full = self.fitting(array, found)
-            return Selection(full, self.new(mask), axis)
-        if outer is None or inner is None or outer.mask is not inner.mask:
+            new = self.new(mask)
+            self.origin[new] = mask
+            if outer.axes:
+                full = Fitted(outer.places(axis)[0], by_places=found.by_places)(outer.full, new)
+                after = outer.masks[axis + mask.type.ndim :]
+                return Selection(full, (*outer.masks[:axis], new, *after))
+            whole = outer.full if found.beside is None else outer.full[found.beside]
+            full = self._fitting(array if whole is outer.full else whole, axis, found)
+            return Selection.along(axis, full, new)
+        own = outer.masks[axis]
+        if own is None or inner.masks != (own,):
             return None
-        if not axis == outer.axis == inner.axis == 0 or inner.full.type.ndim != outer.width:
-            return None
-        both = outer.mask & inner.full
-        self._origin[both] = self._origin.get(outer.mask, outer.mask)
-        return Selection(outer.full, both, 0)
+        both = own & inner.full
+        self.origin[both] = self.origin.get(own, own)
+        return Selection(outer.full, (*outer.masks[:axis], both, *outer.masks[axis + 1 :]))
 
-    def _is_late(self, mask: Any) -> bool:
-        return mask in self.late_masks and mask not in self.refused
-
-    def _mask_of(self, node: Apply, first: int) -> Masked | None:
+    def _mask_of(self, node: Apply, first: int) -> _Masked | None:
         """The index of a node with one boolean array, beside literals and scalars next to it."""
         indices: Any = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
         if (mask := _all_of_nonzero(indices)) is not None:
-            return Masked(0, mask, by_places=True)
+            return _Masked(0, mask, by_places=True)
         masks = [k for k, i in enumerate(indices) if _dtype_of(i) == "bool"]
         if len(masks) != 1:
             return None
@@ -303,93 +318,114 @@ class _Attempt:
             return None
         axis = place - sum(k < place for k in scalars)
         if all(index == slice(None) for index in beside):
-            return Masked(axis, mask)
+            return _Masked(axis, mask)
         others = tuple(i if isinstance(i, slice) else self.new(i) for i in beside)
-        return Masked(axis, mask, others)
+        return _Masked(axis, mask, others)
 
-    def _sliced(self, node: Apply) -> Selection | None:
-        mask = self._mask_of_slice(node, 1, node.inputs[0])
-        found = one_slice(node, 1)
-        if mask is None or found is None:
-            return None
-        return Selection(self.new(node.inputs[0]), mask, found[0])
-
-    def _mask_of_slice(self, node: Apply, first: int, array: Any) -> Any:
-        """The mask of what a slice takes, the same for the same bounds on the same length."""
-        found = one_slice(node, first)
+    def _part_of(self, node: Apply) -> Selection | None:
+        """The selection that slices to late bounds take of an array."""
+        found = self._sliced(node, 1)
         if found is None:
             return None
-        axis, start, stop = found
-        computed = [
-            b for b in (start, stop) if b is not None and tensor_behind(b) in self.late_bounds
-        ]
-        if not computed or computed[0] in self.refused:
+        return found.entries
+
+    def _sliced(self, node: Apply, first: int) -> Destination | None:
+        """What a node takes of an array by slices to late bounds, beside literals and scalars."""
+        array = node.inputs[0]
+        indices: list[Tensor] = list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
+        indices += [slice(None)] * (array.type.ndim - len(indices))
+        chosen, beside, masks = self.chosen(array), [], []
+        if not chosen.is_plain:
             return None
-        mask = self._spans.mask(start, stop, array, axis)
-        self._origin.setdefault(mask, computed[0])
-        return mask
+        for axis, index in enumerate(indices):
+            taken = self._taken(node, axis, index, first)
+            if taken is None:
+                return None
+            beside.append(taken[0])
+            masks += taken[1]
+        if not chosen.axes and all(mask is None for mask in masks):
+            return None
+        if all(isinstance(index, slice) and index == slice(None) for index in beside):
+            return Destination(chosen.full, Selection(chosen.full, tuple(masks)))
+        if not all(is_literal(index) for index in beside if isinstance(index, slice)):
+            return None
+        left = chosen.full[tuple(beside)]
+        return Destination(left, Selection(left, tuple(masks)), tuple(beside))
 
-    def derived(self, how: str, of: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """A mask that follows from others: the same object for the same ones."""
-        key = how, *of
-        if key not in self._derived:
-            self._derived[key] = mask = make()
-            self._origin[mask] = next((self._origin[m] for m in of if m in self._origin), mask)
-            if how == "backward":
-                self._derived[how, mask] = of[0]
-        return self._derived[key]
+    def _taken(
+        self, node: Apply, axis: int, index: object, first: int
+    ) -> tuple[Any, Sequence[Tensor]] | None:
+        """The index of the full array in one dimension, and the mask of what that leaves."""
+        array = node.inputs[0]
+        chosen = self.chosen(array)
+        own = chosen.masks[axis]
+        if own is None and isinstance(index, slice):
+            mask = self.slice_mask(array, axis, index)
+            return (index, [None]) if mask is None else (slice(None), [mask])
+        if not isinstance(index, slice):
+            index = self.new(tensor_behind(index))
+            return index if own is None else place_of(own, index, self), []
+        if self._is_front(own, index, node, axis, first):
+            return index, [None]
+        mask = part_of(chosen, axis, index, self)
+        return None if mask is None else (slice(None), [mask])
 
-    def complement(self, mask: Any) -> Any:
-        """The mask of what follows a prefix, where that has been asked for, or None."""
-        return self._spans.complement(mask)
-
-    def part(self, chosen: Selection, start: Any, stop: Any) -> Any:
-        """The mask of a slice of a selection, or None."""
-        of = chosen.mask, start, stop
-        found = self._derived.get(("part", *of))
-        if found is None:
-            found = self._spans.part(*of)
-        return None if found is None else self.derived("part", of, lambda: found)
-
-    def aligned(
-        self, chosen: Selection, like: Selection, *, stretch: bool = False
-    ) -> Selection | None:
-        """A selection as one by the mask of another, where both take the same; or None.
-
-        One entry may stand for many where it is to be stretched.
-        """
-        return chosen if chosen.mask is like.mask else self._spans.aligned(chosen, like, stretch)
+    def _is_front(self, mask: object, index: slice, node: Apply, axis: int, first: int) -> bool:
+        """Return True where all of a value is written to the first entries of a longer prefix."""
+        if first == 1 or not is_literal(index) or not self._spans.is_prefix(mask):
+            return False
+        missing = node.inputs[0].type.ndim - node.inputs[1].type.ndim
+        value = self.chosen(node.inputs[1])
+        stop = None if index.stop is None else int(index.stop.data)
+        _, more = self._longer.get(mask, (mask, 0))
+        return (
+            index.start is None
+            and stop is not None
+            and 0 <= stop <= more
+            and (axis < missing or value.masks[axis - missing] is None)
+        )
 
     # -- what the rules ask ------------------------------------------------------------------------
 
-    def fitting(self, array: Any, index: Masked) -> Any:
+    def _fitting(self, array: object, axis: int, index: _Masked) -> Tensor:
         """The array that stands for one now, as long as a mask; `IndexError` where it cannot be."""
-        return self._spans.fitting(array, index)
+        return self._spans.fitting(array, axis, index.mask, by_places=index.by_places)
 
-    def target(self, node: Apply) -> Masked | None:
+    def target(self, node: Apply) -> Destination | None:
         """The entries that a node writes to, or None."""
-        if isinstance(node.op, AdvancedIncSubtensor):
-            return self._mask_of(node, 2)
-        found = one_slice(node, 2)
-        mask = self._mask_of_slice(node, 2, node.inputs[0])
-        return None if found is None or mask is None else Masked(found[0], mask)
-
-    def mask_counted_by(self, length: Any) -> Any:
-        """The mask whose true entries a variable counts, if it is the mask of a selection."""
-        owner = length.owner
-        if owner is None:
+        if isinstance(node.op, IncSubtensor):
+            return self._sliced(node, 2)
+        base, found = node.inputs[0], self._mask_of(node, 2)
+        if found is None or base in self.selections:
             return None
-        if isinstance(owner.op, CAReduce) and isinstance(owner.op.scalar_op, scalar.Add):
-            counted = owner.inputs[0]
-            if length.type.ndim or counted.type.dtype != "bool" or not self._is_late(counted):
-                return None
-            self._origin[self.new(counted)] = counted
-            return self.new(counted)
-        chosen = self.selections.get(owner.inputs[0]) if isinstance(owner.op, Shape_i) else None
-        return chosen.mask if chosen is not None and owner.op.i == chosen.axis else None
+        new, there = self.new(found.mask), self.new(base)
+        if found.beside is not None:
+            there = there[found.beside]
+        old = self._fitting(base if found.beside is None else there, found.axis, found)
+        entries = Selection.along(found.axis, old, new)
+        return Destination(there, entries, found.beside, by_places=found.by_places)
 
 
-def _all_of_nonzero(indices: Sequence[Any]) -> Any:
+def _made_last(nodes: Sequence[Apply]) -> Iterator[Apply]:
+    """Nodes in an order of their data, in which lengths come before what is made of that length."""
+    places = {node: (isinstance(node.op, _MADE), place) for place, node in enumerate(nodes)}
+    waiting = {node: {v.owner for v in node.inputs if v.owner in places} for node in nodes}
+    readers: dict[Apply, list[Apply]] = {}
+    for node, needed in waiting.items():
+        for other in needed:
+            readers.setdefault(other, []).append(node)
+    ready = [(places[node], node) for node in nodes if not waiting[node]]
+    heapify(ready)
+    while ready:
+        _, node = heappop(ready)
+        yield node
+        for reader in readers.get(node, ()):
+            waiting[reader].discard(node)
+            if not waiting[reader]:
+                heappush(ready, (places[reader], reader))
+
+
+def _all_of_nonzero(indices: Sequence[Tensor]) -> Tensor:
     """The boolean array whose true places the indices are, or None."""
     owner = getattr(indices[0], "owner", None)
     if owner is None or not isinstance(owner.op, Nonzero):
@@ -401,5 +437,5 @@ def _all_of_nonzero(indices: Sequence[Any]) -> Any:
     return mask if mask.type.dtype == "bool" else None
 
 
-def _dtype_of(index: Any) -> str | None:
+def _dtype_of(index: object) -> str | None:
     return getattr(getattr(index, "type", None), "dtype", None)

@@ -14,13 +14,21 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax
-from pytensor.tensor.sort import SortOp, argsort
+from pytensor.tensor.sort import ArgSortOp, SortOp, argsort
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
-from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, follow, is_literal
+from pytensor_jaxlink.rewriting.selections import (
+    Known,
+    Results,
+    Selection,
+    Tensor,
+    follow,
+    has_entries,
+    is_literal,
+)
 
 
 @follow.register(CumOp)
@@ -28,10 +36,10 @@ def _follow_running(op: CumOp, node: Apply, known: Known) -> Results:
     """A running sum or product takes over what is not selected as it is."""
     chosen = known.selections[node.inputs[0]]
     axis = 0 if op.axis is None and node.inputs[0].type.ndim == 1 else op.axis
-    if axis is None or chosen.width != 1 or chosen.full.type.dtype == "bool":
+    if axis is None or not chosen.is_plain or chosen.full.type.dtype == "bool":
         return None
-    full = chosen.masked(0 if op.mode == "add" else 1) if axis == chosen.axis else chosen.full
-    return [Selection(CumOp(axis, op.mode)(full), chosen.mask, chosen.axis)]
+    full = chosen.masked(0 if op.mode == "add" else 1, [axis])
+    return [Selection(CumOp(axis, op.mode)(full), chosen.masks)]
 
 
 @follow.register(Softmax)
@@ -39,35 +47,52 @@ def _follow_running(op: CumOp, node: Apply, known: Known) -> Results:
 def _follow_softmax(op: Any, node: Apply, known: Known) -> Results:
     """Minus infinity is what a softmax passes over."""
     chosen = known.selections[node.inputs[0]]
-    if chosen.width != 1:
+    if not chosen.is_plain:
         return None
     axes = range(node.inputs[0].type.ndim) if op.axis is None else np.atleast_1d(op.axis)
-    full = chosen.full
-    if chosen.axis in axes:
-        full = chosen.masked(-np.inf)
-        if EMPTY_SOFTMAX_RAISES:
-            message = "zero-size array to reduction operation maximum which has no identity"
-            full = CheckAndRaise(ValueError, message)(full, chosen.mask.any())
-    return [Selection(op(full), chosen.mask, chosen.axis)]
+    axes = [int(axis) % len(chosen.masks) for axis in axes]
+    across = [axis for axis in chosen.axes if axis in axes]
+    full = chosen.masked(-np.inf, across)
+    if across and EMPTY_SOFTMAX_RAISES:
+        message = "zero-size array to reduction operation maximum which has no identity"
+        full = CheckAndRaise(ValueError, message)(full, has_entries(chosen, across))
+    return [Selection(op(full), chosen.masks)]
 
 
 @follow.register(SortOp)
 def _follow_sort(op: SortOp, node: Apply, known: Known) -> Results:
-    """The selected entries in order, and then the others.
+    """The selected entries in order, and then the others."""
+    order = _sorted(node, known)
+    if order is None:
+        return None
+    mask, places = order
+    return [Selection(known.chosen(node.inputs[0]).full[places], (mask,))]
+
+
+@follow.register(ArgSortOp)
+def _follow_ranks(op: ArgSortOp, node: Apply, known: Known) -> Results:
+    """The numbers of the selected entries in order, and then any."""
+    order = _sorted(node, known)
+    if order is None:
+        return None
+    mask, places = order
+    [own] = known.chosen(node.inputs[0]).masks
+    return [Selection(known.ranks(own)[places].astype(node.outputs[0].type.dtype), (mask,))]
+
+
+def _sorted(node: Apply, known: Known) -> tuple[Tensor, Tensor] | None:
+    """The places of the entries of a vector in order, and the mask of those that are selected.
 
     NaN is the last of all, so no value can stand for what is not selected: a second, stable sort
     brings the selected entries to the front.
     """
     chosen = known.selections.get(node.inputs[0])
-    if chosen is None or chosen.width != 1 or node.inputs[0].type.ndim != 1:
+    if chosen is None or not chosen.is_plain or len(chosen.masks) != 1:
         return None
-    order: Any = argsort(chosen.full, kind="stable")
-    order = order[argsort(~chosen.mask[order], kind="stable")]
-
-    def front() -> Any:
-        return pt.arange(chosen.mask.shape[0]) < chosen.mask.sum(dtype="int64")
-
-    return [Selection(chosen.full[order], known.derived("sorted", (chosen.mask,), front), 0)]
+    [mask] = chosen.masks
+    order: Tensor = argsort(chosen.full, kind="stable")
+    order = order[argsort(~mask[order], kind="stable")]
+    return known.front(mask), order
 
 
 @follow.register(Argmax)
@@ -76,93 +101,123 @@ def _follow_place(op: Argmax, node: Apply, known: Known) -> Results:
     chosen = known.selections[node.inputs[0]]
     ndim = node.inputs[0].type.ndim
     axes = tuple(range(ndim)) if op.axis is None else tuple(op.axis)
-    if chosen.axis not in axes:
-        places = Argmax(tuple(chosen.places(axis)[0] for axis in axes))(chosen.full)
-        before = sum(axis < chosen.axis for axis in axes)
-        return [Selection(places, chosen.mask, chosen.axis - before)]
-    if chosen.width != 1 or axes != (chosen.axis,):
+    across = [axis for axis in axes if chosen.masks[axis] is not None]
+    left = tuple(mask for axis, mask in enumerate(chosen.masks) if axis not in axes)
+    if not chosen.is_plain:
         return None
+    if not across:
+        return [Selection(Argmax(axes)(chosen.full), left)]
     kind = np.dtype(chosen.full.type.dtype)
-    if kind.kind not in "fiu":
+    if axes != (*across,) or len(across) != 1 or kind.kind not in "fiu":
         return None
+    [axis], mask = across, chosen.masks[across[0]]
     lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
-    order: list[Any] = ["x"] * ndim
-    order[chosen.axis] = 0
-    selected = chosen.mask.dimshuffle(order)
-    best = chosen.masked(lowest).max(axis=chosen.axis, keepdims=True)
-    found: Any = pt.eq(chosen.full, best)
+    best = chosen.masked(lowest, across).max(axis=axis, keepdims=True)
+    found: Tensor = pt.eq(chosen.full, best)
     if kind.kind == "f":
         found = found | pt.isnan(chosen.full)
-    place = Argmax(axes)((selected & found).astype("int8"))
-    counted: Any = pt.cumsum(chosen.mask.astype("int64"))
-    rank = counted[place] - 1
+    place = Argmax(axes)((chosen.selected(across) & found).astype("int8"))
+    rank = known.ranks(mask)[place]
     empty = CheckAndRaise(ValueError, "attempt to get argmax of an empty sequence")
-    return [empty(rank.astype(node.outputs[0].type.dtype), chosen.mask.any())]
+    rank = empty(rank.astype(node.outputs[0].type.dtype), has_entries(chosen, across))
+    return [Selection(rank, left)]
 
 
 @follow.register(Subtensor)
 def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
-    """One entry of a selection, the selection backward, or other dimensions of it."""
-    if node.inputs[0] not in known.selections:
+    """Single entries of a selection, the selection backward, or parts of it."""
+    array = node.inputs[0]
+    if array not in known.selections:
         return None
-    chosen = known.selections[node.inputs[0]]
-    indices: list[Any] = list(indices_from_subtensor(node.inputs[1:], op.idx_list))
-    indices += [slice(None)] * (node.inputs[0].type.ndim - len(indices))
-    here = indices[chosen.axis]
-    others = [index for axis, index in enumerate(indices) if axis != chosen.axis]
-    if not all(is_literal(index) for index in others):
-        return None
-    places: list[Any] = []
+    chosen = known.selections[array]
+    indices: list[Tensor] = list(indices_from_subtensor(node.inputs[1:], op.idx_list))
+    indices += [slice(None)] * (array.type.ndim - len(indices))
+    places: list[Tensor] = []
+    masks: list[Tensor] = []
     for axis, index in enumerate(indices):
-        places += [slice(None)] * chosen.width if axis == chosen.axis else [index]
-    full = chosen.full[tuple(places)] if others else chosen.full
-    axis = sum(isinstance(index, slice) for index in indices[: chosen.axis])
-    if here == slice(None):
-        return [Selection(full, chosen.mask, axis)]
-    if chosen.width != 1:
+        taken = _along(chosen, array, axis, index, known)
+        if taken is None:
+            return None
+        places += taken[0]
+        masks += taken[1]
+    full = chosen.full
+    whole = all(isinstance(place, slice) and place == slice(None) for place in places)
+    return [Selection(full if whole else full[tuple(places)], tuple(masks))]
+
+
+def _along(
+    chosen: Selection, array: object, axis: int, index: object, known: Known
+) -> tuple[list[Tensor], list[Tensor]] | None:
+    """What an index takes along a dimension: the index of the full array, and the mask left."""
+    mask, whole = chosen.masks[axis], [slice(None)] * len(chosen.places(axis))
+    if isinstance(index, slice) and index == slice(None):
+        return whole, [mask]
+    if mask is None:
+        if is_literal(index):
+            return [index], [None] if isinstance(index, slice) else []
+        late = known.slice_mask(array, axis, index) if isinstance(index, slice) else None
+        return None if late is None else (whole, [late])
+    if len(whole) > 1:
         return None
-    before = (slice(None),) * axis
-    if not isinstance(here, slice):
-        return [full[(*before, _place(chosen.mask, known.new(here)))]]
-    if not _is_backward(here):
-        mask = _part(chosen, here, known)
-        return None if mask is None else [Selection(full, mask, axis)]
-    mask = known.derived("backward", (chosen.mask,), lambda: chosen.mask[::-1])
-    return [Selection(full[(*before, slice(None, None, -1))], mask, axis)]
+    if not isinstance(index, slice):
+        return [place_of(mask, known.new(tensor_behind(index)), known)], []
+    backward = _is_backward(index)
+    part = part_of(chosen, axis, _forward(index, mask, known) if backward else index, known)
+    if part is None:
+        return None
+    if not backward:
+        return whole, [part]
+    return [slice(None, None, -1)], [known.backward(part)]
 
 
-def _part(chosen: Selection, index: slice, known: Known) -> Any:
+def _is_backward(index: slice) -> bool:
+    return getattr(index.step, "data", 0) == -1
+
+
+def _forward(index: slice, mask: object, known: Known) -> slice:
+    """The slice that takes the entries of a backward one in their order."""
+
+    def after(bound: object) -> Tensor:
+        if bound is None:
+            return None
+        value = pt.as_tensor(_bound(bound, known)).astype("int64")
+        place: Tensor = pt.switch(value < 0, value + known.count(mask), value)
+        return pt.maximum(place + 1, 0)
+
+    if isinstance(index.start, Constant) and index.stop is None and int(index.start.data) < 0:
+        last = int(index.start.data) + 1
+        return slice(None, pt.constant(last) if last else None)
+    return slice(after(index.stop), after(index.start))
+
+
+def part_of(chosen: Selection, axis: int, index: slice, known: Known) -> Tensor:
     """The mask of a slice of a selection, with a literal, positive step, or None."""
     step = 1 if index.step is None else getattr(index.step, "data", 0)
     if step < 1:
         return None
     start, stop = (_bound(bound, known) for bound in (index.start, index.stop))
     whole = start is None and stop is None
-    mask = chosen.mask if whole else known.part(chosen, start, stop)
+    mask = chosen.masks[axis] if whole else known.part(chosen, axis, start, stop)
     if mask is None or step == 1:
         return mask
 
-    def every() -> Any:
-        counted: Any = pt.cumsum(mask.astype("int64"))
+    def every() -> Tensor:
+        counted: Tensor = pt.cumsum(mask.astype("int64"))
         return mask & pt.eq((counted - 1) % step, 0)
 
     return known.derived(f"every {step}", (mask,), every)
 
 
-def _bound(bound: Any, known: Known) -> Any:
+def _bound(bound: object, known: Known) -> Tensor:
     """A bound of a slice: an integer, a variable, or None."""
     if bound is None or isinstance(bound, Constant):
         return None if bound is None else int(bound.data)
     return known.new(tensor_behind(bound))
 
 
-def _place(mask: Any, rank: Any) -> Any:
+def place_of(mask: Tensor, rank: Tensor, known: Known) -> Tensor:
     """Where the entry of a rank is; out of range where there is none, so that indexing raises."""
     rank = pt.as_tensor(rank).astype("int64")
-    rank = pt.switch(rank < 0, rank + mask.sum(dtype="int64"), rank)
+    rank = pt.switch(rank < 0, rank + known.count(mask), rank)
     place = (pt.cumsum(mask.astype("int64")) <= rank).sum(dtype="int64")
     return pt.switch(rank < 0, mask.shape[0], place)
-
-
-def _is_backward(index: slice) -> bool:
-    return index.start is None and index.stop is None and getattr(index.step, "data", 0) == -1

@@ -7,7 +7,6 @@ from operator import is_
 from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.shape import Shape_i
 
@@ -15,7 +14,9 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.analysis.lengths import Lengths, length_of
 from pytensor_jaxlink.ops import Fitted, Realign
 from pytensor_jaxlink.rewriting.bounds import normalised
-from pytensor_jaxlink.rewriting.selections import Masked, Selection
+from pytensor_jaxlink.rewriting.selections import Selection, Tensor
+
+_ZERO: Any = pt.constant(0, dtype="int64")
 
 
 class Spans:
@@ -29,14 +30,14 @@ class Spans:
         What stands for a variable of it now.
     """
 
-    def __init__(self, fgraph: FunctionGraph, new: Callable[[Any], Any]) -> None:
+    def __init__(self, fgraph: FunctionGraph, new: Callable[[Tensor], Tensor]) -> None:
         self._fgraph, self._new, self._lengths = fgraph, new, Lengths(fgraph)
         self._masks: list[tuple[Any, Any, Any, int, Any]] = []
-        self._bounds: dict[Any, tuple[Any, Any]] = {}
-        self._complements: dict[Any, Any] = {}
-        self._parts: dict[Any, list[Any]] = {}
+        self._bounds: dict[Any, tuple[Tensor, Tensor]] = {}
+        self._complements: dict[Tensor, Tensor] = {}
+        self._parts: dict[Any, list[Tensor]] = {}
 
-    def mask(self, start: object, stop: object, array: Variable, axis: int) -> Any:
+    def mask(self, start: object, stop: object, array: Tensor, axis: int) -> Tensor:
         """The mask of what ``array[start:stop]`` takes in a dimension."""
         for known_start, known_stop, other, place, mask in self._masks:
             if (known_start is start and known_stop is stop) and (
@@ -58,48 +59,67 @@ class Spans:
         self._bounds[mask] = start, stop
         return mask
 
-    def _length(self, array: Variable, axis: int) -> Any:
+    def _length(self, array: Tensor, axis: int) -> Tensor:
         """The length of an array of the old graph, or of the new one."""
         if array in self._fgraph.variables:
             return self._new(length_of(self._fgraph, array, axis))
         return Shape_i(axis)(self._new(array))
 
-    def fitting(self, array: Variable, index: Masked) -> Any:
+    def fitting(self, array: Tensor, axis: int, mask: Tensor, *, by_places: bool) -> Tensor:
         """The array that stands for one now, as long as a mask that selects from it."""
-        places = range(index.mask.type.ndim)
-        if all(self._lengths.same(array, index.axis + k, index.mask, k) for k in places):
+        if all(self._lengths.same(array, axis + k, mask, k) for k in range(mask.type.ndim)):
             return self._new(array)
-        return Fitted(index.axis, by_places=index.by_places)(
-            self._new(array), self._new(index.mask)
-        )
+        return Fitted(axis, by_places=by_places)(self._new(array), self._new(mask))
 
-    def complement(self, mask: object) -> Any:
+    def complement(self, mask: object) -> Tensor:
         """The mask of what follows a prefix, where that has been asked for, or None."""
         return self._complements.get(mask)
 
-    def aligned(self, chosen: Selection, like: Selection, stretch: bool) -> Selection | None:
-        """A selection as one by another mask, if both are slices.
+    def is_prefix(self, mask: object) -> bool:
+        """Return True for the mask of entries at the front."""
+        if mask in self._parts:
+            return self._parts[mask][0] is _ZERO
+        return mask in self._bounds and self._bounds[mask][0] is None
+
+    def aligned(
+        self, chosen: Selection, axis: int, mask: object, stretch: bool
+    ) -> Selection | None:
+        """A selection as one by another mask along a dimension, if both are slices.
 
         Two arrays whose lengths nobody knows are mostly equally long, and then nothing moves
         between slices with the same bounds.
         """
-        here, there = self._ends(chosen.mask), self._ends(like.mask)
+        own, [place, *_] = chosen.masks[axis], chosen.places(axis)
+        here, there = self._ends(own), self._ends(mask)
         if here is None or there is None:
             return None
-        bounds, others = self._bounds.get(chosen.mask, ()), self._bounds.get(like.mask, (None,))
+        bounds, others = self._bounds.get(own, ()), self._bounds.get(mask, (None,))
         same = len(bounds) == len(others) and all(map(is_, bounds, others))
-        length = Shape_i(0)(like.mask)
-        move = Realign(chosen.axis, stretch=stretch, same_bounds=same)
-        full = move(chosen.full, *here, *there, length)
-        return Selection(full, like.mask, chosen.axis)
+        move = Realign(place, stretch=stretch, same_bounds=same)
+        full = move(chosen.full, *here, *there, Shape_i(0)(mask))
+        return Selection(full, (*chosen.masks[:axis], mask, *chosen.masks[axis + 1 :]))
 
-    def part(self, mask: Any, start: Any, stop: Any) -> Any:
+    def backward(self, mask: Tensor) -> Tensor:
+        """The mask of the same entries of an array that has been turned around."""
+        turned, ends = mask[::-1], self._ends(mask)
+        if ends is not None:
+            length = Shape_i(0)(mask)
+            self._parts[turned] = [length - end for end in reversed(ends)]
+        return turned
+
+    def front(self, count: object, length: object) -> Tensor:
+        """The mask of the first entries of an array."""
+        found = pt.arange(length) < count
+        self._parts[found] = [_ZERO, count]
+        return found
+
+    def part(self, mask: Tensor, start: Tensor, stop: Tensor) -> Tensor:
         """The mask of a slice of what a slice takes; None of other masks."""
         ends = self._ends(mask)
         if ends is None:
             return None
         begin, end = ends
-        size: Any = pt.maximum(end - begin, 0)
+        size: Tensor = pt.maximum(end - begin, 0)
         low = begin if start is None else begin + normalised(pt.as_tensor(start), size)
         high = begin + (size if stop is None else normalised(pt.as_tensor(stop), size))
         counter = pt.arange(Shape_i(0)(mask))
@@ -107,13 +127,13 @@ class Spans:
         self._parts[found] = [low, high]
         return found
 
-    def _ends(self, mask: object) -> list[Any] | None:
+    def _ends(self, mask: object) -> list[Tensor] | None:
         """Where what a slice takes begins and ends; None for other masks."""
         if mask in self._parts or mask not in self._bounds:
             return self._parts.get(mask)
         (start, stop), length = self._bounds[mask], Shape_i(0)(mask)
-        begin = pt.constant(0, dtype="int64") if start is None else self._bound(start, length)
+        begin = _ZERO if start is None else self._bound(start, length)
         return [begin, length if stop is None else self._bound(stop, length)]
 
-    def _bound(self, bound: object, length: object) -> Any:
+    def _bound(self, bound: object, length: object) -> Tensor:
         return normalised(self._new(tensor_behind(bound)), length)

@@ -63,8 +63,6 @@ DYNAMIC: dict[str, Callable[[], Any]] = {
 STATIC: dict[str, Callable[[], Any]] = {
     "result": lambda: X[:N] * 2,
     "draws": lambda: pt.random.normal(size=N),
-    "pairs": lambda: pt.outer(X[:N], Y[:N]).sum(),
-    "block": lambda: M[:N, :N].sum(),
     "steps": lambda: X[:N:2].sum(),
 }
 

@@ -1,0 +1,209 @@
+"""Which mask has as many true entries as a length that is computed?
+
+PyTensor writes the length of ``x[:k]`` in several ways, and the buffers of loops are some entries
+longer.  Lengths are compared as polynomials (`analysis.extents`), in which the number of entries
+that a mask selects is one atom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Constant
+from pytensor.graph.fg import FunctionGraph
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import Shape_i
+
+from pytensor_jaxlink.analysis.extents import Extents
+from pytensor_jaxlink.analysis.lengths import length_of
+from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value, difference
+from pytensor_jaxlink.rewriting.selections import Tensor
+
+_PASSED = (CheckAndRaise, ScalarFromTensor, TensorFromScalar)
+
+
+class Counts:
+    """The numbers of entries that masks select.
+
+    Parameters
+    ----------
+    fgraph
+        The graph, which is being rewritten.
+    new
+        What stands for a variable of it now.
+    late
+        The variables that are known only when a region has run.
+    """
+
+    def __init__(
+        self, fgraph: FunctionGraph, new: Callable[[Tensor], Tensor], late: Collection[Tensor]
+    ) -> None:
+        self._fgraph, self._new, self._late = fgraph, new, late
+        self._extents = _Extents(fgraph)
+        self._counts: dict[Tensor, Tensor] = {}
+        self._lengths: dict[Tensor, Tensor] = {}
+        self._resolved: dict[Tensor, Tensor] = {}
+        self._stops: dict[Tensor, Tensor] = {}
+
+    def of(self, mask: object) -> Tensor:
+        """The number of entries of a mask: one variable."""
+        if mask not in self._counts:
+            self._counts[mask] = count = mask.sum(dtype="int64")
+            self._extents.counts.add(count)
+        return self._counts[mask]
+
+    def know(self, mask: object, count: object) -> None:
+        """Take a value for the number of entries of a mask."""
+        self._counts.setdefault(mask, count)
+
+    def bound_by(self, stop: object, mask: object) -> None:
+        """Take the length of a mask for a bound of where it stops."""
+        self._stops.setdefault(stop, mask)
+
+    def equal(self, one: object, other: object) -> bool:
+        """Return True if two masks are known to select as many entries."""
+        return self._extents.of(self.of(one)) == self._extents.of(self.of(other))
+
+    def note(self, mask: Tensor, array: Tensor, axis: int) -> None:
+        """Note that a mask selects what an array of the old graph has along a dimension."""
+        if mask not in self._lengths:
+            self._lengths[mask] = length_of(self._fgraph, array, axis)
+            self.of(mask)
+            self._resolved.clear()
+
+    def same(self, one: object, other: object) -> bool:
+        """Return True if two integers are known to be equal."""
+        return self.read(one) == self.read(other)
+
+    def read(self, length: object) -> Polynomial:
+        """A length of the old graph as a polynomial of counts."""
+        return self._extents.of(self._resolve(length))
+
+    def key(self, length: object) -> tuple[Tensor, ...]:
+        """Equal keys of equal lengths."""
+        return tuple(sorted(self.read(length).items()))
+
+    def counted(self, length: object) -> tuple[Tensor, int] | None:
+        """The mask whose entries a variable counts, and how many more there are; or None."""
+        if length.type.ndim or not self._counts:
+            return None
+        expected = self.read(length)
+        for mask, count in self._counts.items():
+            more = constant_value(difference(expected, self._extents.of(count)))
+            if more is not None:
+                return mask, more
+        return None
+
+    def _resolve(self, length: object) -> Tensor:
+        """A length with counts in the place of what is computed to be equal to them."""
+        if length.owner is None:
+            return self._new(length)
+        if length not in self._resolved:
+            self._resolved[length] = self._resolved_anew(length)
+        return self._resolved[length]
+
+    def _resolved_anew(self, length: Tensor) -> Tensor:
+        written = self._extents.of(length)
+        for mask, known in self._lengths.items():
+            if self._extents.of(known) == written:
+                return self._counts[mask]
+        op = length.owner.op
+        if isinstance(op, _PASSED):
+            return self._resolve(length.owner.inputs[0])
+        if isinstance(op, Elemwise):
+            return op(*map(self._resolve, length.owner.inputs))
+        return self._new(length)
+
+    def is_late(self, length: Tensor) -> bool:
+        """Return True for a length that depends on counts, or on what a region computes."""
+        if length in self._late or self._resolve(length) in self._extents.counts:
+            return True
+        op = getattr(length.owner, "op", None)
+        return isinstance(op, (Elemwise, *_PASSED)) and any(map(self.is_late, length.owner.inputs))
+
+    def bound(self, length: Tensor, negative: Collection[Tensor] = ()) -> Tensor:
+        """An upper bound of a length, known early, or None.
+
+        Parameters
+        ----------
+        length
+            The length.
+        negative
+            Integers that are below zero where it counts.
+        """
+        if length in negative:
+            return pt.constant(0, dtype="int64")
+        if isinstance(length, Constant) or not self.is_late(length):
+            return self._new(length)
+        if (found := self.counted(length)) is not None:
+            mask, more = found
+            length = Shape_i(0)
+            return pt.maximum(length(mask) + more, 0)
+        if length in self._stops:
+            return Shape_i(0)(self._stops[length])
+        owner = length.owner
+        if owner is None:
+            return None
+        if isinstance(owner.op, _PASSED):
+            return self.bound(owner.inputs[0], negative)
+        if isinstance(op := getattr(owner.op, "scalar_op", None), scalar.Switch):
+            return self._bound_of_choice(owner.inputs, negative)
+        rule = _BOUNDS.get(type(op))
+        bounds = [self.bound(each, negative) for each in owner.inputs] if rule else []
+        return rule(owner.inputs, bounds) if rule else None
+
+    def _bound_of_choice(self, inputs: Sequence[Tensor], negative: Collection[Tensor]) -> Tensor:
+        """The larger of two bounds; of the smaller one of two numbers either."""
+        compared = inputs[0].owner
+        compare = getattr(getattr(compared, "op", None), "scalar_op", None)
+        below = isinstance(compare, scalar.LT) and getattr(compared.inputs[1], "data", 1) == 0
+        one = self.bound(inputs[1], [*negative, compared.inputs[0]] if below else negative)
+        bounds = [one, self.bound(inputs[2], negative)]
+        if isinstance(compare, scalar.LT | scalar.LE) and list(compared.inputs) == [*inputs[1:]]:
+            return _of_least(inputs, bounds)
+        return _all_of(pt.maximum)(inputs, bounds)
+
+
+class _Extents(Extents):
+    """Lengths, where the counts of masks are not negative either."""
+
+    def __init__(self, graph: FunctionGraph) -> None:
+        super().__init__(graph)
+        self.counts: set[Tensor] = set()
+
+    def dimension(self, atom: Tensor) -> tuple[Tensor, int] | None:
+        """The array and the axis whose length an atom is."""
+        return (atom, 0) if atom in self.counts else super().dimension(atom)
+
+
+def _of_least(inputs: Any, bounds: Tensor) -> Tensor:
+    known = [bound for bound in bounds if bound is not None]
+    return reduce(pt.minimum, known) if known else None
+
+
+def _of_quotient(inputs: Any, bounds: Tensor) -> Tensor:
+    divisor = getattr(inputs[1], "data", 0)
+    return bounds[0] if divisor >= 1 else None
+
+
+def _all_of(combine: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def rule(inputs: Any, bounds: Tensor) -> Tensor:
+        return None if any(bound is None for bound in bounds) else reduce(combine, bounds)
+
+    return rule
+
+
+_BOUNDS: dict[type, Callable[[Any, Any], Any]] = {
+    scalar.Add: _all_of(pt.add),
+    scalar.Cast: _all_of(pt.maximum),
+    scalar.IntDiv: _of_quotient,
+    scalar.Maximum: _all_of(pt.maximum),
+    scalar.Minimum: _of_least,
+    scalar.Sub: lambda inputs, bounds: bounds[0],  # what is taken away is a length itself
+}

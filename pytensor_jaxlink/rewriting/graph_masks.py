@@ -1,0 +1,256 @@
+"""The masks of a graph, and what follows from them.
+
+Equal masks are one object, because arrays go together where their masks are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.elemwise import CAReduce
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.sort import argsort
+from pytensor.tensor.type import discrete_dtypes
+
+from pytensor_jaxlink.analysis import BindingTime, input_binding_times
+from pytensor_jaxlink.analysis.extents import tensor_behind
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.rewriting.bounds import is_one
+from pytensor_jaxlink.rewriting.counts import Counts
+from pytensor_jaxlink.rewriting.notes import late_values
+from pytensor_jaxlink.rewriting.selections import Selection, Tensor
+from pytensor_jaxlink.rewriting.slices import Spans
+
+
+def is_size(variable: object) -> bool:
+    """Return True for an integer that is no array."""
+    kind = variable.type
+    return getattr(kind, "ndim", 1) == 0 and kind.dtype in discrete_dtypes
+
+
+class Masks:
+    """The masks of a graph.
+
+    Parameters
+    ----------
+    fgraph, view
+        The graph.
+    changing
+        The positions of the inputs that are data whatever their type.
+    refused
+        Masks, bounds and lengths of which something is needed as it is.
+    """
+
+    def __init__(
+        self,
+        fgraph: FunctionGraph,
+        view: GraphView,
+        changing: Collection[int],
+        refused: set[Variable],
+    ) -> None:
+        self.fgraph, self.refused, self._changing = fgraph, refused, changing
+        times = input_binding_times(view, changing)
+        self.late_bounds = late_values(view, times)
+        # A mask may be made of sizes, but vectors of integers and real numbers are data to it.
+        self.late_masks = late_values(
+            view,
+            [
+                time if is_size(view.variables[number]) else BindingTime.DEVICE
+                for time, number in zip(times, view.inputs, strict=True)
+            ],
+        )
+        self.selections: dict[Variable, Selection] = {}
+        self.values: dict[Variable, Any] = {}
+        self.origin: dict[Tensor, Tensor] = {}  # of a mask that we made: what refuses it
+        self._derived: dict[Tensor, Tensor] = {}
+        self._longer: dict[Any, tuple[Tensor, int]] = {}
+        self._spans = Spans(fgraph, self.new)
+        self._counts = Counts(fgraph, self.new, self.late_bounds)
+
+    def new(self, variable: Tensor) -> Tensor:
+        """The present replacement of a variable."""
+        return self.values.get(variable, variable)
+
+    def chosen(self, variable: Tensor) -> Selection:
+        """The replacement of a variable as a selection, if of everything."""
+        found = self.selections.get(variable)
+        return (
+            Selection(self.new(variable), (None,) * variable.type.ndim) if found is None else found
+        )
+
+    def slice_mask(self, array: object, axis: int, taken: slice) -> Tensor:
+        """The mask of a slice to bounds computed late, or None.
+
+        It is the same for the same bounds on the same length.
+        """
+        start, stop = taken.start, taken.stop
+        computed = [
+            b for b in (start, stop) if b is not None and tensor_behind(b) in self.late_bounds
+        ]
+        if not computed or computed[0] in self.refused or not is_one(taken.step):
+            return None
+        mask = self._spans.mask(start, stop, array, axis)
+        self.origin.setdefault(mask, computed[0])
+        if start is None and self._changing:
+            # A longer range beside it (`eye(n)` for `n > len(x)`) is left to PyTensor, which has
+            # the graph before this rewrite only where a size has changed.
+            self._counts.bound_by(tensor_behind(stop), mask)
+        return mask
+
+    def derived(self, how: str, of: tuple[Tensor, ...], make: Callable[[], Tensor]) -> Tensor:
+        """A mask that follows from others: the same object for the same ones."""
+        key = how, *of
+        if key not in self._derived:
+            self._derived[key] = mask = make()
+            self.origin[mask] = next((self.origin[m] for m in of if m in self.origin), mask)
+        return self._derived[key]
+
+    def backward(self, mask: object) -> Tensor:
+        """The mask of the same entries of an array that has been turned around."""
+        turned = self.derived("backward", (mask,), lambda: self._spans.backward(mask))
+        self._derived["backward", turned] = mask
+        self._counts.know(turned, self.count(mask))
+        return turned
+
+    def front(self, mask: object) -> Tensor:
+        """The mask of as many entries as another one selects, at the front."""
+        if self._spans.is_prefix(mask):
+            return mask
+        make = partial(self._front, self.count(mask), Shape_i(0)(mask))
+        return self.derived("front", (mask,), make)
+
+    def _front(self, count: object, length: object) -> Tensor:
+        found = self._spans.front(count, length)
+        self._counts.know(found, count)
+        return found
+
+    def complement(self, mask: object) -> Tensor:
+        """The mask of what follows a prefix, where that has been asked for, or None."""
+        return self._spans.complement(mask)
+
+    def part(self, chosen: Selection, axis: int, start: object, stop: object) -> Tensor:
+        """The mask of a slice of a selection along a dimension, or None."""
+        of = chosen.masks[axis], start, stop
+        found = self._derived.get(("part", *of))
+        if found is None:
+            found = self._spans.part(*of)
+        return None if found is None else self.derived("part", of, lambda: found)
+
+    def aligned(
+        self, chosen: Selection, axis: int, mask: object, *, stretch: bool = False
+    ) -> Selection | None:
+        """A selection as one by another mask along a dimension, where both take as many; or None.
+
+        One entry may stand for many where it is to be stretched.
+        """
+        if chosen.masks[axis] is mask:
+            return chosen
+        return self._spans.aligned(chosen, axis, mask, stretch)
+
+    def ranks(self, mask: object) -> Tensor:
+        """For each entry that a mask selects how many it selects before; for others anything."""
+        if self._spans.is_prefix(mask):
+            return pt.arange(Shape_i(0)(mask))
+        counted: Tensor = pt.cumsum(mask.flatten().astype("int64"))
+        counted = counted - 1
+        return counted if mask.type.ndim == 1 else counted.reshape(mask.shape, ndim=mask.type.ndim)
+
+    def place(self, mask: Tensor, ranks: Tensor, among: Tensor) -> Tensor:
+        """The places of the entries of some ranks; `IndexError` where there is none.
+
+        Only ranks that the mask ``among`` selects have to be there.
+        """
+        count = self.count(mask)
+        ranks = ranks.astype("int64")
+        held = pt.all(~among | ((ranks >= -count) & (ranks < count)))
+        ranks = CheckAndRaise(IndexError, "index out of bounds")(ranks, held)
+        ranks = pt.switch(ranks < 0, ranks + count, ranks)
+        if self._spans.is_prefix(mask):
+            return ranks
+        order: Tensor = argsort(~mask, kind="stable")
+        return order[ranks]
+
+    def is_prefix(self, mask: object) -> bool:
+        """Return True for the mask of entries at the front."""
+        return self._spans.is_prefix(mask)
+
+    def least(self, one: object, other: object) -> Tensor:
+        """The mask of as many entries as the shorter one of two prefixes has."""
+        length: Tensor = pt.minimum(self.count(one), self.count(other))
+        bound: Tensor = pt.minimum(Shape_i(0)(one), Shape_i(0)(other))
+        make = partial(self._front, length, bound)
+        found = self.derived("length", self._counts.key(length), make)
+        self.origin[found] = self.origin.get(one, one)
+        return found
+
+    def as_many(self, one: object, other: object) -> bool:
+        """Return True if two masks are known to select as many entries."""
+        return one is other or self._counts.equal(one, other)
+
+    def longer(self, mask: object, more: int) -> Tensor:
+        """The mask of more entries than another one selects, at the front; itself for no more."""
+        if not more:
+            return mask
+        mask, before = self._longer.get(mask, (mask, 0))
+        if not more + before:
+            return mask
+
+        def make() -> Tensor:
+            sizes = [self.count(mask), Shape_i(0)(mask)]
+            return self._front(*(pt.maximum(size + more + before, 0) for size in sizes))
+
+        found = self.derived(f"longer {more + before}", (mask,), make)
+        self._longer[found] = mask, more + before
+        return found
+
+    def count(self, mask: object) -> Tensor:
+        """How many entries a mask selects."""
+        return self._counts.of(mask)
+
+    def mask_counted_by(self, length: object) -> Tensor:
+        """The mask whose true entries a variable counts, or None."""
+        op = getattr(length.owner, "op", None)
+        if isinstance(op, CAReduce) and isinstance(op.scalar_op, scalar.Add):
+            [counted] = length.owner.inputs
+            if length.type.ndim or counted.type.dtype != "bool" or not self.is_late(counted):
+                return None
+            self.origin[self.new(counted)] = counted
+            return self.new(counted)
+        if length.type.ndim or not self._counts.is_late(length):
+            return None
+        found = self._counts.counted(length)
+        return self._bounded(length) if found is None else self.longer(*found)
+
+    def _bounded(self, length: object) -> Tensor:
+        """The mask of as many entries as a length says, of which a bound is known; or None."""
+        bound = None if length in self.refused else self._counts.bound(length)
+        if bound is None:
+            return None
+
+        def make() -> Tensor:
+            count = self.new(length).astype("int64")
+            held = CheckAndRaise(ValueError, "a length is not in its bounds")
+            return self._front(held(count, pt.ge(count, 0), pt.le(count, bound)), bound)
+
+        found = self.derived("length", self._counts.key(length), make)
+        if self.origin[found] is found:
+            self.origin[found] = length
+        return found
+
+    def is_late(self, mask: object) -> bool:
+        """Return True for a mask computed late, of which nothing is needed as it is."""
+        return mask in self.late_masks and mask not in self.refused
+
+    def holds(self, condition: object) -> bool:
+        """Return True for the condition that two lengths are equal which are one by now."""
+        compared = getattr(tensor_behind(condition), "owner", None)
+        if compared is None or not isinstance(getattr(compared.op, "scalar_op", None), scalar.EQ):
+            return False
+        return self._counts.same(*compared.inputs)

@@ -1,0 +1,162 @@
+"""How a selection passes through linear algebra: what is not selected is a unit matrix.
+
+``cholesky(K[:k, :k])`` is a part of the factor of ``K`` with zeros outside of the first rows and
+columns, and ones on the diagonal there.  So are inverses, solutions and determinants, for the rows
+and columns of any mask: nothing couples the two parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply
+from pytensor.tensor.basic import AllocDiag, ExtractDiag
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
+from pytensor.tensor.linalg.inverse import MatrixInverse
+from pytensor.tensor.linalg.solvers.general import Solve
+from pytensor.tensor.linalg.solvers.psd import CholeskySolve
+from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
+from pytensor.tensor.linalg.summary import Det, SLogDet
+from pytensor.tensor.math import Dot
+
+from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, agreed, follow
+
+_OF_MATRICES = (
+    Cholesky,
+    CholeskySolve,
+    Det,
+    Dot,
+    MatrixInverse,
+    SLogDet,
+    Solve,
+    SolveTriangular,
+)
+"""The Ops for which rows and columns of a unit matrix change nothing in the others."""
+
+
+@follow.register(Cholesky)
+@follow.register(CholeskySolve)
+@follow.register(Det)
+@follow.register(Dot)
+@follow.register(MatrixInverse)
+@follow.register(SLogDet)
+@follow.register(Solve)
+@follow.register(SolveTriangular)
+def _follow_matrices(op: object, node: Apply, known: Known) -> Results:
+    return _follow(node, op.gufunc_signature, known)
+
+
+@follow.register(Blockwise)
+def _follow_batches(op: Blockwise, node: Apply, known: Known) -> Results:
+    """A batch of matrices, of which matrices or batches are selections."""
+    if not op.batch_ndim(node):
+        return follow(op.core_op, op.core_op.make_node(*node.inputs), known)
+    return _follow(node, op.signature, known)
+
+
+def _follow(node: Apply, signature: str, known: Known) -> Results:
+    """Give equal letters of a signature equal masks, and the rest of the batch those of a batch."""
+    taken, made = map(_letters, signature.split("->"))
+    ranks = [v.type.ndim - len(each) for v, each in zip(node.inputs, taken, strict=True)]
+    parts = [known.chosen(v) for v in node.inputs]
+    if not all(part.is_plain for part in parts) or len({*ranks}) > 1:
+        return None
+    [batch], masks = {*ranks}, {}
+    is_known = isinstance(getattr(node.op, "core_op", node.op), _OF_MATRICES)
+    for k, letters in enumerate(taken):
+        for axis, letter in enumerate(letters, start=batch):
+            mask = masks.setdefault(letter, parts[k].masks[axis])
+            if mask is None and parts[k].masks[axis] is None:
+                continue
+            if not is_known or mask is None or parts[k].masks[axis] is None:
+                return None
+            moved = known.aligned(parts[k], axis, mask)
+            if moved is None:
+                return None
+            parts[k] = moved
+    parts = _with_batches(node, parts, batch, known)
+    if parts is None:
+        return None
+    kept = {letter for letters in made for letter in letters} if _is_product(node.op) else set()
+    fulls = [_filled(part, each, kept) for part, each in zip(parts, taken, strict=True)]
+    outputs = node.op.make_node(*fulls).outputs
+    rest = parts[0].masks[:batch]
+    return [
+        Selection(output, (*rest, *(masks[letter] for letter in letters)))
+        for output, letters in zip(outputs, made, strict=True)
+    ]
+
+
+def _letters(signature: str) -> list[list[str]]:
+    return [re.findall(r"\w+", each) for each in re.findall(r"\(([^)]*)\)", signature)]
+
+
+def _with_batches(
+    node: Apply, parts: Sequence[Selection], batch: int, known: Known
+) -> list[Selection] | None:
+    """The parts with equal masks of their batches."""
+    batches = [Selection(part.full, part.masks[:batch]) for part in parts]
+    found = agreed(batches, [v.type.broadcastable[:batch] for v in node.inputs], known)
+    if found is None:
+        return None
+    return [
+        Selection(one.full, (*one.masks, *part.masks[batch:]))
+        for one, part in zip(found, parts, strict=True)
+    ]
+
+
+def _is_product(op: object) -> bool:
+    return isinstance(getattr(op, "core_op", op), Dot)
+
+
+def _filled(part: Selection, letters: Sequence[str], kept: Collection[str]) -> Tensor:
+    """The full array, with a unit matrix or zeros where nothing is selected.
+
+    Along dimensions that the result has too (``kept``) it may be anything.
+    """
+    batch = len(part.masks) - len(letters)
+    core = [axis for axis in part.axes if axis >= batch and letters[axis - batch] not in kept]
+    full = part.masked(0, core)
+    if not core or len(letters) != 2 or letters[0] != letters[1]:
+        return full
+    row, column = (
+        pt.arange(full.shape[axis]).dimshuffle(order)
+        for axis, order in ((batch, (0, "x")), (batch + 1, ("x", 0)))
+    )
+    unit = pt.eq(row, column) & ~part.masks[batch][:, None]
+    return pt.switch(unit, pt.ones((), full.type.dtype), full)
+
+
+@follow.register(ExtractDiag)
+def _follow_diagonal(op: ExtractDiag, node: Apply, known: Known) -> Results:
+    """The diagonal of a square selection, or of each of a batch."""
+    chosen = known.selections[node.inputs[0]]
+    axes = op.axis1, op.axis2
+    one, other = (chosen.masks[axis] for axis in axes)
+    if not chosen.is_plain or (op.offset and (one is not None or other is not None)):
+        return None
+    if one is not other:
+        if None in (one, other) or not (known.is_prefix(one) and known.is_prefix(other)):
+            return None
+        one = known.least(one, other)
+    rest = [mask for axis, mask in enumerate(chosen.masks) if axis not in axes]
+    return [Selection(op(chosen.full), (*rest, one))]
+
+
+@follow.register(AllocDiag)
+def _follow_diagonals(op: AllocDiag, node: Apply, known: Known) -> Results:
+    """A diagonal matrix of a selection, or each of a batch."""
+    chosen = known.selections[node.inputs[0]]
+    *masks, mask = chosen.masks
+    if not chosen.is_plain or (op.offset and mask is not None):
+        return None
+    for axis in sorted((op.axis1, op.axis2)):
+        masks.insert(axis, mask)
+    diagonal: Any = pt.basic.alloc_diag(
+        chosen.full, offset=op.offset, axis1=op.axis1, axis2=op.axis2
+    )
+    return [Selection(diagonal, tuple(masks))]

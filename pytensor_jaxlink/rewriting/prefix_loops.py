@@ -1,0 +1,273 @@
+"""How a selection passes through a loop: as many steps as the full arrays have entries.
+
+Pattern::
+
+    scan(step, sequences=[x[:k]])           n_steps = k, traces of k + 1 entries
+
+Replacement::
+
+    scan(step, sequences=[x])[: k + 1]      n_steps = len(x), traces of len(x) + 1 entries
+
+What a loop computes after its last true step is cut from its traces and reaches nothing.  A loop
+that draws or checks, and keeps no trace, makes k steps.  The selections are moved to the front
+first, so a gradient, which goes from the last step to the first, has its true steps first as well.
+
+What a step reads as a whole (``x[:k]`` in each step) is selected inside: the graphs of loops are
+rewritten too.
+
+It must not fire where a step more would show: a loop that ends itself, or keeps a trace and draws
+or checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scan.op import Scan
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.type import TensorType
+
+from pytensor_jaxlink.compat import mutable
+from pytensor_jaxlink.ops import measured_outputs
+from pytensor_jaxlink.rewriting.loops import with_graph
+from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, follow
+
+
+@follow.register(Scan)
+def _follow_loop(op: Any, node: Apply, known: Known) -> Results:
+    if op.info.as_while:
+        return None
+    mask = known.mask_counted_by(node.inputs[0])
+    mask = None if mask is None else known.front(mask)
+    sequences = _sequences(node, mask, known)
+    if sequences is None:
+        return None
+    given, first = list(map(known.new, node.inputs)), 1 + op.info.n_seqs
+    states = node.inputs[first : len(given) - op.info.n_non_seqs]
+    if mask is not None and _has_masks(op.outer_seqs(node.inputs), known):
+        longer = _longer(node, sequences, mask, known)
+        if longer is not None:
+            return longer
+    if any(v in known.selections for v in states) or (mask is not None and measured_outputs(node)):
+        return None
+    given[1:first] = [part.full for part in sequences]
+    return _outputs(node, given, sequences, known)
+
+
+def _has_masks(sequences: Sequence[Tensor], known: Known) -> bool:
+    """Return True where a loop has sequences, and entries are selected from all."""
+    masks = [known.chosen(array).masks[0] for array in sequences]
+    return bool(masks) and all(mask is not None for mask in masks)
+
+
+def _sequences(node: Apply, mask: object, known: Known) -> list[Selection] | None:
+    """The full arrays that a loop goes through, with what is selected of their entries."""
+    found = []
+    for array in node.op.outer_seqs(node.inputs):
+        part: Selection | None = known.chosen(array)
+        if part.masks[0] is not None:
+            part = None if mask is None else known.aligned(part, 0, mask)
+        if part is None or not part.is_plain:
+            return None
+        found.append(Selection(part.full, (None, *part.masks[1:])))
+    return found
+
+
+def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Known) -> Results:
+    """The outputs of a loop that makes as many steps as there are entries, true or not."""
+    op: Any = node.op
+    carried = op.outer_untraced_sit_sot(node.inputs)
+    if any(not isinstance(v.type, TensorType) or v in known.selections for v in carried):
+        return None
+    if any(isinstance(inner.op, CheckAndRaise) for inner in op.fgraph.apply_nodes):
+        return None
+    traces = [
+        *_traces(node, mask, known),
+        *(_Trace.without_state(length, mask, known) for length in op.outer_nitsot(node.inputs)),
+    ]
+    buffers, steps = [], Shape_i(0)(mask)
+    for trace in traces:
+        if trace is None:
+            return None
+        buffers.append(steps if trace.buffer is None else trace.buffer)
+    free = len(traces) - op.info.n_nit_sot
+    given = [steps, *(part.full for part in sequences), *buffers[:free], *map(known.new, carried)]
+    given += [*buffers[free:], *map(known.new, op.outer_non_seqs(node.inputs))]
+    outputs = _outputs(node, given, sequences, known, mask if carried else None)
+    if outputs is None:
+        return None
+    pairs = zip(outputs, traces, strict=False)
+    return [*(trace.of(output, known) for output, trace in pairs), *outputs[len(traces) :]]
+
+
+def _traces(node: Apply, mask: object, known: Known) -> list[_Trace | None]:
+    """The traces of the states of a loop; None for those that cannot be longer."""
+    op, info = node.op, node.op.info
+    read, written = info.normalized_mit_mot_in_slices, info.normalized_mit_mot_out_slices
+    depths = [max(*one, *other) for one, other in zip(read, written, strict=True)]
+    found = [
+        _Trace.scattered(buffer, known.longer(mask, depth), known)
+        for buffer, depth in zip(op.outer_mitmot(node.inputs), depths, strict=True)
+    ]
+    buffers = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
+    for buffer, taps in zip(
+        buffers, (*info.mit_sot_in_slices, *info.sit_sot_in_slices), strict=True
+    ):
+        reach = -min(taps)
+        found.append(_Trace.of_state(buffer, reach, known.longer(mask, reach), known))
+    return found
+
+
+@dataclass(frozen=True)
+class _Trace:
+    """A trace with room for all steps.
+
+    Attributes
+    ----------
+    buffer
+        The array that the loop begins with; None where there is no state.
+    mask
+        The mask of the true entries.
+    kept
+        How many entries PyTensor keeps, the last ones; None for all of them.
+    kept_mask
+        The mask of as many entries, where their number is not known early.
+    """
+
+    buffer: Tensor
+    mask: Tensor
+    kept: Tensor = None
+    kept_mask: Tensor = None
+
+    @classmethod
+    def scattered(cls, buffer: object, mask: object, known: Known) -> _Trace | None:
+        """A buffer that steps read and write in several places."""
+        part = known.chosen(buffer)
+        if part.axes != (0,) or not part.is_plain:
+            return None
+        moved = known.aligned(part, 0, mask)
+        return None if moved is None else cls(moved.full, mask)
+
+    @classmethod
+    def of_state(cls, buffer: object, reach: int, mask: object, known: Known) -> _Trace | None:
+        """The trace of a state, of which a step sees entries before it as far as the reach."""
+        part = known.chosen(buffer)
+        own, full = part.masks[0], part.full
+        if own is not None and known.as_many(own, mask):
+            return cls.scattered(buffer, mask, known)
+        if part.axes not in ((), (0,)) or not (own is None or known.is_prefix(own)):
+            return None
+        lengths = (Shape_i(k)(full) for k in range(1, full.type.ndim))
+        room: Tensor = pt.zeros((Shape_i(0)(mask), *lengths), dtype=full.type.dtype)
+        begin = pt.set_subtensor(room[:reach], full[:reach])
+        kept = Shape_i(0)(full) if own is None else known.count(own)
+        return cls(begin, mask, kept, own)
+
+    @classmethod
+    def without_state(cls, length: object, mask: object, known: Known) -> _Trace:
+        """The trace of what no step reads."""
+        counted = known.mask_counted_by(length)
+        if counted is None:
+            return cls(None, mask, known.new(length))
+        if known.as_many(counted, mask):
+            return cls(None, mask)
+        front = known.front(counted)
+        return cls(None, mask, known.count(front), front)
+
+    def of(self, output: Tensor, known: Known) -> Tensor:
+        """What PyTensor keeps of the trace that a loop leaves; zeros where there is less."""
+        whole = [None] * (output.type.ndim - 1)
+        if self.kept is None:
+            return Selection(output, (self.mask, *whole))
+        count = known.count(self.mask)
+        length = self.kept if self.kept_mask is None else Shape_i(0)(self.kept_mask)
+        places = pt.arange(length)
+        first = pt.maximum(count - self.kept, 0)
+        taken = output[pt.clip(places + first, 0, output.shape[0] - 1)]
+        there = pt.lt(places, count).dimshuffle([0, *["x"] * len(whole)])
+        found = pt.switch(there, taken, pt.zeros((), output.type.dtype))
+        return found if self.kept_mask is None else Selection(found, (self.kept_mask, *whole))
+
+
+def _outputs(
+    node: Apply,
+    given: list[Tensor],
+    sequences: Sequence[Selection],
+    known: Known,
+    true: Tensor = None,
+) -> list[Tensor] | None:
+    """The outputs of a loop with other inputs.
+
+    What is selected of an entry, or of what each step reads, is selected inside.
+
+    Parameters
+    ----------
+    node, known
+        The loop, and the facts about its graph.
+    given
+        Its inputs now.
+    sequences
+        The first of these, with what is selected of their entries.
+    true
+        The mask of the steps that change what is carried without a trace; None for all.
+    """
+    op: Any = node.op
+    fixed = [known.chosen(v) for v in op.outer_non_seqs(node.inputs)]
+    first, last = 1 + len(sequences), len(given) - len(fixed)
+    chosen = {
+        **{k: part.masks[1:] for k, part in enumerate(sequences)},
+        **{k - len(fixed): part.masks for k, part in enumerate(fixed)},
+    }
+    chosen = {place: masks for place, masks in chosen.items() if any(m is not None for m in masks)}
+    given = [*given[:last], *(part.full for part in fixed)]
+    if not chosen and true is None:
+        return op.make_node(*given).outputs
+    if not all(part.is_plain for part in fixed):
+        return None
+    inner = mutable(op.fgraph)
+    inputs: list[Tensor] = list(inner.inputs)
+    selecting: dict[Tensor, Tensor] = {}
+    for place, masks in chosen.items():
+        old = inputs[place]
+        inputs[place], part = _selected_inside(old, masks, selecting)
+        inner.replace_all([(old, part)], import_missing=True)
+    outputs, more = list(inner.outputs), []
+    if true is not None:
+        more = [true.type.clone(shape=())()]
+        before = op.inner_untraced_sit_sot(inputs)
+        after = op.inner_untraced_sit_sot_outs(outputs)
+        place = outputs.index(after[0])
+        outputs[place : place + len(after)] = [
+            old.type.filter_variable(pt.switch(more[0], new, old))
+            for old, new in zip(before, after, strict=True)
+        ]
+    loop = with_graph(
+        op,
+        [*inputs[: len(sequences)], *more, *inputs[len(sequences) :], *selecting.values()],
+        outputs,
+        n_seqs=len(sequences) + len(more),
+        n_non_seqs=len(fixed) + len(selecting),
+    )
+    steps = [] if true is None else [true]
+    return loop.make_node(*given[:first], *steps, *given[first:], *selecting).outputs
+
+
+def _selected_inside(
+    old: object, masks: Sequence[Tensor], selecting: dict[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """An input of a loop's graph in full, and what masks that come with it select."""
+    lengths = zip(masks, old.type.shape, strict=True)
+    whole: Tensor = old.type.clone(
+        shape=tuple(n if mask is None else None for mask, n in lengths)
+    )()
+    part = whole
+    for axis, mask in enumerate(masks):
+        if mask is not None:
+            inside = selecting.setdefault(mask, mask.type())
+            part = part[(*[slice(None)] * axis, inside)]
+    return whole, part
