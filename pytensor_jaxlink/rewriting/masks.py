@@ -330,7 +330,7 @@ class _Attempt(Masks):
         return found.entries
 
     def _sliced(self, node: Apply, first: int) -> Destination | None:
-        """What a node takes of an array by slices to late bounds, beside literals and scalars."""
+        """The part of an array that a node takes by slices to late bounds, literals and scalars."""
         array = node.inputs[0]
         indices: list[Tensor] = list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
         indices += [slice(None)] * (array.type.ndim - len(indices))

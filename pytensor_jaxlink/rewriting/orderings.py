@@ -148,7 +148,7 @@ def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
 def _along(
     chosen: Selection, array: object, axis: int, index: object, known: Known
 ) -> tuple[list[Tensor], list[Tensor]] | None:
-    """What an index takes along a dimension: the index of the full array, and the mask left."""
+    """The part of a dimension that an index takes: its full index, and the mask left."""
     mask, whole = chosen.masks[axis], [slice(None)] * len(chosen.places(axis))
     if isinstance(index, slice) and index == slice(None):
         return whole, [mask]

@@ -180,7 +180,7 @@ class _Trace:
         return cls(None, mask, known.count(front), front)
 
     def of(self, output: Tensor, known: Known) -> Tensor:
-        """What PyTensor keeps of the trace that a loop leaves; zeros where there is less."""
+        """The part of a loop's trace that PyTensor keeps; zeros where there is less."""
         whole = [None] * (output.type.ndim - 1)
         if self.kept is None:
             return Selection(output, (self.mask, *whole))

@@ -51,7 +51,7 @@ class Selection:
 
     @property
     def is_plain(self) -> bool:
-        """Whether each dimension of the selection is one of the full array."""
+        """Return True if each dimension of the selection is one of the full array."""
         return all(_width(mask) == 1 for mask in self.masks)
 
     def places(self, axis: int) -> list[int]:
