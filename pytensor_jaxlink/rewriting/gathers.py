@@ -54,12 +54,14 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
         return _set(node, taken, chosen, known)
     if getattr(op, "ignore_duplicates", False):
         return None
-    added = pt.inc_subtensor(taken.entries.full, chosen.masked(0))
+    added, whole = pt.inc_subtensor(taken.entries.full, chosen.masked(0)), known.chosen(base)
     if type(op).__name__ == "AdvancedIncSubtensor1" and value in known.selections:
-        # This Op of PyTensor before 3.1 takes one entry for one that is stretched.
+        # This Op of PyTensor before 3.1 takes one entry for one that is stretched, but for arrays
+        # of one entry.
         refuse = CheckAndRaise(ValueError, "Runtime broadcasting not allowed")
-        added = refuse(added, pt.neq(taken.mask.sum(), 1))
-    whole = known.chosen(base)
+        own = whole.masks[taken.axis]
+        length = whole.full.shape[taken.axis] if own is None else own.sum()
+        added = refuse(added, pt.or_(pt.neq(taken.mask.sum(), 1), pt.eq(length, 1)))
     result = added if taken.array is whole.full else Merged()(added, whole.full)
     return [Selection(result, whole.masks)]
 
