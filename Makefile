@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test test-all setup lint docs coverage release-check changelog bench peer-suite client-suite clean
+.PHONY: demo test test-values test-all setup lint docs coverage release-check changelog bench peer-suite client-suite clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
@@ -12,6 +12,11 @@ demo: $(VENV)/.demo
 # Each module, in minutes; the long tests of tests/long.txt are left to `make test-all`.
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
+
+# The short tests, and of the long ones those that compare values: what depends on the versions.
+VALUES := tests/edges tests/differential tests/lowering tests/rewriting tests/link/test_prefixes.py
+test-values: test
+	@$(BIN)/python -m pytest -n $(WORKERS) -m long --durations=20 $(VALUES)
 
 test-all: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) --durations=20
