@@ -10,7 +10,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-"""What a document may hold."""
+"""A value that a document may hold."""
 
 _LARGEST = 32 << 20  # bytes
 _DEEPEST = 200  # a loop executed by the host that is inside of another one adds six

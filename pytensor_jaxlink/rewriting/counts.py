@@ -143,8 +143,7 @@ class Counts:
             return self._new(length)
         if (found := self.counted(length)) is not None:
             mask, more = found
-            length = Shape_i(0)
-            return pt.maximum(length(mask) + more, 0)
+            return pt.maximum(Shape_i(0)(mask) + more, 0)
         if length in self._stops:
             return Shape_i(0)(self._stops[length])
         owner = length.owner
