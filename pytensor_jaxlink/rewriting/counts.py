@@ -143,7 +143,7 @@ class Counts:
             return self._new(length)
         if (found := self.counted(length)) is not None:
             mask, more = found
-            return pt.maximum(Shape_i(0)(mask) + more, 0)
+            return pt.maximum(pt.add(Shape_i(0)(mask), more), 0)
         if length in self._stops:
             return Shape_i(0)(self._stops[length])
         owner = length.owner
