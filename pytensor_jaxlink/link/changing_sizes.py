@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph, Way
 
 
-_NOTHING_PADDED = Padding((), (), bucket_of(None))
-
-
 _NOTHING = Padding((), (), bucket_of(None))
 
 
@@ -67,7 +64,7 @@ class ChangingSizes:
 
     def _forget_padding(self) -> None:
         self._padded: CompiledGraph | None = None
-        self._padding = _NOTHING_PADDED
+        self._padding = _NOTHING
         self._kept: set[tuple[int, ...]] = set()
 
     def is_plan(self, plan: Plan) -> bool:

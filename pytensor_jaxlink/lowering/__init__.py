@@ -19,7 +19,7 @@ from pytensor_jaxlink.lowering.coercion import as_declared as as_declared
 from pytensor_jaxlink.lowering.optimisation import optimiser_rules as _optimiser_rules
 from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.program import ProgramBuilder as ProgramBuilder
-from pytensor_jaxlink.lowering.rule import Rules as Rules
+from pytensor_jaxlink.lowering.rules import Rules as Rules
 from pytensor_jaxlink.lowering.special import scalar_ops as _special_scalar_ops
 
 # Importing these modules registers their rules.

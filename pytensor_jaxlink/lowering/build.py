@@ -21,7 +21,7 @@ from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
-from pytensor_jaxlink.lowering.rule import Rules
+from pytensor_jaxlink.lowering.rules import Rules
 from pytensor_jaxlink.ops import Branch, WhileLoop
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
 from pytensor_jaxlink.plan import (

@@ -21,8 +21,8 @@ from pytensor_jaxlink.lowering.linear_maps import LinearMap, Map
 from pytensor_jaxlink.ops import standing_alone
 from pytensor_jaxlink.remedies import Remedy
 
-JaxFunction = Callable[..., Sequence[jax.Array]]
-LowerGraph = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Variable]], JaxFunction]
+GraphFunction = Callable[..., Sequence[jax.Array]]
+LowerGraph = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Variable]], GraphFunction]
 
 
 class Derivatives:
@@ -55,9 +55,9 @@ class Derivatives:
             if position not in static and not isinstance(variable, Constant)
         ]
         self._real_outputs = [k for k, output in enumerate(node.outputs) if _is_real(output)]
-        self._pullbacks: dict[tuple[int, ...], JaxFunction] = {}
+        self._pullbacks: dict[tuple[int, ...], GraphFunction] = {}
 
-    def apply(self, function: JaxFunction, inputs: Sequence[object]) -> tuple[jax.Array, ...]:
+    def apply(self, function: GraphFunction, inputs: Sequence[object]) -> tuple[jax.Array, ...]:
         """The outputs of the function, which JAX can differentiate."""
         known = list(inputs)
         for position in self._traced:
@@ -118,7 +118,7 @@ class Derivatives:
             found[position] = move
         return tuple(found)
 
-    def _pullback(self, moving: tuple[int, ...]) -> JaxFunction:
+    def _pullback(self, moving: tuple[int, ...]) -> GraphFunction:
         """From the inputs, the outputs and cotangents of the real outputs to gradients."""
         if moving not in self._pullbacks:
             self._pullbacks[moving] = self._lower_graph(*self._pullback_graph(moving))

@@ -32,7 +32,8 @@ from pytensor_jaxlink.lowering.checks import collecting, conjunction
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, Rules
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction
+from pytensor_jaxlink.lowering.rules import Rules
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
 from pytensor_jaxlink.partition import RegionDraft
 from pytensor_jaxlink.size_functions import is_open
