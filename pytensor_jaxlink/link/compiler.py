@@ -1,9 +1,8 @@
-"""One graph, compiled: the analyses in their order, and the failures recorded while it runs."""
+"""One graph, compiled: the way in which it runs, and the failures recorded while it does."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import RLock
@@ -12,71 +11,27 @@ from typing import Any
 import jax
 import numpy as np
 from jax.core import Tracer
-from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import optdb
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.graph.fg import FunctionGraph
 from pytensor.scalar.basic import ScalarType
 
-from pytensor_jaxlink.analysis import (
-    NodeFacts,
-    Questions,
-    binding_times,
-    called,
-    describe,
-    has_callbacks,
-    input_binding_times,
-)
+from pytensor_jaxlink.analysis import has_callbacks
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.compat import mutable, prepared_inner_graph
-from pytensor_jaxlink.errors import (
-    FAILED_NODE,
-    JAXLinkError,
-    NewSizeError,
-    NotJittableError,
-    NotTranspilableOrJittableError,
-    UntranspilableOpError,
-)
-from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, operation_with_place
+from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError, NewSizeError, UntranspilableOpError
+from pytensor_jaxlink.graph import ArrayType, op_name, operation_with_place
+from pytensor_jaxlink.link.analyses import Analyses
 from pytensor_jaxlink.link.changing_sizes import ChangingSizes
 from pytensor_jaxlink.link.dynamic import Form, Sizes
-from pytensor_jaxlink.link.explanation import (
-    Explanation,
-    describe_callbacks,
-    explain_plan,
-    is_untranspilable,
-    list_blockers,
-)
+from pytensor_jaxlink.link.explanation import Explanation, describe_callbacks, explain_plan
 from pytensor_jaxlink.link.fallback import PythonFallback
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.link.shared import bytes_held
+from pytensor_jaxlink.link.refusals import not_jittable, refusal
 from pytensor_jaxlink.link.sketch import titles_of
 from pytensor_jaxlink.logs import Topic
-from pytensor_jaxlink.lowering import Lowered, Rules, lower, unread
-from pytensor_jaxlink.ops import Branch, NestedGraph, UnknownShapes, output_shapes
-from pytensor_jaxlink.partition import Partition, schedule, select, sink
+from pytensor_jaxlink.lowering import Lowered, unread
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.rewriting import (
-    INCOMPATIBLE_REWRITES,
-    REQUIRED_REWRITES,
-    default_query,
-    enabled_of,
-    inline_broken,
-    notes_of,
-    offsets,
-    prepare,
-    rewrite_again,
-    rewrite_inner,
-    with_shapes,
-)
-from pytensor_jaxlink.runtime import (
-    WORTH_A_REGION,
-    Executor,
-    Policy,
-    Stats,
-    use_compilation_cache,
-)
+from pytensor_jaxlink.runtime import Executor, Policy, Stats, use_compilation_cache
 
 _BUCKETS = 8
 """How much more often a graph of padded arguments may be compiled than others."""
@@ -120,18 +75,10 @@ class CompiledGraph:
         if options.compilation_cache is not None:
             use_compilation_cache(options.compilation_cache)
         self.policy = Policy.of(options)
-        self._rules = Rules(self._lower_graph, callbacks=options.host_ops == "callback")
-        self._questions = Questions(
-            self._rules.obstacle,
-            self._inner_graphs,
-            self._rules.recorded_sizes,
-            self._rules.may_be_called,
-        )
-        self._rewritten: dict[Any, Any] = {}
-        self._prepared: dict[Apply, tuple[NestedGraph, ...]] = {}
+        self._analyses = Analyses(fgraph, options, self._lower_graph)
+        self._rules = self._analyses.rules
         self._failures: list[str] = []
         self.lock = RLock()
-        self._rewrites = notes_of(fgraph)
         self.when_installed: Callable[[], None] | None = None
         self._outer, self._changing = outer, None
         self._build(lengths)
@@ -143,7 +90,7 @@ class CompiledGraph:
 
     def _build(self, dynamic: Collection[int]) -> None:
         """Analyse the graph anew, with the inputs at some positions as data where they can be."""
-        self._prepared.clear()
+        self._analyses.forget()
         if self._changing is not None:
             self._changing.forget()
         form = self.form_of(frozenset())
@@ -167,6 +114,10 @@ class CompiledGraph:
         """The outputs of a call that came with a further value of a size."""
         return self.changing.finish(inputs, change)
 
+    def form_of(self, dynamic: frozenset[int]) -> Form:
+        """The graph, analysed and partitioned, with the inputs at some positions as data."""
+        return self._analyses.form(dynamic)
+
     def padded(self, graph: FunctionGraph, lengths: Collection[int]) -> CompiledGraph:
         """The graph of padded arguments, which is compiled once for each bucket.
 
@@ -180,28 +131,9 @@ class CompiledGraph:
         options = replace(self.options, recompile_limit=_BUCKETS * self.options.recompile_limit)
         return CompiledGraph(graph, options, outer=self.changing, lengths=lengths)
 
-    def form_of(self, dynamic: frozenset[int]) -> Form:
-        """The graph, analysed and partitioned, with the inputs at some positions as data."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
-            graph, avoided = self.source, ()
-            if dynamic:
-                graph = mutable(graph)
-                avoided = rewrite_again(graph, dynamic, enabled_of(self.source))
-            view = GraphView.of(self._prepare(graph, dynamic))
-            facts = self._describe(view)
-            times = binding_times(view, input_binding_times(view, dynamic), called(facts))
-            updates: Any = getattr(self.source, "update_mapping", None) or {}
-            earliest, large = schedule(view, facts, times), self._large(updates)
-            places = earliest
-            if not earliest.is_one_region:
-                places = sink(view, facts, earliest, updates, large)
-            partition = select(view, facts, times, places)
-            return Form(dynamic, avoided, view, facts, times, partition)
-
     def way(self, form: Form, stats: Stats) -> Way:
         """Lower a form, and make what runs it."""
-        lowered = self._lower(form, form.partition)
+        lowered = self._analyses.lower(form)
         executor = self._executor(
             lowered,
             stats,
@@ -216,7 +148,8 @@ class CompiledGraph:
         form = way.form
         self.installed, self.view, self.stats = way, form.view, way.stats
         self._for_user: dict[bool, _ForUser] = {}
-        self._avoided = (*self._rewrites, *form.avoided)
+        # A size that became data may avoid again the break that its static form avoided.
+        self._avoided = tuple(dict.fromkeys((*self._analyses.avoided, *form.avoided)))
         self._explanation: Explanation | None = None
         self.executor: Callable[[Sequence[Any]], list[Any]] = way.executor
         if form.partition.breaks:
@@ -231,12 +164,6 @@ class CompiledGraph:
     def form(self) -> Form:
         """The graph with the results of its analyses."""
         return self.installed.form
-
-    def _lower(self, form: Form, partition: Partition) -> Lowered:
-        checks = self.options.checks == "raise"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # see `_form_of`
-            return lower(form.view, form.facts, partition, self._rules, checks=checks)
 
     def _as_user_traces(self, *, dynamic: bool = False) -> _ForUser:
         """The plan where the user holds the jit.
@@ -253,30 +180,11 @@ class CompiledGraph:
             form = self.form_of(frozenset()) if self.form.dynamic else self.form
             if dynamic:
                 form = Sizes().extend(form, form.static, self.form_of)
-            partition = form.partition
-            if partition.breaks:
-                view, facts, times = form.view, form.facts, form.times
-                stages = schedule(view, facts, times, vectors_are_sizes=True)
-                partition = select(view, facts, times, stages)
-            lowered = self._lower(form, partition)
+            form = self._analyses.with_vectors_as_sizes(form)
+            lowered = self._analyses.lower(form)
             tracer = self._executor(lowered, Stats(), jit=False, fallback=None)
-            self._for_user[dynamic] = _ForUser(replace(form, partition=partition), tracer)
+            self._for_user[dynamic] = _ForUser(form, tracer)
         return self._for_user[dynamic]
-
-    def _large(self, updates: Mapping[int, int]) -> frozenset[int]:
-        """The updates of shared variables that now hold what is worth a region of its own."""
-        if self.options.donate == "none" or self.options.outputs == "numpy":
-            return frozenset()  # nothing is donated
-        held = {output: bytes_held(self.source.inputs[k]) for output, k in updates.items()}
-        return frozenset(output for output, size in held.items() if size >= WORTH_A_REGION)
-
-    def _describe(self, view: GraphView) -> tuple[NodeFacts, ...]:
-        return describe(view, self._questions)
-
-    def _prepare(
-        self, fgraph: AbstractFunctionGraph, changing: Collection[int] = ()
-    ) -> AbstractFunctionGraph:
-        return prepare(fgraph, self._describe, enabled_of(self.source), changing)
 
     def _executor(
         self,
@@ -300,34 +208,6 @@ class CompiledGraph:
             titles=partial(titles_of, lowered),
         )
 
-    def _inner_graphs(self, node: Apply) -> tuple[NestedGraph, ...]:
-        """The inner graphs of a node, rewritten and prepared as the outer graph is."""
-        if node not in self._prepared:
-            self._prepared[node] = tuple(
-                replace(graph, fgraph=self._prepare(self._rewrite(node, graph)))
-                for graph in self._rules.inner_graphs(node)
-            )
-        return self._prepared[node]
-
-    def _rewrite(self, node: Apply, graph: NestedGraph) -> AbstractFunctionGraph:
-        """The rewritten form of an inner graph, the same object whenever it is asked for."""
-        fgraph = graph.fgraph
-        if isinstance(node.op, Branch):
-            return fgraph  # cut out of a rewritten graph
-        related = offsets(node)
-        _, rewritten = self._rewritten.get((id(fgraph), related), (None, None))
-        if rewritten is None:
-            query = default_query().including(*REQUIRED_REWRITES)
-            rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))
-            wrapped = isinstance(node.op, OpFromGraph)
-            rewritten = prepared_inner_graph(fgraph, rewriter, again=wrapped)
-            changing = [k for k, outer in enumerate(graph.outer_position) if outer is None]
-            rewritten, notes = rewrite_inner(rewritten, changing, enabled_of(self.source), related)
-            self._rewrites += notes
-            # The graph lives as long as its id.
-            self._rewritten[id(fgraph), related] = fgraph, rewritten
-        return rewritten
-
     def _lower_graph(
         self,
         inputs: Sequence[Variable],
@@ -335,70 +215,24 @@ class CompiledGraph:
         alike: Sequence[Variable],
     ) -> Callable[..., Sequence[Any]]:
         """A graph that is no part of this one, as a JAX function under the same options."""
-        fgraph = FunctionGraph(inputs, outputs, clone=False)
-        query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
-        optdb.query(query).rewrite(fgraph)
-        while inline_broken(fgraph, self._describe):
-            pass
-        with_shapes(fgraph, alike, self._has_unknown_shape)
+        fgraph = self._analyses.separate(inputs, outputs, alike)
         compiled = CompiledGraph(fgraph, replace(self.options, jit="selective"))
         if compiled.form.partition.breaks:
-            raise compiled._not_jittable()
+            raise not_jittable(compiled.explanation.breaks)
         return compiled.trace
-
-    def _has_unknown_shape(self, node: Apply) -> bool:
-        if self._rules.obstacle(node) is None or not self._rules.may_be_called(node):
-            return False
-        return isinstance(output_shapes(node.op, node), UnknownShapes)
-
-    def _refuse(self, inputs: Sequence[Any] = ()) -> list[Any]:
-        """Raise where the options leave no way to run the graph."""
-        refusal = self._refusal()
-        if refusal is not None:
-            raise refusal
-        return []
 
     def _refusal(self) -> Exception | None:
         """The error where the options leave no way to run the graph."""
         if not self.form.partition.breaks:
             return None
-        breaks = self.explanation.breaks
-        untranspilable = [cut for cut in breaks if is_untranspilable(cut)]
-        host_steps = [cut for cut in breaks if cut.value is None]
-        if self.options.jit is True and breaks:
-            return self._not_jittable()
-        if self.options.jit is False and untranspilable:
-            return UntranspilableOpError(
-                list_blockers(
-                    untranspilable,
-                    f"{_operations(len(untranspilable))} no JAX implementation, and jit=False "
-                    "runs every operation in JAX:",
-                ),
-                code=Code.NOT_TRANSPILABLE,
-            )
-        if self.options.host_ops == "error" and host_steps:
-            return UntranspilableOpError(
-                list_blockers(
-                    host_steps,
-                    f"{_operations(len(host_steps))} to run on the host, which "
-                    'host_ops="error" forbids:',
-                ),
-                code=Code.HOST_FORBIDDEN,
-            )
-        return None
+        return refusal(self.explanation.breaks, self.options)
 
-    def _not_jittable(self) -> NotJittableError:
-        breaks = self.explanation.breaks
-        kind = (
-            NotTranspilableOrJittableError
-            if any(map(is_untranspilable, breaks))
-            else NotJittableError
-        )
-        headline = (
-            "this graph cannot run inside one jax.jit. "
-            f"{_operations(len(breaks), 'stands', 'stand')} in the way:"
-        )
-        return kind(list_blockers(breaks, headline))
+    def _refuse(self, inputs: Sequence[Any] = ()) -> list[Any]:
+        """Raise where the options leave no way to run the graph."""
+        error = self._refusal()
+        if error is not None:
+            raise error
+        return []
 
     # -- what the function shows ---------------------------------------------------------------
 
@@ -496,7 +330,7 @@ class CompiledGraph:
         """The positions of `trace` that must be static under `jax.jit`."""
         form = self._as_user_traces(dynamic=self.options.dynamic is True).form
         if form.partition.breaks:
-            raise self._not_jittable()
+            raise not_jittable(self.explanation.breaks)
         return form.static
 
     # -- when JAX fails ------------------------------------------------------------------------
@@ -537,8 +371,8 @@ class CompiledGraph:
             with self.lock:
                 if self.changing.is_plan(plan):
                     self._record(getattr(error, FAILED_NODE), error)
-            if (refusal := self._refusal()) is not None:
-                raise refusal from error
+            if (refused := self._refusal()) is not None:
+                raise refused from error
         return outputs
 
     def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
@@ -590,7 +424,3 @@ def _one_array(value: Any) -> Any:
     if isinstance(value, tuple | list) and any(isinstance(n, Tracer) for n in value):
         return jax.numpy.stack(value)
     return value
-
-
-def _operations(count: int, one: str = "has", many: str = "have") -> str:
-    return f"{count} operation{'' if count == 1 else 's'} {one if count == 1 else many}"

@@ -25,7 +25,7 @@ from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops.costs import FUNCTION, cost_of
 
 THRESHOLD = 100
-"""In additions.  Measured on the workloads of `tests.benchmarks` (docs/design.md, section 6)."""
+"""In additions.  docs/decisions/optimization_barriers.md has the measurements."""
 
 
 def barriers_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:

@@ -33,16 +33,11 @@ from pytensor_jaxlink.analysis import Obstacle
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.graph import ArrayType, op_name
-from pytensor_jaxlink.lowering.limits import has_jax_values, not_right
+from pytensor_jaxlink.lowering.restrictions import has_jax_values, not_right
 from pytensor_jaxlink.lowering.rule import jax_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.scalars import scalar_function
-from pytensor_jaxlink.ops import (
-    callback,
-    data_inputs,
-    remedies,
-    static_inputs,
-)
+from pytensor_jaxlink.ops import callback, data_inputs, remedies, static_inputs
 from pytensor_jaxlink.remedies import either
 
 Reason = tuple[Code, str]

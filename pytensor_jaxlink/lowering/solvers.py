@@ -14,7 +14,7 @@ from pytensor.tensor.linalg.solvers.tridiagonal import (
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype
-from pytensor_jaxlink.lowering.limits import not_right
+from pytensor_jaxlink.lowering.restrictions import not_right
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 
 

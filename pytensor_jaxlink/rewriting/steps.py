@@ -24,7 +24,7 @@ from pytensor_jaxlink.rewriting.loops import states_of
 
 _DEAR = (BatchedDot, Blockwise, CAReduce, Dot, LogSoftmax, Softmax)
 _WORTH_IT = FUNCTION
-"""In additions for each entry: what a value costs at least that is kept (docs/design.md)."""
+"""In additions for each entry: the least cost of a value that is kept (docs/decisions/loops.md)."""
 
 _SMALL = 4096  # bytes of a constant that is compared by value
 _DEPTH = 50  # of an expression outside of loops; deeper ones are not looked into

@@ -22,11 +22,11 @@ from pytensor.tensor.optimize import (
 )
 
 from pytensor_jaxlink.lowering.checks import are_read, collecting, require
-from pytensor_jaxlink.lowering.limits import not_right
 from pytensor_jaxlink.lowering.optimisation.brent import brent
 from pytensor_jaxlink.lowering.optimisation.hybrid import hybrid
 from pytensor_jaxlink.lowering.optimisation.roots import brentq, newton, secant
 from pytensor_jaxlink.lowering.optimisation.search import Evaluate
+from pytensor_jaxlink.lowering.restrictions import not_right
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 
 

@@ -1,4 +1,4 @@
-"""The limits of JAX: types that it has no values of, and Ops that it runs with other values."""
+"""The types that JAX has no values of, and the Ops to which it gives other values."""
 
 from __future__ import annotations
 
