@@ -93,9 +93,12 @@ class CompiledGraph:
         self._analyses.forget()
         if self._changing is not None:
             self._changing.forget()
-        form = self.form_of(frozenset())
-        if dynamic:
-            form = self.changing.sizes.extend(form, dynamic, self.form_of)
+        form = self.form_of(frozenset(dynamic))
+        if dynamic and not form.partition.breaks:
+            self.changing.sizes.dynamic = form.dynamic
+        elif dynamic:  # some of them may be the cause
+            static = self.form_of(frozenset())
+            form = self.changing.sizes.extend(static, dynamic, self.form_of)
         self.install(self.way(form, self.stats))
 
     @property
