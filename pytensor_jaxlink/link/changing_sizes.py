@@ -8,6 +8,7 @@ padded (`link.padded_graph`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from pytensor_jaxlink.link.dynamic import LITTLE, Sizes, is_worth
 from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded, padded_graph
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.rewriting import is_size
 from pytensor_jaxlink.runtime import (
     Dispatch,
     Padding,
@@ -54,6 +56,8 @@ class ChangingSizes:
         self._compiled, self._outer = compiled, outer
         self.sizes = Sizes()
         self._unpadded: dict[Place, str] = {}
+        self._needed: set[int] = set()  # sizes that are needed for more than lengths of results
+        self._costly: set[int] = set()  # sizes that become data when there are many values of them
         self.forget()
 
     def forget(self) -> None:
@@ -88,7 +92,16 @@ class ChangingSizes:
         # The last, shorter batch is a second length, and not the beginning of many.
         changed = change.numbers if many else set(change.numbers) - form.extents
         behind = form.inputs_behind(changed).intersection(form.static)
-        return not behind <= self.sizes.refused.keys()
+        return not behind <= self.sizes.refused.keys() or bool(self._to_cut(behind, many=many))
+
+    def _to_cut(self, sizes: Collection[int], *, many: bool) -> frozenset[int]:
+        """The sizes among some that may be data if results of their length leave uncut."""
+        compiled = self._compiled
+        # The start-up cache keeps code for each size.
+        if self._outer is not None or (compiled.options.cache_dir is not None and not many):
+            return frozenset()
+        tried = {*self._padding.sizes, *self._needed, *(() if many else self._costly)}
+        return frozenset(k for k in sizes if k not in tried and is_size(compiled.source.inputs[k]))
 
     def finish(self, inputs: Sequence[Any], change: NewSizeError) -> Sequence[Any]:
         """Finish a call that came with a new value of a size; see `make_dynamic`."""
@@ -131,6 +144,8 @@ class ChangingSizes:
             elif self._values_may_change(change):
                 if (way := self.way(change.numbers)) is not None:
                     self._use(way, inputs)
+                else:
+                    self.cut_results(change, inputs)
                 self._say(change)
             elif lengths := self._changed_lengths(change):
                 self._pad(self._groups_of(lengths), lengths, inputs)
@@ -156,6 +171,27 @@ class ChangingSizes:
             return None
         stats = Stats(dynamic_sizes=len(form.dynamic - before.dynamic))
         return compiled.way(form, stats)
+
+    def cut_results(
+        self, change: NewSizeError | None = None, inputs: Sequence[Any] | None = None
+    ) -> None:
+        """Let sizes be data on which lengths of results depend: results are cut when they leave.
+
+        Parameters
+        ----------
+        change
+            The sizes; None for all that are static.
+        inputs
+            The values of a call, if there has been one.
+        """
+        compiled = self._compiled
+        behind, many = {*compiled.form.static}, True
+        if change is not None:
+            behind &= compiled.form.inputs_behind(change.numbers)
+            many = change.count >= compiled.policy.limit
+        behind &= self.sizes.refused.keys()
+        if sizes := self._to_cut(behind, many=many):
+            self._pad(self._padding.groups, {}, inputs, sizes, many=many)
 
     # -- when a length has changed -----------------------------------------------------------------
 
@@ -184,38 +220,91 @@ class ChangingSizes:
         return groups_of(lengths, self._compiled.source, self._related, self._unpadded)
 
     def _pad(
-        self, groups: Groups, lengths: Mapping[Place, Sequence[int]], inputs: Sequence[Any]
+        self,
+        groups: Groups,
+        lengths: Mapping[Place, Sequence[int]],
+        inputs: Sequence[Any] | None,
+        further: frozenset[int] = frozenset(),
+        *,
+        many: bool = True,
     ) -> None:
-        """Have arguments padded from now on, as many of them as break nothing.
+        """Have arguments padded and results cut from now on, as many of them as break nothing.
 
         Parameters
         ----------
         groups
-            Their dimensions.
+            The dimensions of arguments.
         lengths
             For those that were not padded before, the lengths that they had, the present one last.
         inputs
-            The values of a call.
+            The values of a call, if there has been one.
+        further
+            Sizes that become data, because results of their length are cut.
+        many
+            Whether these have had many values.  Otherwise they have to be worth it.
         """
         compiled, first = self._compiled, len(self._compiled.source.inputs)
-        while groups and groups != self._padding.groups:
+        sizes = further.union(self._padding.sizes)
+        while (groups, sizes) != (self._padding.groups, frozenset(self._padding.sizes)):
             numbers = range(first, first + len(groups))
             graph, cuts = padded_graph(compiled.source, groups, self._related)
-            padded = compiled.padded(graph, numbers)
-            refused = padded.changing.static_among(numbers)
+            data = {*numbers, *sizes, *(self.sizes.dynamic if sizes else ())}
+            padded = compiled.padded(graph, data)
+            refused = padded.changing.static_among([*numbers, *sizes])
             if not refused:
-                programs = self._programs(lengths)
-                self._kept = {tuple(_length_of(g, each) for g in groups) for each in programs}
-                compiled.stats.dynamic_sizes += len(groups) - len(self._padding.groups)
-                bucket = _bucket(padded, groups, inputs)
-                self._padding = Padding(groups, cuts, bucket)
-                self._padded, padded.when_installed = padded, self._dispatch
-                self._dispatch()
+                if further and not many and not self._is_worth(padded, groups, inputs):
+                    self._costly |= further
+                    return
+                self._install(
+                    padded,
+                    Padding(groups, cuts, bucket_of(None), tuple(sorted(sizes))),
+                    lengths,
+                    inputs,
+                )
                 return
+            if needed := sizes.intersection(refused):
+                self._needed |= needed
+                sizes -= needed
+                continue
             # One at a time: others may break nothing without it.  What is padded now comes first.
             last = max(refused)
             self._unpadded |= dict.fromkeys(groups[last - first], refused[last])
             groups = tuple(group for k, group in enumerate(groups, first) if k != last)
+
+    def _install(
+        self,
+        padded: CompiledGraph,
+        padding: Padding,
+        lengths: Mapping[Place, Sequence[int]],
+        inputs: Sequence[Any] | None,
+    ) -> None:
+        """Use a graph of padded arguments and cut results from now on; see `_pad`."""
+        compiled, groups = self._compiled, padding.groups
+        known = groups and not padding.sizes
+        self._kept = {
+            tuple(_length_of(group, each) for group in groups)
+            for each in (self._programs(lengths) if known else ())
+        }
+        before = len(self._padding.groups) + len(self._padding.sizes)
+        compiled.stats.dynamic_sizes += len(groups) + len(padding.sizes) - before
+        if groups and inputs is not None:
+            padding = replace(padding, bucket=_bucket(padded, padding, inputs))
+        self._padding = padding
+        self._padded, padded.when_installed = padded, self._dispatch
+        self._dispatch()
+
+    def _is_worth(
+        self, padded: CompiledGraph, groups: Groups, inputs: Sequence[Any] | None
+    ) -> bool:
+        """The rule of cost for results that leave uncut (`dynamic.is_worth`)."""
+        assert inputs is not None
+        bucket = self._padding.bucket
+        padding = Padding(groups, (), bucket)
+        lengths = padding.lengths(inputs)
+        assert lengths is not None
+        kinds = [kind_of(value) for value in inputs]
+        entries = padded.installed.executor.measure(padding.pad(kinds, lengths, padded.stats))
+        return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
 
     def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
         """For each combination of lengths that has a program of its own, the lengths."""
@@ -302,7 +391,8 @@ class ChangingSizes:
             f"the length of {_named(names, [place])} is static: {reason}"
             for place, reason in self._unpadded.items()
         ]
-        return (*self.sizes.described(names, limit), *padded, *static)
+        cut = self._padding.sizes
+        return (*self.sizes.described(names, limit, cut), *padded, *static)
 
     def _say(self, *changes: NewSizeError) -> None:
         """Tell what became of the sizes, in the explanation and in the log."""
@@ -310,7 +400,7 @@ class ChangingSizes:
         Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *self.described()]))
 
 
-def _bucket(padded: CompiledGraph, groups: Groups, inputs: Sequence[Any]) -> Callable[[int], int]:
+def _bucket(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Callable[[int], int]:
     """The function that gives the bucket of a length."""
     buckets = padded.options.buckets
     if buckets is not None:
@@ -318,9 +408,9 @@ def _bucket(padded: CompiledGraph, groups: Groups, inputs: Sequence[Any]) -> Cal
 
     def entries(bucket: int) -> int | None:
         kinds = [kind_of(value) for value in inputs]
-        padding = Padding(groups, (), lambda length: bucket)
+        whole = replace(padding, bucket=lambda length: bucket)
         return padded.installed.executor.measure(
-            padding.pad(kinds, [0] * len(groups), padded.stats)
+            whole.pad(kinds, [0] * len(padding.groups), padded.stats)
         )
 
     return bucket_of(None, smallest_bucket(entries, LITTLE))

@@ -82,8 +82,10 @@ class CompiledGraph:
         self.when_installed: Callable[[], None] | None = None
         self._outer, self._changing = outer, None
         self._build(lengths)
-        if options.dynamic is True and (way := self.changing.way(self.form.sizes)):
-            self.install(way)
+        if options.dynamic is True:
+            if way := self.changing.way(self.form.sizes):
+                self.install(way)
+            self.changing.cut_results()
         self._refuse()
 
     # -- compiling -----------------------------------------------------------------------------

@@ -121,7 +121,9 @@ class Sizes:
             wanted -= blamed.keys()
         return base
 
-    def described(self, names: Sequence[str], limit: int | None = None) -> tuple[str, ...]:
+    def described(
+        self, names: Sequence[str], limit: int | None = None, cut: Collection[int] = ()
+    ) -> tuple[str, ...]:
         """Each size and what became of it, for inputs of these names.
 
         Parameters
@@ -130,6 +132,8 @@ class Sizes:
             The names of the inputs.
         limit
             For how many values the dynamic sizes are static first; None if they are data.
+        cut
+            The inputs that are data because results are cut when they leave.
         """
         fate = "is data: one program serves all its values"
         if limit is not None:
@@ -139,7 +143,16 @@ class Sizes:
             )
         return (
             *(f"{names[k]} {fate}" for k in sorted(self.dynamic)),
-            *(f"{names[k]} is static: {why}" for k, why in sorted(self.refused.items())),
+            *(
+                f"{names[k]} is data: one program serves all its values, and results of a length "
+                "that depends on it are cut when they leave"
+                for k in sorted(cut)
+            ),
+            *(
+                f"{names[k]} is static: {why}"
+                for k, why in sorted(self.refused.items())
+                if k not in cut
+            ),
         )
 
 

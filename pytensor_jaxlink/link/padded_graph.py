@@ -1,5 +1,7 @@
 """The graph of padded arguments: the same function of longer arrays and their true lengths.
 
+Results of a length that is data leave it uncut.
+
 Pattern, where ``x`` and ``y`` are equally long::
 
     (exp(x) * y).sum(), exp(x)
@@ -10,6 +12,9 @@ Replacement, with the length ``n`` as one more input::
 
 Nothing else is said about padding: the slices become masks as those of every dynamic size do, and a
 graph in which they cannot is not padded.
+
+A result of another length that is data (``x[:k]`` for an input ``k``) goes through `ops.Uncut`: it
+leaves at the length of what it was cut from, and its true length is one more output.
 """
 
 from __future__ import annotations
@@ -25,14 +30,12 @@ from pytensor.tensor.shape import Shape_i, SpecifyShape
 
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.ops import Uncut
 from pytensor_jaxlink.rewriting import hand_on
-from pytensor_jaxlink.runtime import Place
+from pytensor_jaxlink.runtime import Cuts, Place
 
 Groups = tuple[tuple[Place, ...], ...]
 """The dimensions of inputs, by position and axis, that are padded; equally long within a group."""
-
-Cuts = tuple[tuple[int, int, int], ...]
-"""For outputs as long as a group: the position, the axis, and the number of the group."""
 
 
 def groups_of(
@@ -83,6 +86,8 @@ def padded_graph(
 ) -> tuple[FunctionGraph, Cuts]:
     """The graph of padded inputs, with the length of each group as a further input at the end.
 
+    The lengths of uncut results are further outputs at the end.
+
     Parameters
     ----------
     graph, groups
@@ -114,8 +119,14 @@ def padded_graph(
         outputs[position] = _whole(
             outputs[position], {axis: (buckets[k], lengths[k]) for axis, k in numbers.items()}
         )
+    measured: list[Any] = []
+    for position, axes in _open_axes(graph, cuts, related).items():
+        first = len(groups) + len(measured)
+        cuts += tuple((position, axis, first + k) for k, axis in enumerate(axes))
+        outputs[position], *found = Uncut(axes)(outputs[position], return_list=True)
+        measured += found
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
-    padded = FunctionGraph([*inputs, *lengths], outputs, clone=True)
+    padded = FunctionGraph([*inputs, *lengths], [*outputs, *measured], clone=True)
     MergeOptimizer().rewrite(padded)  # equal bounds are one variable, as the masks expect
     hand_on(graph, padded)
     return padded, cuts
@@ -136,6 +147,25 @@ def _cuts(graph: FunctionGraph, groups: Groups, related: Lengths) -> Cuts:
         for number, group in enumerate(groups)
         if any(related.same(output, axis, graph.inputs[k], along) for k, along in group)
     )
+
+
+def _open_axes(graph: FunctionGraph, cuts: Cuts, related: Lengths) -> Mapping[int, tuple[int, ...]]:
+    """For each output, the dimensions that are as long as none of an input."""
+    cut = {(position, axis) for position, axis, _ in cuts}
+    arrays = [v for v in graph.inputs if isinstance(v.type, ArrayType)]
+    places = [(array, axis) for array in arrays for axis in range(array.type.ndim)]
+    found = {
+        position: tuple(
+            axis
+            for axis, length in enumerate(output.type.shape)
+            if length is None
+            and (position, axis) not in cut
+            and not any(related.same(output, axis, *place) for place in places)
+        )
+        for position, output in enumerate(graph.outputs)
+        if isinstance(output.type, ArrayType)
+    }
+    return {position: axes for position, axes in found.items() if axes}
 
 
 def _specified(array: Any, shape: Sequence[Any]) -> Any:

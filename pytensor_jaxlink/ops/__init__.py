@@ -24,6 +24,7 @@ from pytensor_jaxlink.ops.output_shapes import UnknownShapes as UnknownShapes
 from pytensor_jaxlink.ops.output_shapes import output_shapes as output_shapes
 from pytensor_jaxlink.ops.output_shapes import standing_alone as standing_alone
 from pytensor_jaxlink.ops.shaped import Shaped as Shaped
+from pytensor_jaxlink.ops.uncut import Uncut as Uncut
 from pytensor_jaxlink.ops.windows import Realign as Realign
 from pytensor_jaxlink.ops.windows import Window as Window
 from pytensor_jaxlink.ops.windows import WindowUpdate as WindowUpdate

@@ -12,6 +12,7 @@ from pytensor_jaxlink.rewriting.buffers import check_buffers as check_buffers
 from pytensor_jaxlink.rewriting.control_flow import inline_broken as inline_broken
 from pytensor_jaxlink.rewriting.database import register as register
 from pytensor_jaxlink.rewriting.database import rewrite_again as rewrite_again
+from pytensor_jaxlink.rewriting.graph_masks import is_size as is_size
 from pytensor_jaxlink.rewriting.inner import offsets as offsets
 from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
 from pytensor_jaxlink.rewriting.notes import Avoided as Avoided

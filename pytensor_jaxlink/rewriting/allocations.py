@@ -1,4 +1,4 @@
-"""Arrays that are made as long as a selection."""
+"""Arrays that are made as long as a selection, and selections that leave as longer arrays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye
 from pytensor.tensor.shape import Shape_i
 
+from pytensor_jaxlink.ops import Uncut
 from pytensor_jaxlink.rewriting.bounds import is_countable
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -53,6 +54,24 @@ def _follow_room(op: AllocEmpty, node: Apply, known: Known) -> Results:
         for mask, length in zip(masks, node.inputs, strict=True)
     ]
     return [Selection(op(*sizes), masks)]
+
+
+@follow.register(Uncut)
+def _follow_uncut(op: Uncut, node: Apply, known: Known) -> Results:
+    """A result: the full array with its selected entries in front, and how many these are."""
+    chosen = known.chosen(node.inputs[0])
+    if not chosen.is_plain or not set(chosen.axes) <= set(op.axes):
+        return None
+    for axis in chosen.axes:
+        front = known.aligned(chosen, axis, known.front(chosen.masks[axis]))
+        if front is None:
+            return None
+        chosen = front
+    lengths = [
+        Shape_i(axis)(chosen.full) if mask is None else known.count(mask)
+        for axis, mask in ((axis, chosen.masks[axis]) for axis in op.axes)
+    ]
+    return [chosen.full, *lengths]
 
 
 @follow.register(Eye)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import index
 from typing import Any, Protocol
 
 import jax
@@ -27,10 +28,15 @@ from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
-from pytensor_jaxlink.runtime.whole import is_whole
 
 Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
+
+Cuts = tuple[tuple[int, int, int], ...]
+"""For outputs that are cut: the position, the axis, and the number of the length.
+
+The lengths of groups come first, then those that are outputs.
+"""
 
 SMALLEST_BUCKETS = (64, 256, 1024)
 """The candidates for the smallest bucket; see `smallest_bucket`."""
@@ -111,14 +117,17 @@ class Padding:
     groups
         The dimensions of arguments that are padded; those of a group are equally long.
     cuts
-        For outputs that are as long as a group, the position, the axis and the number of the group.
+        The outputs that are cut.
     bucket
         Gives the length to which one is padded.
+    sizes
+        The positions of integers, on which lengths of outputs depend.
     """
 
     groups: tuple[tuple[Place, ...], ...]
-    cuts: tuple[tuple[int, int, int], ...]
+    cuts: Cuts
     bucket: Callable[[int], int]
+    sizes: tuple[int, ...] = ()
 
     @cached_property
     def _firsts(self) -> tuple[Place, ...]:
@@ -137,8 +146,15 @@ class Padding:
                 found.setdefault(position, []).append((axis, number))
         return found
 
+    @cached_property
+    def _measured(self) -> int:
+        """The number of outputs that are lengths."""
+        return sum(number >= len(self.groups) for _, _, number in self.cuts)
+
     def lengths(self, values: Sequence[Any]) -> tuple[int, ...] | None:
-        """The length of each group; None where the arguments of a group have different ones.
+        """The length of each group, then the sizes.
+
+        None where the arguments of a group have different lengths.
 
         Raises
         ------
@@ -150,6 +166,8 @@ class Padding:
             for position, axis, number in self._others:
                 if values[position].shape[axis] != found[number]:
                     return None
+            if self.sizes:
+                found += tuple([index(values[position]) for position in self.sizes])
         except (AttributeError, IndexError, TypeError):
             raise NotAcceptedError from None
         return found
@@ -160,6 +178,7 @@ class Padding:
 
     def pad(self, values: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[object]:
         """The arguments at their buckets' lengths, and the true lengths after them."""
+        lengths = lengths[: len(self.groups)]
         padded, buckets = list(values), [self.bucket(length) for length in lengths]
         for position, axes in self._axes.items():
             value = padded[position]
@@ -172,8 +191,12 @@ class Padding:
     def cut(self, outputs: Sequence[object], lengths: Sequence[int], stats: Stats) -> list[object]:
         """The outputs at their true lengths."""
         found = list(outputs)
-        for position, axis, group in self.cuts:
-            found[position] = _cut(found[position], axis, lengths[group], stats)
+        if self._measured:
+            measured = [int(to_numpy(length, stats)) for length in found[-self._measured :]]
+            lengths = [*lengths[: len(self.groups)], *measured]
+            del found[-self._measured :]
+        for position, axis, number in self.cuts:
+            found[position] = _cut(found[position], axis, lengths[number], stats)
         return found
 
 
@@ -317,14 +340,24 @@ class Dispatch:
         return False
 
     def _note(self, lengths: tuple[int, ...]) -> None:
-        """Note lengths for which the own plan may be saved, if it is one region."""
+        """Note lengths and sizes for which the own plan may be saved, if it is one region."""
         plan, signatures = self.own.plan, self._stats.signatures
-        if lengths in self._noted or not is_whole(plan) or not signatures[0]:
+        if lengths in self._noted or len(plan.regions) != 1 or not signatures[0]:
             return
         self._noted.add(lengths)
         [region], (static, known) = plan.regions, signatures[0][0]
+        if not set(region.reads) <= {*plan.inputs, *plan.constants}:
+            return
         kinds = dict(zip(region.arguments, known, strict=True))
-        for group, length in zip(self._padding.groups, lengths, strict=True):
+        first = len(self._padding.groups)
+        sizes = {
+            plan.inputs[position]: size
+            for position, size in zip(self._padding.sizes, lengths[first:], strict=True)
+        }
+        static = tuple(
+            [sizes.get(n, value) for n, value in zip(region.static, static, strict=True)]
+        )
+        for group, length in zip(self._padding.groups, lengths, strict=False):
             for position, axis in group:
                 number = plan.inputs[position]
                 if number in kinds:
