@@ -27,6 +27,7 @@ from pytensor.tensor.basic import (
 )
 from pytensor.tensor.extra_ops import (
     FillDiagonal,
+    FillDiagonalOffset,
     RavelMultiIndex,
     Repeat,
     SearchsortedOp,
@@ -247,6 +248,56 @@ def _fill_diagonal(op: FillDiagonal, node: Apply, context: Context) -> JaxFuncti
         return as_jax(array).at[(along,) * array.ndim].set(value)
 
     return fill_diagonal
+
+
+@jax_rule.register(FillDiagonalOffset)
+def _fill_diagonal_offset(op: FillDiagonalOffset, node: Apply, context: Context) -> JaxFunction:
+    """The offset is data: it says which entries are written, and no shape depends on it."""
+
+    def fill_diagonal_offset(array: jax.Array, value: ArrayLike, offset: ArrayLike) -> jax.Array:
+        array = as_jax(array)
+        start, end, fits = _diagonal(jnp.asarray(offset), *array.shape)
+        if context.checks:
+            require(fits)
+        height, width = array.shape
+        if not array.size:
+            return array
+        places = start + (width + 1) * jnp.arange(height)
+        rows = jnp.where(places < end, places // width, height)
+        return array.at[rows, places % width].set(value, mode="drop")
+
+    return fill_diagonal_offset
+
+
+def _diagonal(offset: jax.Array, height: int, width: int) -> tuple[jax.Array, ...]:
+    """The slice of the flat matrix that PyTensor writes to, and whether NumPy can compute it.
+
+    NumPy computes it in the dtype of the offset, and a literal has 8 bits: products and sums wrap,
+    and a length that does not fit raises.  A diagonal that begins far outside of the matrix ends
+    before the first entry, which is an index from the end.
+    """
+    kind = offset.dtype
+    side, step, size = min(height, width), width + 1, height * width
+    shape = [np.asarray(length).astype(kind) for length in (height, width)]
+    above = offset >= 0
+    start = jnp.where(above, offset, -offset * shape[1])
+    room = jnp.where(above, shape[1] - offset, shape[0] + offset)
+    wide = canonical_dtype("uint64" if kind.kind == "u" else "int64")
+    whole = room.astype(wide) >= side  # the number of steps is then one of Python's integers
+    steps = jnp.where(whole, np.asarray(side).astype(kind), room)
+    end = start + np.asarray(step).astype(kind) * steps
+
+    def bound(value: jax.Array) -> jax.Array:
+        value = jnp.minimum(value.astype(wide), size).astype(canonical_dtype("int64"))
+        return jnp.where(value < 0, jnp.maximum(value + size, 0), value)
+
+    largest = np.iinfo(kind).max
+    fits = (
+        (width <= largest)
+        & (above | (height <= largest))
+        & jnp.where(whole, step * side <= largest, step <= largest)
+    )
+    return bound(start), bound(end), fits
 
 
 @jax_rule.register(Pad)

@@ -49,6 +49,7 @@ What remains in PyTensor's tests are Ops without a JAX function (`FillDiagonalOf
 vector, `PermuteRowElements`) and results whose length is data (`unique`, `nonzero` as outputs); in
 PyMC's models splines, a black box and three samplers. The model with `hyp2f1` was measured again on
 22 November 2026, when the function had an implementation: no break in its density or gradient.
+`FillDiagonalOffset` and `PermuteRowElements` have had one since, and were not counted again.
 
 **Is lifting reshapes worth it?** The proposal that this project started from had "no idea whether
 those opportunities exist". Of more than 5,600 functions about a thousand nodes could be moved, and

@@ -383,7 +383,7 @@ def _takers() -> dict[str, tuple[Build, Any, Any]]:
         "fill_diagonal_offset": (
             lambda x, i: pt.extra_ops.fill_diagonal_offset(x, 5.0, i),
             m[:4],
-            (0, 1, -1, 2, -3),
+            (0, 1, -1, 2, -3, 4, -5, 6, 127, -128),
         ),
         "n steps": (
             lambda x, i: pytensor.scan(

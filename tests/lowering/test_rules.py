@@ -12,7 +12,7 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.raise_op import Assert
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, jaxify
 from tests.helpers import as_list, check_against_python, compile_both
 
 ONE = pt.constant(1.0, dtype="float64")
@@ -335,3 +335,76 @@ def test_products_with_conditions_keep_what_is_not_finite(factor: str) -> None:
     value = np.array([1.0, -1.0, 0.0, 2.0, np.nan, np.inf])
     for found, expected in zip(f(value), reference(value), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+OFFSETS = (0, 1, -1, 2, 3, 4, 5, 6, 9, -2, -3, -4, -5, -6, -9, 127, -128)
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint8"])
+@pytest.mark.parametrize("shape", [(3, 4), (5, 3), (3, 3), (1, 5), (12, 11), (0, 3), (3, 0)])
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_fill_diagonal_offset(shape: tuple[int, int], kind: str) -> None:
+    m, value, k = pt.dmatrix("m"), pt.bscalar("value"), pt.scalar("k", dtype=kind)
+    offsets = [np.array(k, kind) for k in OFFSETS if np.iinfo(kind).min <= k]
+    filled = pt.fill_diagonal_offset(pt.exp(m), value, k) * 2
+    if shape == (12, 11) and "8" in kind:  # where all is filled NumPy does not fit it into 8 bits
+        offsets = [offset for offset in offsets if offset not in (0, -1)]
+    calls = [(np.ones(shape), np.int8(-7), offset) for offset in offsets]
+    f = check_against_python([m, value, k], filled, *calls)
+    assert f.explain().graph_break_count == 0
+    assert f.stats.compilations == [1]  # the offset is data
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int16", "bool"])
+def test_fill_diagonal_offset_of_other_dtypes(dtype: str) -> None:
+    m, value, k = pt.matrix("m", dtype=dtype), pt.scalar("value", dtype="bool"), pt.wscalar("k")
+    given = np.array([[0, 1, 2], [3, 0, 5]]).astype(dtype)
+    calls = [(given, np.True_, np.int16(offset)) for offset in (1, -1)]
+    f = check_against_python([m, value, k], pt.fill_diagonal_offset(m, value, k), *calls)
+    assert f.explain().graph_break_count == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"jit": False}, {"outputs": "numpy"}, {"jit": True}])
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_fill_diagonal_offset_by_a_literal(options: dict[str, Any]) -> None:
+    """A literal has 8 bits, in which NumPy computes where to write."""
+    m = pt.dmatrix("m")
+    for offset in (1, -3):
+        filled = pt.fill_diagonal_offset(m, 1.0, offset)
+        f, reference = compile_both([m], filled, JAXLinker(**options))
+        for length in (4, 20):
+            value = np.zeros((length, length))
+            np.testing.assert_array_equal(f(value), reference(value))
+        assert (f.explain().graph_break_count, f.stats.fallbacks) == (0, 0)
+
+
+def test_fill_diagonal_offset_raises() -> None:
+    m, k = pt.dmatrix("m"), pt.bscalar("k")
+    for function in compile_both([m, k], pt.fill_diagonal_offset(m, 1.0, k)):
+        assert np.asarray(function(np.zeros((11, 10)), np.int8(0))).sum() == 10
+        for shape, offset in (((12, 12), 0), ((3, 128), 1), ((128, 3), -1)):
+            with pytest.raises(OverflowError, match="out of bounds for int8"):
+                function(np.zeros(shape), np.int8(offset))
+
+
+def test_gradients_of_fill_diagonal_offset() -> None:
+    m, value, k = pt.dmatrix("m"), pt.dscalar("value"), pt.lscalar("k")
+    cost = (pt.fill_diagonal_offset(pt.sin(m), value, k) ** 3).sum()
+    calls = [(M, 0.5, k) for k in (0, 1, -2, 3, 4, -3)]
+    f = check_against_python([m, value, k], pt.grad(cost, [m, value]), *calls)
+    assert f.explain().graph_break_count == 0
+    derivative = jax.jit(jax.grad(jaxify([m, value, k], cost), argnums=(0, 1)))
+    for call in calls:
+        for found, expected in zip(derivative(*call), f(*call), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_fill_diagonal_offset_in_a_loop() -> None:
+    m, offsets = pt.dmatrix("m"), pt.lvector("offsets")
+    filled = scan(
+        lambda k, state: pt.fill_diagonal_offset(state, pt.cast(k, "float64"), k),
+        sequences=[offsets],
+        outputs_info=[m],
+    )
+    f = check_against_python([m, offsets], filled[-1], (M, np.arange(-3, 5)), (M.T, np.arange(3)))
+    assert f.explain().graph_break_count == 0
