@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 
+from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.analysis import Questions, binding_times, describe, input_binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.link.options import Options
@@ -70,11 +71,12 @@ def assert_same_trees(one: Any, other: Any) -> None:
 
 
 def check_against_python(inputs: Sequence[Any], outputs: Any, *calls: Sequence[Any]) -> Any:
-    """Compile, compare on each call that no call needed the fallback, and return the function."""
-    function, reference = compile_both(inputs, outputs)
+    """Compile, compare on each call, and return the function.  JAX has to finish each call."""
+    function, reference = compile_both(inputs, outputs, JAXLinker(recompile_limit=1_000))
     for arguments in calls:
         assert_same(function(*arguments), reference(*arguments))
     assert function.stats.fallbacks == 0, function.explain()
+    assert not any(function.stats.host_region_calls)
     return function
 
 
