@@ -123,7 +123,7 @@ def padded_graph(
     for position, axes in _open_axes(graph, cuts, related).items():
         first = len(groups) + len(measured)
         cuts += tuple((position, axis, first + k) for k, axis in enumerate(axes))
-        outputs[position], *found = Uncut(axes)(outputs[position], return_list=True)
+        outputs[position], *found = Uncut(axes).make_node(outputs[position]).outputs
         measured += found
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
     padded = FunctionGraph([*inputs, *lengths], [*outputs, *measured], clone=True)

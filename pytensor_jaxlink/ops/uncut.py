@@ -27,8 +27,9 @@ class Uncut(Op):
     def __init__(self, axes: tuple[int, ...]) -> None:
         self.axes = axes
 
-    def make_node(self, array: Variable) -> Apply:
+    def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type, with open lengths, and an integer for each axis."""
+        [array] = inputs
         kind = array.type
         shape = [None if axis in self.axes else n for axis, n in enumerate(kind.shape)]
         lengths = [lscalar() for _ in self.axes]
