@@ -173,7 +173,6 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     if kept:
         layers["graph"] = {}
         members["graph.json"] = [dump_document(_graph_layer(kept, cells, data))]
-    members["data.json"] = [dump_document(data.table.entries)]
     manifest = {
         "saved_by": _versions(),
         "single": not isinstance(functions, Mapping),
@@ -183,7 +182,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         "layers": layers,
         "without_graph": without_graph,
     }
-    write_container(path, manifest, {**members, **data.members})
+    write_container(path, manifest, {**members, **data.file()})
     if isinstance(path, str | os.PathLike):
         _delete_abandoned(Path(path))
 

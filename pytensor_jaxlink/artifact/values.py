@@ -11,8 +11,9 @@ once however often it is referred to, and one object again after loading.  In th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import singledispatch
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,7 +30,7 @@ from pytensor_jaxlink.artifact.arrays import (
     small_array,
 )
 from pytensor_jaxlink.artifact.container import Member, digest_of
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.errors import ArtifactError
 
 BIT_GENERATORS = {
@@ -70,12 +71,19 @@ class DataReader:
         The file, whose `.npy` members are read.
     entries
         The table of its data.
+    given
+        Large arrays by their checksums, which the file does not hold.
     """
 
     tags: dict[str, Tag]
 
-    def __init__(self, container: Members, entries: Iterable[Json]) -> None:
-        self.container = container
+    def __init__(
+        self,
+        container: Members,
+        entries: Iterable[Json],
+        given: Mapping[str, np.ndarray] = MappingProxyType({}),
+    ) -> None:
+        self.container, self.given = container, given
         self.tags = dict(_TAGS)
         self.objects: list[object] = []
         for entry in entries:
@@ -171,6 +179,7 @@ def _extended(reader: DataReader, described: Any) -> np.ndarray:
 
 _ENTRIES: dict[str, Tag] = {
     "array": DataReader.array,
+    "given": lambda reader, checksum: reader.given[checksum],
     "extended": _extended,
     "view": _view,
     "generator": _read_generator,
@@ -226,6 +235,11 @@ class Table:
 class DataWriter:
     """Collects the data of a file.
 
+    Parameters
+    ----------
+    given
+        The checksums of large arrays that its readers have, and the file need not hold.
+
     Attributes
     ----------
     table
@@ -234,8 +248,8 @@ class DataWriter:
         The contents of the `.npy` members.
     """
 
-    def __init__(self) -> None:
-        self.table = Table()
+    def __init__(self, given: Container[str] = ()) -> None:
+        self.table, self._given = Table(), given
         self.members: dict[str, Member] = {}
         self._names: dict[str, str] = {}
         self._divided: dict[int, np.ndarray] = {}
@@ -257,6 +271,10 @@ class DataWriter:
             owner = _owner(arrays[0])
             if len(arrays) > 1 and (owner.flags.c_contiguous or owner.flags.f_contiguous):
                 self._divided[id(owner)] = owner
+
+    def file(self) -> dict[str, Member]:
+        """The members of a file that hold the data."""
+        return {"data.json": [dump_document(self.table.entries)], **self.members}
 
     def read(self, name: str) -> memoryview:
         """The bytes of a member, as they will be in the file."""
@@ -282,11 +300,14 @@ class DataWriter:
             }
         if array.nbytes <= SMALL:
             return {"array": small_array(array)}
-        member = array_member(array)
-        return self.large(member, digest_of(member))
+        return self.large(array)
 
-    def large(self, member: Member, checksum: str) -> Json:
+    def large(self, array: np.ndarray) -> Json:
         """The entry of an array that is a member of its own."""
+        member = array_member(array)
+        checksum = digest_of(member)
+        if checksum in self._given:
+            return {"given": checksum}
         name = self._names.setdefault(checksum, f"arrays/{len(self._names)}.npy")
         self.members[name] = member
         return {"array": name}

@@ -49,11 +49,20 @@ class CompiledReader:
     data
         The reader of its data.
     host_ops
-        Makes functions of the host steps that need PyTensor.
+        Makes functions of the host steps that need PyTensor, where there may be any.
+    region
+        Makes the functions of regions whose code is elsewhere, from their numbers.
     """
 
-    def __init__(self, container: Container, data: DataReader, host_ops: HostOps) -> None:
+    def __init__(
+        self,
+        container: Container,
+        data: DataReader,
+        host_ops: HostOps | None = None,
+        region: Callable[[int], object] | None = None,
+    ) -> None:
         self._container, self._data, self._host_ops = container, data, host_ops
+        self._region_elsewhere = region
 
     def function(
         self,
@@ -67,8 +76,7 @@ class CompiledReader:
         """One function of the file; ``calling`` says how trees are given to it, where they are."""
         if calling is not None:
             policy = replace(policy, x64=calling.x64)
-        plan = plan_of(document["plan"])
-        part = self.part(plan, document)
+        plan, part = self.plan(document)
         runner = Executor(
             plan,
             part.functions,
@@ -96,8 +104,12 @@ class CompiledReader:
             list(_saved_regions(part)),
         )
 
-    def part(self, plan: Plan, document: Any) -> Part:
-        """The functions of the steps of a plan, and its constants."""
+    def plan(self, document: Any) -> tuple[Plan, Part]:
+        """The plan of a function, and what it needs to run."""
+        plan = plan_of(document["plan"])
+        return plan, self._part(plan, document)
+
+    def _part(self, plan: Plan, document: Any) -> Part:
         functions = tuple(
             self._step(step, described)
             for step, described in zip(plan.steps, document["functions"], strict=True)
@@ -109,30 +121,36 @@ class CompiledReader:
 
     def _step(self, step: Step, described: Any) -> object:
         match step:
+            case Region() if self._region_elsewhere is not None:
+                return self._region_elsewhere(step.index)
             case Region():
-                return self.region(step, described)
+                return self._region(step, described)
             case HostLoop() | HostBranch():
                 inner = [step.body] if isinstance(step, HostLoop) else step.inner
                 parts = zip(inner, described["parts"], strict=True)
-                return HostExecuted(step.operation, tuple(self.part(*each) for each in parts))
+                return HostExecuted(step.operation, tuple(self._part(*each) for each in parts))
         if described is None:
             return None
         if "size" in described:
             return size_function(described["size"])
+        if self._host_ops is None:
+            raise ValueError(f"{step.operation} on the host")
         return self._host_ops(described["op"])
 
-    def region(self, step: Region, described: Any) -> Callable[..., object]:
-        """A region as a function: ``(static, *arguments) -> (results, conditions)``."""
-        where = f"{self._container.path}: region {step.index}"
-        code = [self.specialisation(each, where) for each in described["code"]]
+    def _region(self, step: Region, described: Any) -> SavedRegion:
+        code = self.code(described, f"region {step.index}")
         for each in code:
             check_code(each, step)
         names = list(map(str, described["names"]))
         by_example = "examples" in described
         return SavedRegion(names, code, str(described["reason"]), by_example=by_example)
 
-    def specialisation(self, described: Any, where: str) -> Specialisation:
-        """The code of a region for some sizes; errors say where it is."""
+    def code(self, described: Any, region: str) -> list[Specialisation]:
+        """The code of a region; errors name the file and the region."""
+        where = f"{self._container.path}: {region}"
+        return [self._specialisation(each, where) for each in described["code"]]
+
+    def _specialisation(self, described: Any, where: str) -> Specialisation:
         value = self._data.value
         return Specialisation(
             tuple(map(hashable, value(described["static"]))),

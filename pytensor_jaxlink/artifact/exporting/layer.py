@@ -12,11 +12,15 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, shown
 from pytensor_jaxlink.artifact.container import Member
 from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
+from pytensor_jaxlink.artifact.exporting.plan_writer import (
+    PlanWriter,
+    Shapes,
+    describe_function,
+)
 from pytensor_jaxlink.artifact.exporting.region_export import (
     NoBackwardError,
     NotSymbolicError,
@@ -33,14 +37,10 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
-from pytensor_jaxlink.lowering import Lowered, Program
-from pytensor_jaxlink.lowering.size_arithmetic import describe_size
+from pytensor_jaxlink.lowering import Program
 from pytensor_jaxlink.ops import WhileLoop
-from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Region, Step
+from pytensor_jaxlink.plan import HostStep, Region
 from pytensor_jaxlink.remedies import Remedy
-
-Shapes = dict[int, tuple[int | str, ...]]
-"""The lengths of the values of a plan that are known, as numbers, names and expressions."""
 
 Seen = Sequence[tuple[tuple[object, ...], Sequence[object]]]
 """The static values and the arguments of the calls of a region."""
@@ -60,6 +60,10 @@ class LayerWriter:
 
     Attributes
     ----------
+    data, host
+        The writers of values, and of the Ops of host steps.
+    wanted
+        What the user asks for.
     members
         The code of the regions.
     summary
@@ -67,21 +71,21 @@ class LayerWriter:
     """
 
     def __init__(self, data: DataWriter, host: GraphWriter, wanted: Wanted) -> None:
-        self._data, self._host, self._wanted = data, host, wanted
+        self.data, self.host, self.wanted = data, host, wanted
         self.members: dict[str, Member] = {}
         self.summary: dict[str, Json] = {}
 
     def function(self, name: str, function: JAXFunction) -> Json:
         """The document of one function."""
-        machine = function.vm
         writer = _FunctionWriter(self, function)
-        document = writer.part(writer.compiled.lowered, writer.shapes_of_inputs())
-        document["plan"] = describe_plan(writer.compiled.plan)
-        document["ending"] = {
-            "overwritten": list(machine.ending.overwritten),
-            "copied": list(machine.ending.copied),
-            "as_numpy": machine.ending.as_numpy,
-        }
+        lowered, ending = writer.compiled.lowered, function.vm.ending
+        document = describe_function(
+            lowered.plan,
+            writer.part(lowered, writer.shapes_of_inputs()),
+            overwritten=ending.overwritten,
+            copied=ending.copied,
+            as_numpy=ending.as_numpy,
+        )
         self.summary[name] = {"regions": writer.regions, "host_ops": sorted(set(writer.host_ops))}
         if writer.without_code:
             warn_at_user_line(
@@ -94,27 +98,19 @@ class LayerWriter:
 
     def traced(self, name: str, function: TracedFunction) -> Json:
         """The document of a function of JAX."""
-        code = function.code(self._wanted.dims, self._wanted.target)
-        self.summary[name] = {
-            "regions": [
-                _summary(region, [function.plan.names[k] for k in region.static], code, "")
-                for region in function.plan.own_regions
-            ],
-            "host_ops": [],
-        }
-        return function.document(
-            [describe_code(each, self._data, self.add(each.blob)) for each in code]
-        )
-
-    def add(self, blob: bytearray) -> str:
-        """Add the code of a region; returns the name of its member."""
-        name = f"regions/{len(self.members)}.stablehlo"
-        self.members[name] = [bytes(blob)]
-        return name
+        plan, code = function.plan, function.code(self.wanted.dims, self.wanted.target)
+        writer = PlanWriter(self.data, self.members)
+        described, lines = [], []
+        for region in plan.own_regions:
+            names = [plan.names[number] for number in region.reads]
+            described.append(writer.region(names, code, "", examples=True))
+            lines.append(_summary(region, names, code, ""))
+        self.summary[name] = {"regions": lines, "host_ops": []}
+        return describe_function(plan, {"functions": described, "constants": []})
 
 
-class _FunctionWriter:
-    """Writes the compiled layer of one function.
+class _FunctionWriter(PlanWriter):
+    """Writes the compiled layer of one function, with the code of its regions.
 
     Attributes
     ----------
@@ -123,9 +119,9 @@ class _FunctionWriter:
     """
 
     def __init__(self, layer: LayerWriter, function: JAXFunction) -> None:
-        self._layer, self._function = layer, function
+        super().__init__(layer.data, layer.members)
+        self._host, self._wanted, self._function = layer.host, layer.wanted, function
         self.compiled = function.vm.compiled.without_callbacks()
-        self._wanted = layer._wanted
         self._constraints: list[str] = []
         self.regions: list[str] = []
         self.host_ops: list[str] = []
@@ -156,35 +152,6 @@ class _FunctionWriter:
         self._dimensions = Dimensions(graphs, names, self._wanted.dims, values)
         return {number: self._dimensions.of(place) for place, number in enumerate(plan.inputs)}
 
-    def part(self, lowered: Lowered, shapes: Shapes) -> dict[str, Json]:
-        """The functions and constants of a plan."""
-        for number, value in lowered.constants.items():
-            if (shape := getattr(value, "shape", None)) is not None:
-                shapes[number] = tuple(shape)
-        functions = [
-            self._step(lowered, step, function, shapes)
-            for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
-        ]
-        constants = [
-            [number, self._layer._data.value(value)] for number, value in lowered.constants.items()
-        ]
-        return {"functions": functions, "constants": constants}
-
-    def _step(self, lowered: Lowered, step: Step, function: Any, shapes: Shapes) -> Json:
-        match step:
-            case Region():
-                return self._region(step, function, shapes)
-            case HostLoop() | HostBranch():
-                return {"parts": [self.part(part, {}) for part in function.parts]}
-            case HostStep():
-                node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
-                size = describe_size(node) if step.folded else None
-                if size is not None:
-                    return {"size": size}
-                self.host_ops.append(step.operation)
-                return {"op": _describe_op(node, self._layer._host)}
-        return None
-
     # -- regions -------------------------------------------------------------------------------
 
     def _region(self, region: Region, program: Program, shapes: Shapes) -> Json:
@@ -193,7 +160,7 @@ class _FunctionWriter:
         seen = self.compiled.stats.signatures[region.index]
         for static in self._statics(region, seen):
             try:
-                found, reason = self._code(region, program, static, shapes, seen)
+                found, reason = self._exported(region, program, static, shapes, seen)
             except NoBackwardError as error:
                 text = self._no_backward(region, program)
                 raise ArtifactError(text, code=Code.NO_REVERSE_MODE) from error
@@ -204,13 +171,11 @@ class _FunctionWriter:
         if not code:
             self.without_code.append(f"region {region.index} ({reason})")
         self.regions.append(_summary(region, names, code, reason))
-        return {
-            "names": names,
-            "code": [
-                describe_code(each, self._layer._data, self._layer.add(each.blob)) for each in code
-            ],
-            "reason": reason,
-        }
+        return self.region(names, code, reason)
+
+    def _host_op(self, step: HostStep, node: Apply) -> Json:
+        self.host_ops.append(step.operation)
+        return {"op": _describe_op(node, self._host)}
 
     def _no_backward(self, region: Region, program: Program) -> str:
         order = self._wanted.target.vjp_order
@@ -229,7 +194,7 @@ class _FunctionWriter:
         asked = [values[region.index] for values in self._asked if region.index in values]
         return list(dict.fromkeys([*asked, *(static for static, _ in seen)]))
 
-    def _code(
+    def _exported(
         self,
         region: Region,
         program: Program,
@@ -306,18 +271,6 @@ def _describe_op(node: Apply, writer: GraphWriter) -> int:
     outputs = [variable.type() for variable in node.outputs]
     free = [each for each in inputs if each not in node.inputs]
     return writer.place(InnerGraph(free, outputs, [Apply(node.op, inputs, outputs)]))
-
-
-def describe_code(code: Specialisation, data: DataWriter, blob: str) -> dict[str, Json]:
-    """The code of a region as JSON; ``blob`` is the name of the member that holds it."""
-    return {
-        "static": data.value(code.static),
-        "arguments": data.value(code.arguments),
-        "results": data.value(code.results),
-        "leaves": data.value(code.leaves),
-        "constraints": list(code.constraints),
-        "blob": blob,
-    }
 
 
 def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[object]]:

@@ -13,10 +13,8 @@ from jax.extend.core import ClosedJaxpr
 from pytensor_jaxlink.artifact.arrays import check_dtype, is_extended
 from pytensor_jaxlink.artifact.compiled.calling import position_names
 from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
-from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.exporting.closed_over import Key, large_constants, with_arguments
 from pytensor_jaxlink.artifact.exporting.examples import (
     Call,
@@ -375,20 +373,6 @@ class TracedFunction:
                 f"{self.name}: JAX cannot export it ({type(error).__name__}: {error!s:.300})",
                 code=Code.NOT_EXPORTED,
             ) from error
-
-    def document(self, code: Sequence[Json]) -> Json:
-        """The document of the compiled layer, with the code as JSON."""
-        plan = self.plan
-        given = [*[each.name for each in self.examples[0].given], *self.state_names]
-        rest = {"code": list(code), "reason": "", "examples": True}
-        return {
-            "functions": [
-                {"names": [given[k] for k in each.reads], **rest} for each in plan.own_regions
-            ],
-            "constants": [],
-            "plan": describe_plan(plan),
-            "ending": {"overwritten": [], "copied": [], "as_numpy": False},
-        }
 
 
 def array_kind(shape: Sequence[int | None], dtype: object) -> Kind:

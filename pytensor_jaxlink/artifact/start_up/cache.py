@@ -17,7 +17,7 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.folder import Folder
-from pytensor_jaxlink.artifact.start_up.kept_plans import Kept, RegionOf, describe, kept_of, read
+from pytensor_jaxlink.artifact.start_up.kept_plans import Kept, describe, read, structure_of
 from pytensor_jaxlink.artifact.start_up.kept_regions import KeptRegion, Original
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.start_up_graph import StartUpGraph
@@ -102,8 +102,8 @@ class Entry:
         self, folder: Folder, options: Options, key: Key | None = None, problem: str | None = None
     ) -> None:
         self._folder, self._options, self._key, self._problem = folder, options, key, problem
-        self._original: Original | None = None
-        self._kept = folder.read(_KIND, key.text, self._read) if key is not None else None
+        self._original = Original()
+        self._kept = None if key is None else self._read(key)
         if self._kept is not None:
             _set_float_type()
 
@@ -122,35 +122,36 @@ class Entry:
                 compiled.stats.start_up_cache = f"not kept: {self._problem}"
                 return compiled, overwritten
             compile_now, fgraph = (lambda: (compiled, overwritten)), compiled.source
-        original = self._original
-        assert original is not None, "what is kept has regions, which know it"
-        original.compile_now = compile_now
-        graph = StartUpGraph(kept, original, fgraph, self._options, status=status)
+        self._original.compile_now = compile_now
+        graph = StartUpGraph(kept, self._original, fgraph, self._options, status=status)
         return graph, kept.overwritten
 
-    def _read(self, container: Container) -> Kept:
-        assert self._key is not None
-        return read(container, self._key, self._regions_of)
+    def _read(self, key: Key) -> Kept | None:
+        original, folder = self._original, self._folder
+
+        def kept(container: Container) -> Kept:
+            original.structure = str(container.manifest["structure"])
+            return read(container, key, lambda index: KeptRegion(index, key, folder, original))
+
+        return folder.read(_KIND, key.text, kept)
 
     def _keep(self, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> Kept | None:
-        """Keep the plan of a graph.  None where that cannot be done."""
-        if self._key is None:
+        """Keep the plan of a graph, and read it back.  None where that cannot be done."""
+        key = self._key
+        if key is None:
             return None
         try:
-            self._key.check()
-            kept = kept_of(compiled, overwritten, self._regions_of)
-            members = describe(kept, compiled, self._key)
+            key.check()
+            members = describe(compiled, overwritten, key)
+            head = {"structure": structure_of(compiled.lowered)}
         except Exception as error:
             self._problem = _reason(error)
             return None
-        self._problem = self._folder.write(_KIND, self._key.text, {}, members)
-        return kept if self._problem is None else None
-
-    def _regions_of(self, structure: str) -> RegionOf:
-        key, folder = self._key, self._folder
-        assert key is not None
-        original = self._original = Original(structure)
-        return lambda index: KeptRegion(index, key, folder, original)
+        self._problem = self._folder.write(_KIND, key.text, head, members)
+        if self._problem is not None:
+            return None
+        self._problem = Code.NO_FOLDER.mark("the plan that was written is gone")
+        return self._read(key)
 
 
 def _check(options: Options) -> None:

@@ -1,44 +1,32 @@
-"""Plans in the start-up cache: what of a compiled graph does not depend on the sizes of a call."""
+"""Plans in the start-up cache: the compiled layer of a function, without code of its regions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, Part
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
+from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.start_up.key import Checksums, Key, checksum_of
 from pytensor_jaxlink.artifact.values import DataReader, DataWriter
-from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.plan import HostExecuted, HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import HostExecuted, Plan
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
     from pytensor_jaxlink.lowering import Lowered
 
-RegionOf = Callable[[int], Callable[..., object]]
-"""Makes the function of a region from its number."""
-
-RegionsOf = Callable[[str], RegionOf]
-"""Makes that for a structure."""
-
 
 @dataclass(frozen=True)
 class Kept:
-    """The parts of a compiled graph that are kept beside the code.
+    """A plan that was kept.
 
     Attributes
     ----------
-    plan
-        The plan.
-    structure
-        What its numbers stand for: see `structure_of`.
-    functions, constants
-        The functions of its steps, as `Executor` takes them, and its constants.
+    plan, part
+        The plan, and what it needs to run.
     overwritten
         The inputs into which operations in place write.
     copied
@@ -46,37 +34,9 @@ class Kept:
     """
 
     plan: Plan
-    structure: str
-    functions: Sequence[object]
-    constants: Mapping[int, object]
+    part: Part
     overwritten: tuple[int, ...]
     copied: tuple[int, ...]
-
-
-class _Writer(DataWriter):
-    """Leaves out the arrays that the graph has."""
-
-    def __init__(self, key: Key) -> None:
-        super().__init__()
-        self._key = key
-
-    def large(self, member: Member, checksum: str) -> Json:
-        if checksum in self._key.data.arrays:
-            return {"given": checksum}
-        return super().large(member, checksum)
-
-
-class _Reader(DataReader):
-    """Takes from the graph the arrays that were left out."""
-
-    def __init__(self, container: Container, key: Key) -> None:
-        self._key = key
-        super().__init__(container, container.document("data.json"))
-
-    def _entry(self, entry: Any) -> object:
-        if "given" in entry:
-            return self._key.data.arrays[entry["given"]]
-        return super()._entry(entry)
 
 
 def structure_of(lowered: Lowered) -> str:
@@ -110,7 +70,7 @@ def _structure(lowered: Lowered) -> Json:
     }
 
 
-def describe(kept: Kept, compiled: CompiledGraph, key: Key) -> dict[str, Member]:
+def describe(compiled: CompiledGraph, overwritten: tuple[int, ...], key: Key) -> dict[str, Member]:
     """The members of a file for a compiled graph.
 
     Raises
@@ -118,91 +78,20 @@ def describe(kept: Kept, compiled: CompiledGraph, key: Key) -> dict[str, Member]
     ArtifactError
         If it runs Ops on the host: these are not kept.
     """
-    data = _Writer(key)
-    document = {
-        "plan": describe_plan(kept.plan),
-        "structure": kept.structure,
-        "overwritten": kept.overwritten,
-        "copied": kept.copied,
-        **_describe_part(compiled.lowered, data),
-    }
-    members: dict[str, Member] = {"plan.json": [dump_document(document)]}
-    return members | {"data.json": [dump_document(data.table.entries)]} | data.members
+    from pytensor_jaxlink.artifact.exporting.plan_writer import PlanWriter, describe_function
 
-
-def _describe_part(lowered: Lowered, data: DataWriter) -> dict[str, Json]:
-    functions = [
-        _describe_step(lowered, step, function, data)
-        for step, function in zip(lowered.plan.steps, lowered.functions, strict=True)
-    ]
-    constants = [[number, data.value(value)] for number, value in lowered.constants.items()]
-    return {"functions": functions, "constants": constants}
-
-
-def _describe_step(lowered: Lowered, step: Step, function: object, data: DataWriter) -> Json:
-    from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-
-    match step, function:
-        case _, HostExecuted(_, parts):
-            return {"parts": [_describe_part(part, data) for part in parts]}
-        case HostStep(), _:
-            node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
-            size = describe_size(node) if step.folded else None
-            if size is None:
-                text = f"{step.operation} runs on the host"
-                raise ArtifactError(text, code=Code.STEP_ON_HOST)
-            return {"size": size}
-    return None
-
-
-class _PlanReader(CompiledReader):
-    def __init__(self, container: Container, data: DataReader, region_of: RegionOf) -> None:
-        super().__init__(container, data, _no_host_ops)
-        self._region_of = region_of
-
-    def region(self, step: Region, described: object) -> Callable[..., object]:
-        return self._region_of(step.index)
-
-
-def read(container: Container, key: Key, regions_of: RegionsOf) -> Kept:
-    """Read the contents of a file."""
-    document = container.document("plan.json")
-    plan, structure = plan_of(document["plan"]), str(document["structure"])
-    reader = _PlanReader(container, _Reader(container, key), regions_of(structure))
-    part = reader.part(plan, document)
-    return Kept(
-        plan,
-        structure,
-        part.functions,
-        part.constants,
-        tuple(map(int, document["overwritten"])),
-        tuple(map(int, document["copied"])),
+    data, lowered = DataWriter(key.data.arrays), compiled.lowered
+    part = PlanWriter(data, {}).part(lowered, {})
+    document = describe_function(
+        lowered.plan, part, overwritten=overwritten, copied=compiled.copied
     )
+    return {"compiled.json": [dump_document({"": document})], **data.file()}
 
 
-def kept_of(compiled: CompiledGraph, overwritten: tuple[int, ...], regions_of: RegionsOf) -> Kept:
-    """The same of a graph that has just been compiled."""
-    lowered = compiled.lowered
-    structure = structure_of(lowered)
-    part = _part_of(lowered, regions_of(structure))
-    return Kept(
-        lowered.plan, structure, part.functions, part.constants, overwritten, compiled.copied
-    )
-
-
-def _part_of(lowered: Lowered, region_of: RegionOf) -> Part:
-    functions: list[object] = []
-    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
-        match step, function:
-            case Region(), _:
-                functions.append(region_of(step.index))
-            case _, HostExecuted(node, inner):
-                parts = tuple(_part_of(part, region_of) for part in inner)
-                functions.append(HostExecuted(node, parts))
-            case _:
-                functions.append(function)
-    return Part(tuple(functions), lowered.constants)
-
-
-def _no_host_ops(place: object) -> NoReturn:
-    raise ValueError("a host step")
+def read(container: Container, key: Key, region: Callable[[int], object]) -> Kept:
+    """The plan in a file; ``region`` makes its regions from their numbers."""
+    document = container.document("compiled.json")[""]
+    data = DataReader(container, container.document("data.json"), key.data.arrays)
+    plan, part = CompiledReader(container, data, region=region).plan(document)
+    overwritten, copied = (document["ending"][name] for name in ("overwritten", "copied"))
+    return Kept(plan, part, tuple(map(int, overwritten)), tuple(map(int, copied)))

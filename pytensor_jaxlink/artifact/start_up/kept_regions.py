@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 
 from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation, form_of
-from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.container import Container, Member
+from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.start_up.kept_plans import structure_of
 from pytensor_jaxlink.artifact.start_up.key import Key
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
     from pytensor_jaxlink.lowering import Lowered, Program
 
-_KIND, _BLOB = "code", "regions/0.stablehlo"
+_KIND = "code"
 
 
 class OtherStructureError(Exception):
@@ -38,15 +39,15 @@ class Original:
     Attributes
     ----------
     structure
-        That of the graph that was kept.
+        That of the graph that was kept: see `structure_of`.
     compile_now
         Makes it.
     refuse
         Told why a region cannot be kept.
     """
 
-    def __init__(self, structure: str) -> None:
-        self.structure = structure
+    def __init__(self) -> None:
+        self.structure = ""
         self.compile_now: Callable[[], Compiled] | None = None
         self.refuse: Callable[[str], None] = lambda reason: None
         self._made: Any = None
@@ -125,11 +126,17 @@ class KeptRegion:
         leaves = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree_util.tree_leaves(kinds)]
         signature = DataWriter().value((static, tuple(map(form_of, arguments)), tuple(leaves)))
         name = self._key.code(self._original.structure, self._index, signature)
-        return self._folder.read(_KIND, name, _read) or self._made(name, static, kinds)
+        return self._folder.read(_KIND, name, self._read) or self._made(name, static, kinds)
+
+    def _read(self, container: Container) -> Specialisation:
+        data = DataReader(container, container.document("data.json"))
+        document = container.document("compiled.json")
+        [code] = CompiledReader(container, data).code(document, f"region {self._index}")
+        return code
 
     def _made(self, name: str, static: tuple[object, ...], kinds: Any) -> Specialisation | None:
         """The code, made now and kept; None where JAX cannot export it."""
-        from pytensor_jaxlink.artifact.exporting.layer import describe_code
+        from pytensor_jaxlink.artifact.exporting.plan_writer import PlanWriter
         from pytensor_jaxlink.artifact.exporting.region_export import Target, export_for_shapes
 
         program = self._original.program(self._index)
@@ -142,19 +149,8 @@ class KeptRegion:
             text = f"region {self._index} cannot be exported: {without_codes(reason)}"
             self._original.refuse(Code.NOT_EXPORTED.mark(text))
             return None
-        data = DataWriter()
-        document = {"code": describe_code(code, data, _BLOB), "data": data.table.entries}
-        self._folder.write(_KIND, name, document, {_BLOB: [bytes(code.blob)]})
+        data, members = DataWriter(), dict[str, Member]()
+        document = PlanWriter(data, members).region([], [code], "")
+        members["compiled.json"] = [dump_document(document)]
+        self._folder.write(_KIND, name, {}, {**members, **data.file()})
         return code
-
-
-def _read(container: Container) -> Specialisation:
-    manifest = container.manifest
-    data = DataReader(container, manifest["data"])
-    return CompiledReader(container, data, _no_host_ops).specialisation(
-        manifest["code"], str(container.path)
-    )
-
-
-def _no_host_ops(place: object) -> NoReturn:
-    raise ValueError("a host step")

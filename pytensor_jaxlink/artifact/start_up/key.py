@@ -12,7 +12,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
-from pytensor_jaxlink.artifact.arrays import SMALL, array_member, check_dtype
+from pytensor_jaxlink.artifact.arrays import array_member
 from pytensor_jaxlink.artifact.container import digest_of
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
@@ -44,11 +44,8 @@ class Checksums(DataWriter):
         super().__init__()
         self.arrays: dict[str, np.ndarray] = {}
 
-    def array(self, array: np.ndarray) -> Json:
-        """The entry of an array."""
-        if array.nbytes <= SMALL:
-            return super().array(array)
-        check_dtype(array.dtype, "an array")
+    def large(self, array: np.ndarray) -> Json:
+        """The entry of an array that is a member of its own."""
         name = digest_of(array_member(array))
         self.arrays[name] = array
         return {"array": name}

@@ -53,8 +53,8 @@ class StartUpGraph:
         original.refuse = self._refuse
         self._own = self.executor = Executor(
             kept.plan,
-            kept.functions,
-            kept.constants,
+            kept.part.functions,
+            kept.part.constants,
             self.stats,
             jit=True,
             fallback=partial(self.fall_back, plan=self._kept.plan),
