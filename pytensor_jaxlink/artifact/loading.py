@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 from pytensor_jaxlink.artifact.container import Container, Place
 from pytensor_jaxlink.artifact.names import Names
@@ -33,6 +33,7 @@ def load(
     compilation_cache: str | os.PathLike[str] | None = None,
     compiler_options: Mapping[str, object] | None = None,
     device: object = None,
+    **unknown: Never,
 ) -> Any:
     """The function, or the dictionary of functions, that `save` wrote to a file.
 
@@ -85,6 +86,10 @@ def load(
     >>> load(path, prefer="graph").graph.outputs
     [Sum{axes=None}.0]
     """
+    if unknown:
+        options = ", ".join(load.__kwdefaults__)
+        text = f"load has no option {', '.join(unknown)}; its options are {options}"
+        raise TypeError(Code.LOAD_ARGUMENTS.mark(text))
     if prefer not in ("compiled", "graph"):
         text = f"prefer={prefer!r} is not one of 'compiled', 'graph'"
         raise ValueError(Code.LOAD_ARGUMENTS.mark(text))

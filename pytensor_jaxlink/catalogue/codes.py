@@ -6,12 +6,17 @@ A code never changes its meaning, and a code that is no longer in use is not use
 from __future__ import annotations
 
 import re
+from collections import deque
 from enum import Enum
 from functools import cache
 from typing import Any
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
 _MARK = re.compile(r" \[(PJL[0-9]{3})\]")
+
+# Codes travel in texts, because others (PyTensor) make new errors of the text of ours.  A text of
+# the user's own may look alike, so the texts with a code are remembered when they are given out.
+_given_out: deque[str] = deque(maxlen=256)
 
 
 class ObstacleKind(Enum):
@@ -211,6 +216,7 @@ class Code(Enum):
     UNKNOWN_TOPIC = 903, "PYTENSOR_JAXLINK_LOGS names no topic", "JAXLinkWarning"
     EXAMPLES_OF_COMPILE = 904, "f.compile needs other examples", "TypeError"
     NOT_PROFILED = 905, "profile is given another function", "TypeError"
+    NOT_EXPLAINED = 906, "explain is given neither a function nor variables", "TypeError"
 
     def __init__(self, number: int, title: str, *carried_by: ObstacleKind | Listing | str) -> None:
         self.text, self.title = f"PJL{number:03}", title
@@ -223,7 +229,7 @@ class Code(Enum):
 
     def mark(self, text: str) -> str:
         """A message with its code at the end."""
-        return f"{text} [{self.text}]"
+        return _marked(text, self.text)
 
 
 BASES = ("JAXLinkError", "JAXLinkWarning")
@@ -244,9 +250,23 @@ def _default(kind: type) -> Code | None:
     return next((code for name in names for code in Code if name in code.classes), None)
 
 
+def _marked(text: str, code: str) -> str:
+    if not text:
+        return f"[{code}]"
+    marked = f"{text} [{code}]"
+    _given_out.append(marked)
+    return marked
+
+
+def _is_ours(mark: re.Match[str]) -> bool:
+    """Return True if a code ends a text that was given out, and is none of the user's."""
+    before = mark.string[: mark.end()]
+    return any(before.endswith(text) for text in [*_given_out])
+
+
 def without_codes(text: str) -> str:
     """A message without codes, to be a part of another message."""
-    return _MARK.sub("", text)
+    return _MARK.sub(lambda mark: "" if _is_ours(mark) else mark[0], text)
 
 
 def _taken_apart(text: str) -> tuple[str, Code | None]:
@@ -258,7 +278,7 @@ def _taken_apart(text: str) -> tuple[str, Code | None]:
 
     def take(mark: re.Match[str]) -> str:
         code = next((code for code in Code if code.text == mark[1]), None)
-        if code is None or code.kind is not None:
+        if code is None or code.kind is not None or not _is_ours(mark):
             return mark[0]
         found.append(code)
         return ""
@@ -298,4 +318,4 @@ class WithCode(BaseException):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return text if self.code is None else f"{text} [{self.code}]".lstrip()
+        return text if self.code is None else _marked(text, self.code)

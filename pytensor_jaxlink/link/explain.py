@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pytensor.compile.executor import Function
 from pytensor.compile.mode import optdb
@@ -10,6 +10,7 @@ from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import graph_inputs
 
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.options import Options
@@ -35,6 +36,11 @@ def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
     -------
     Explanation
 
+    Raises
+    ------
+    TypeError
+        If it is something else.
+
     Examples
     --------
     >>> import pytensor.tensor as pt
@@ -50,7 +56,7 @@ def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
     if isinstance(f, Function):
         fgraph = f.maker.fgraph.clone()
     else:
-        outputs = [f] if isinstance(f, Variable) else list(f)
+        outputs = _outputs(f)
         # The clone keeps the user's graph as it is.
         inputs = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
         fgraph = FunctionGraph(inputs, outputs, clone=True)
@@ -58,3 +64,16 @@ def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
     with keeping_lines(fgraph):
         optdb.query(query).rewrite(fgraph)
     return CompiledGraph(fgraph, Options()).explanation
+
+
+def _outputs(given: object) -> list[Variable]:
+    if isinstance(given, Variable):
+        return [given]
+    outputs = [*given] if isinstance(given, Iterable) else [given]
+    if not all(isinstance(each, Variable) for each in outputs):
+        text = (
+            "explain takes a PyTensor function, a variable, or a list of variables; "
+            f"found {given!r:.80}"
+        )
+        raise TypeError(Code.NOT_EXPLAINED.mark(text))
+    return outputs

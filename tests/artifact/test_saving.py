@@ -143,6 +143,13 @@ def test_options_are_kept(path: Path) -> None:
     assert graph.explain().graph_break_count == 1
 
 
+def test_an_option_that_load_does_not_have(tmp_path: Path) -> None:
+    options = "prefer, allow, mode, compilation_cache, compiler_options, device"
+    expected = f"load has no option prefr; its options are {options} [PJL808]"
+    with pytest.raises(TypeError, match=re.escape(expected)):
+        load(tmp_path / "f", prefr="graph")  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("prefer", LAYERS)
 @pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64", "PCG64DXSM"])
 def test_generators(path: Path, prefer: Any, kind: str) -> None:

@@ -64,7 +64,7 @@ class TestExplain:
             ("PJL114", ["PJL113", "PJL112", "PJL111"]),
             ("PJL-201", ["PJL201", "PJL202", "PJL203"]),
             ("0", ["PJL101", "PJL102", "PJL103"]),
-            ("999999", ["PJL905", "PJL904", "PJL903"]),
+            ("999999", ["PJL906", "PJL905", "PJL904"]),
             ("NotJittableError", ["PJL201"]),
             ("recompiled", ["PJL301"]),
         ],

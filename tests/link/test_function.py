@@ -288,6 +288,12 @@ class TestExplanation:
         assert pjl.explain(pt.unique(x + shared)).graph_break_count == 1
         assert pjl.explain([shared.sum(), x]).graph_break_count == 0
 
+    @pytest.mark.parametrize("given", [3, None, "x", [3], np.ones(2)])
+    def test_what_has_no_graph_is_refused(self, given: Any) -> None:
+        expected = "explain takes a PyTensor function, a variable, or a list of variables; found "
+        with pytest.raises(TypeError, match=expected + r".* \[PJL906\]$"):
+            pjl.explain(given)
+
     def test_a_function_of_ours_is_explained_as_it_is(self) -> None:
         x = pt.dvector("x")
         f = pytensor.function([x], x * 2, mode="JAXSELECTIVE")
