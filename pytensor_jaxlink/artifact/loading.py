@@ -150,6 +150,7 @@ class _File:
         self._compiler_options = compiler_options
         self._layers = manifest["layers"]
         self._signatures = {n: signature_of(each) for n, each in manifest["functions"].items()}
+        self._callings = {n: self._calling(each) for n, each in self._signatures.items()}
         self._cells = [cell_of(each) for each in manifest["cells"]]
         self._data = DataReader(container, container.document("data.json"))
         self._version = str(manifest["saved_by"]["pytensor"])
@@ -212,17 +213,32 @@ class _File:
                 None if spec.default is None else [self._data.value(spec.default[0])]
                 for spec in signature.inputs
             ]
-            functions[name] = self._from_layer(layer, name, defaults)
+            function = self._from_layer(layer, name, defaults)
+            functions[name] = self._as_saved(name, function, function.graph.state)
         return functions
 
     def _from_layer(
         self, layer: GraphLayer, name: str, storages: Sequence[list[object] | None]
-    ) -> object:
-        signature = self._signatures[name]
+    ) -> Any:
         options = {"compiler_options": self._compiler_options, "device": self._asked_device()}
-        function = layer.function(name, signature, storages, self._mode, options)
-        calling = self._calling(signature)
-        return function if calling is None else _pure(function, signature, calling)
+        return layer.function(name, self._signatures[name], storages, self._mode, options)
+
+    def _as_saved(self, name: str, function: Any, state: Sequence[object]) -> object:
+        """A function; if `jaxify` made it, the pure function of trees over it."""
+        calling = self._callings[name]
+        if calling is None or not calling.pure:
+            return function
+        from pytensor_jaxlink.pure_function import PureFunction
+
+        outputs = self._signatures[name].outputs
+        return PureFunction(
+            calling.trees.name,
+            tuple(state),
+            calling.trees.names,
+            tuple(spec.name or spec.type.text for spec in outputs),
+            function,
+            calling.trees,
+        )
 
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
@@ -246,7 +262,7 @@ class _File:
         )
         functions = {
             name: reader.function(
-                documents[name], signature, states, float_type, policy, self._calling(signature)
+                documents[name], signature, states, float_type, policy, self._callings[name]
             )
             for name, signature in self._signatures.items()
         }
@@ -258,7 +274,7 @@ class _File:
             for name in functions.keys() - self._without_graph.keys():
                 function = functions[name]
                 function.from_graph = self._maker(name, function, document, storages)
-        return functions
+        return {name: self._as_saved(name, f, f.state) for name, f in functions.items()}
 
     def _calling(self, signature: Signature) -> Calling | None:
         if signature.trees is None:
@@ -289,20 +305,6 @@ class _File:
             return self._from_layer(layer, name, function.own_storages)
 
         return make
-
-
-def _pure(function: Any, signature: Signature, calling: Calling) -> object:
-    """The pure function of trees over a function of the graph layer."""
-    from pytensor_jaxlink.link.jaxify import PureFunction
-
-    return PureFunction(
-        calling.trees.name,
-        tuple(function.graph.state),
-        calling.trees.names,
-        tuple(spec.name or spec.type.text for spec in signature.outputs),
-        function,
-        calling.trees,
-    )
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytensor.compile.maker import FunctionMaker
@@ -146,9 +146,14 @@ class JAXFunction(FastFunction):
     def output_names(self) -> tuple[str, ...]:
         """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
         outputs = [spec.variable for spec in self.maker.outputs]
-        updated: Any = self.maker.fgraph.update_mapping
         names = self.input_names
-        return (*[v.name or str(v) for v in outputs], *[names[k] for k in updated.values()])
+        return (*[v.name or str(v) for v in outputs], *[names[k] for k in self.updates.values()])
+
+    @property
+    def updates(self) -> Mapping[int, int]:
+        """For each place among the results of `jax_fn` that is an update, that of its argument."""
+        updates: Any = self.maker.fgraph.update_mapping
+        return updates
 
     @property
     def static_argnums(self) -> tuple[int, ...]:

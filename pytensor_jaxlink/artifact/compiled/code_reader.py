@@ -93,7 +93,8 @@ class CompiledReader:
         defaults = [spec.default for spec in signature.inputs]
         ending = _ending(signature, described)
         check_signature(signature, plan, ending.overwritten)
-        kind = LoadedFunction if calling is None else partial(TreeFunction, calling)
+        of_trees = calling is not None and not calling.pure
+        kind = partial(TreeFunction, calling) if of_trees else LoadedFunction
         return kind(
             signature,
             cells,

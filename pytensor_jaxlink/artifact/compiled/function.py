@@ -46,7 +46,7 @@ class SavedState:
     """A shared variable of loaded functions: its value, read and updated by calls."""
 
     def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
-        self.name, self.storage = cell.name, storage
+        self.name, self.type, self.storage = cell.name, cell.type, storage
         brought_along(self)
         self._convert = converter(Input(cell.name, cell.type), float_type)
         self._on_device = False
@@ -239,7 +239,7 @@ class LoadedFunction(Pure, FastCall):
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
         return self._instead(error)(*(values[place] for place in self._taken))
 
-    def _instead(self, error: Exception) -> Callable[..., object]:
+    def _instead(self, error: Exception) -> Any:
         """The function compiled from the graph, for a call that there is no code for."""
         if self.from_graph is None:
             raise error

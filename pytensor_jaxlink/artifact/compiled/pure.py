@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import ArtifactError, NotJittableError
+from pytensor_jaxlink.errors import ArtifactError, NotJittableError, NotSavedError
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Donatable, Executor
@@ -36,6 +36,9 @@ class Pure:
     def _donatable(self) -> Donatable | None:
         raise NotImplementedError
 
+    def _instead(self, error: Exception) -> Any:
+        raise NotImplementedError
+
     @property
     def jax_fn(self) -> Callable[..., list[Any]]:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``, to be traced by JAX.
@@ -49,7 +52,10 @@ class Pure:
             if len(values) != count:
                 text = f"expected {count} arguments, found {len(values)}"
                 raise TypeError(Code.CALL_OF_PURE.mark(text))
-            return self._tracer.trace(values)[:results]
+            try:
+                return self._tracer.trace(values)[:results]
+            except NotSavedError as error:
+                return self._instead(error).jax_fn(*values)
 
         return traced
 
@@ -89,13 +95,19 @@ class Pure:
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The arguments of `jax_fn` that may be donated to `jax.jit`, by the option ``donate``."""
+        return tuple(sorted(self._donatable_inputs(self.static_argnums)))
+
+    def _donatable_inputs(self, static: Sequence[int]) -> set[int]:
         found = self._donatable()
         if found is None:
-            return ()
-        kinds = [spec.type.kind for spec in self.signature.inputs]
-        static = set(self.static_argnums)
-        chosen = {place for place in {*found.updated, *found.given} if kinds[place] == "array"}
-        return tuple(sorted(chosen - static))
+            return set()
+        arrays = {k for k, spec in enumerate(self.signature.inputs) if spec.type.kind == "array"}
+        return arrays & {*found.updated, *found.given} - {*static}
+
+    @property
+    def updates(self) -> Mapping[int, int]:
+        """For each place among the results of `jax_fn` that is an update, that of its argument."""
+        return dict(enumerate(self._updated, start=len(self.signature.outputs)))
 
     def explain(self) -> Any:
         """The explanation of the graph layer's function: regions, and the reasons of the breaks.
