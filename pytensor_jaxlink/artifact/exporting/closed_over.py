@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import groupby
 from typing import Any
 
 import jax
@@ -38,46 +37,29 @@ def with_arguments(
     def value_of(variable: object) -> Any:
         return variable.val if isinstance(variable, Literal) else known[variable]
 
-    for holds, group in groupby(jaxpr.eqns, _holds_large):
-        equations = list(group)
-        for part in [[each] for each in equations] if holds else [equations]:
-            taken, given = _boundary(part)
-            values = list(map(value_of, part[0].invars if holds else taken))
-            if holds:
-                found = with_arguments(part[0].params["jaxpr"], replaced, values)
-                given = part[0].outvars
-            else:
-                found = jaxpr_as_fun(_alone(jaxpr, part, taken, given))(*values)
-            known.update(zip(given, found, strict=True))
+    for equation in jaxpr.eqns:
+        inner = _jitted(equation)
+        if inner is not None:
+            given = equation.outvars
+            found = with_arguments(inner, replaced, list(map(value_of, equation.invars)))
+        else:
+            taken = {each: None for each in equation.invars if not isinstance(each, Literal)}
+            given = [each for each in equation.outvars if not isinstance(each, DropVar)]
+            alone = _alone(jaxpr, equation, list(taken), given)
+            found = jaxpr_as_fun(alone)(*map(value_of, taken))
+        known.update(zip(given, found, strict=True))
     return list(map(value_of, jaxpr.outvars))
 
 
-def _boundary(equations: Sequence[JaxprEqn]) -> tuple[list[Var], list[Var]]:
-    """The variables that some equations read from elsewhere, and those that they compute."""
-    computed = {each: None for equation in equations for each in equation.outvars}
-    read = {
-        each: None
-        for equation in equations
-        for each in equation.invars
-        if not isinstance(each, Literal) and each not in computed
-    }
-    return list(read), [each for each in computed if not isinstance(each, DropVar)]
-
-
 def _alone(
-    jaxpr: Jaxpr, equations: Sequence[JaxprEqn], taken: Sequence[Var], given: Sequence[Var]
+    jaxpr: Jaxpr, equation: JaxprEqn, taken: Sequence[Var], given: Sequence[Var]
 ) -> ClosedJaxpr:
-    """Some equations as a function of their own."""
+    """An equation as a function of its own."""
     info = jaxpr.debug_info._replace(arg_names=None, result_paths=None)
     part = jaxpr.replace(
-        constvars=[], invars=taken, outvars=given, eqns=list(equations), debug_info=info
+        constvars=[], invars=taken, outvars=given, eqns=[equation], debug_info=info
     )
     return ClosedJaxpr(part, [])
-
-
-def _holds_large(equation: JaxprEqn) -> bool:
-    inner = _jitted(equation)
-    return inner is not None and any(map(_is_large, _constants(inner)))
 
 
 def _replaced(value: object, replaced: Mapping[Key, object]) -> object:

@@ -174,22 +174,14 @@ def static_arguments(
             raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
         found.add(place)
     if not found and isinstance(function, jax.stages.Wrapped):
-        traced = traced_arguments(function, call, found, names, where)
-        found = {*range(count), *call.kwargs} - traced.keys()
+        found = _static_of_jitted(function, call, names, where)
     return found
 
 
-def traced_arguments(
-    function: jax.stages.Wrapped,
-    call: Call,
-    static: set[int | str],
-    names: Sequence[str],
-    where: str,
-) -> dict[int | str, list[Any]]:
-    """The arguments of a jitted function that are not static, with JAX's note of each leaf.
-
-    ``static`` are those that are known to be, if any.
-    """
+def _static_of_jitted(
+    function: jax.stages.Wrapped, call: Call, names: Sequence[str], where: str
+) -> set[int | str]:
+    """The arguments of a jitted function that JAX does not trace."""
     args, kwargs = call.given
     try:
         of_args, of_kwargs = function.trace(*args, **kwargs).args_info
@@ -199,12 +191,9 @@ def traced_arguments(
             f"{error!s:.400}). {Remedy.STATIC_ARGNUMS.text()}.",
             code=Code.UNKNOWN_STATIC,
         ) from error
-    left = static if static else _left_out(args, of_args, where)
-    there = [place for place in range(len(args)) if place not in left]
-    found: dict[int | str, object] = dict(zip(there, of_args, strict=True))
-    for name, info in of_kwargs.items():  # which may be positional in the file
-        found[names.index(name) if name in names else name] = info
-    return {argument: jax.tree.leaves(info) for argument, info in found.items()}
+    by_name = [name for name in kwargs if name not in of_kwargs]
+    places = {names.index(name) if name in names else name for name in by_name}
+    return {*_left_out(args, of_args, where), *places}
 
 
 def _left_out(args: Sequence[object], traced: Sequence[object], where: str) -> set[int]:

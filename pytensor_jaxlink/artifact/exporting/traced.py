@@ -17,7 +17,6 @@ from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
 from pytensor_jaxlink.artifact.exporting.closed_over import Key, large_constants, with_arguments
 from pytensor_jaxlink.artifact.exporting.examples import (
-    Call,
     Example,
     calls_of,
     describe_arguments,
@@ -26,7 +25,6 @@ from pytensor_jaxlink.artifact.exporting.examples import (
     parameters_of,
     signature_of,
     static_arguments,
-    traced_arguments,
 )
 from pytensor_jaxlink.artifact.exporting.held import Held, is_tree
 from pytensor_jaxlink.artifact.exporting.region_export import (
@@ -108,7 +106,10 @@ class TracedFunction:
         self._held = Held.by(_unjitted(function))
         self._keys: list[Key] = []
         constants: dict[Key, jax.Array] = {}
-        self._donated = self._donated_by(function, calls[0], static[0])
+        self._donated: set[str] = set()
+        if isinstance(function, jax.stages.Wrapped):  # which `_held` is not
+            jitted, _ = self._traced(self.examples[0], function)
+            self._donated |= self._donated_in(jitted, self.examples[0])
         found: list[Results] = []
         for example in self.examples:
             closed, results = self._traced(example)
@@ -135,24 +136,32 @@ class TracedFunction:
 
     # -- tracing -------------------------------------------------------------------------------
 
-    def _trace(self, example: Example, kinds: Sequence[object]) -> tuple[ClosedJaxpr, Results]:
-        """The function for arguments of some shapes, as JAX traces it."""
+    def _trace(
+        self,
+        example: Example,
+        kinds: Sequence[object],
+        function: Callable[..., object] | None = None,
+    ) -> tuple[ClosedJaxpr, Results]:
+        """The function, or another one, for arguments of some shapes, as JAX traces it."""
         found: list[Results] = []
 
         def flat(*values: jax.Array) -> list[jax.Array]:
             arrays, state = values[: len(kinds)], values[len(kinds) :]
             args, kwargs = example.filled(arrays)
-            arrays, results = self._flattened(self._function(state)(*args, **kwargs))
+            called = self._function(state) if function is None else function
+            arrays, results = self._flattened(called(*args, **kwargs))
             found.append(results)
             return arrays
 
         closed = jax.make_jaxpr(flat)(*kinds, *map(_kind_of_state, self._held.arrays))
         return closed, found[-1]
 
-    def _traced(self, example: Example) -> tuple[ClosedJaxpr, Results]:
-        """The function for an example."""
+    def _traced(
+        self, example: Example, function: Callable[..., object] | None = None
+    ) -> tuple[ClosedJaxpr, Results]:
+        """The same for an example."""
         try:
-            return self._trace(example, [each.kind for each in example.arrays])
+            return self._trace(example, [each.kind for each in example.arrays], function)
         except ArtifactError:
             raise
         except Exception as error:
@@ -208,21 +217,6 @@ class TracedFunction:
         return with_arguments(closed, replaced, values[:count]), ()
 
     # -- donation and examples -----------------------------------------------------------------
-
-    def _donated_by(self, function: object, call: Call, static: set[int | str]) -> set[str]:
-        """The leaves that a jitted function donates."""
-        if not isinstance(function, jax.stages.Wrapped):
-            return set()
-        donated: set[str] = set()
-        traced = traced_arguments(function, call, static, self._names, self.name)
-        for argument, infos in traced.items():
-            leaves = [each for each in self.examples[0].arrays if each.argument == argument]
-            if len(leaves) != len(infos):
-                text = f"{self.name} has static arguments. {Remedy.STATIC_ARGNUMS.text()}."
-                raise ArtifactError(text, code=Code.UNKNOWN_STATIC)
-            pairs = zip(leaves, infos, strict=True)
-            donated |= {each.name for each, info in pairs if info.donated}
-        return donated
 
     def _donated_in(self, closed: ClosedJaxpr, example: Example) -> set[str]:
         """The leaves that are given to a jitted function inside, which donates them."""
