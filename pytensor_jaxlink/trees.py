@@ -296,4 +296,10 @@ def _shown(tree: Any) -> str:
         return f"a {kind.__name__} with the fields {', '.join(fields_of(kind)) or 'none'}"
     if kind in (list, tuple):
         return f"a {kind.__name__} of length {len(tree)}"
+    return a_class(tree)
+
+
+def a_class(value: object) -> str:
+    """The class of a value, for messages."""
+    kind = type(value)
     return f"a {kind.__module__}.{kind.__qualname__}"

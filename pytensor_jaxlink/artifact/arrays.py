@@ -7,10 +7,11 @@ import base64
 import io
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.errors import ArtifactError
 
 SMALL = 256  # bytes; what is smaller is written into the document
@@ -56,7 +57,7 @@ def small_array(array: np.ndarray) -> dict[str, str | list[int]]:
     }
 
 
-def array_of_document(described: Any) -> np.ndarray:
+def array_of_document(described: Parsed) -> np.ndarray:
     """The array that `small_array` described."""
     content = bytearray(base64.b64decode(described["base64"], validate=True))
     return _array(described["dtype"], described["shape"], memoryview(content), "C")
@@ -82,7 +83,7 @@ def extended_dtype(name: object) -> np.dtype:
 
 def check_dtype(dtype: np.dtype, what: str) -> None:
     """Refuse what has no plain bytes."""
-    if dtype.hasobject or dtype.fields is not None or dtype.kind not in "biufcSU":
+    if not _is_plain(dtype):
         raise ArtifactError(f"{what} has dtype {dtype}, which cannot be saved")
 
 
@@ -91,9 +92,13 @@ def plain_dtype(text: object) -> np.dtype:
     if not isinstance(text, str) or len(text) > 16:
         raise ValueError(f"{text!r} is not a dtype")
     dtype = np.dtype(text)
-    if dtype.hasobject or dtype.fields is not None or dtype.kind not in "biufcSU":
+    if not _is_plain(dtype):
         raise ValueError(f"{text!r} is not a dtype of plain values")
     return dtype
+
+
+def _is_plain(dtype: np.dtype) -> bool:
+    return dtype.kind in "biufcSU" and not dtype.hasobject and dtype.fields is None
 
 
 def _array(

@@ -1,8 +1,9 @@
 """The file: a zip of uncompressed members, a manifest with their checksums, a checksum of it all.
 
 Reading trusts nothing.  The checksum of the whole file is checked before anything is parsed, so
-damage of any kind is found first; what follows is for files that somebody made with intent: sizes
-are compared with the size of the file before memory is asked for, and nothing is ever compressed.
+damage of any kind is found first, and those of the members say where; what follows is for files
+that somebody made with intent: sizes are compared with the size of the file before memory is asked
+for, and nothing is ever compressed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from pytensor_jaxlink.artifact.abandoned import writing
-from pytensor_jaxlink.artifact.documents import Json, dump_document, parse_document
+from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document, parse_document
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
@@ -148,7 +149,7 @@ class Container:
         If the file is damaged, of another kind, or of a version that this library cannot read.
     """
 
-    manifest: dict[str, Any]
+    manifest: dict[str, Parsed]
 
     def __init__(self, path: Place) -> None:
         self.path = named(path)
@@ -192,9 +193,6 @@ class Container:
             )
         self._members = self._list_members(size)
         self.manifest = self._read_manifest()
-        damaged = self._damaged()
-        if damaged:
-            raise self.error(f"its member {damaged[0]!r} does not have its checksum")
 
     def _trailer(self, size: int) -> tuple[int, str]:
         self._file.seek(0)
@@ -265,7 +263,7 @@ class Container:
             raise self.error("its members claim more bytes than the file has")
         return members
 
-    def _read_manifest(self) -> dict[str, Any]:
+    def _read_manifest(self) -> dict[str, Parsed]:
         if MANIFEST not in self._members:
             raise self.error(f"it has no {MANIFEST}: it is a zip file of another kind")
         manifest = self._parsed(MANIFEST, self._raw(MANIFEST))
@@ -286,11 +284,11 @@ class Container:
             raise self.error(f"it has no member {name[:80]!r}")
         return self._raw(name)
 
-    def document(self, name: str) -> Any:
+    def document(self, name: str) -> Parsed:
         """A member that holds JSON, parsed."""
         return self._parsed(name, self.read(name))
 
-    def _parsed(self, name: str, content: Buffer) -> Any:
+    def _parsed(self, name: str, content: Buffer) -> Parsed:
         try:
             return parse_document(bytes(content))
         except ArtifactError as error:
@@ -316,27 +314,18 @@ class Container:
             raise self.error(f"its member {name!r} has another name in its own header")
         return self._file.seek(extra, os.SEEK_CUR)
 
-    def _damaged(self) -> list[str]:
-        """The members that are not what the manifest says."""
-        return [
-            name
-            for name, expected in self.manifest["members"].items()
-            if expected != self._described(name)
-        ]
-
-    def _described(self, name: str) -> dict[str, Json]:
-        size = self._members[name].file_size
-        return {"sha256": _digest_of_file(self._file, self._seek(name), size), "bytes": size}
-
     def _where(self) -> str:
         """Which member of a damaged file is damaged, if that can still be told."""
         try:
             self._members = self._list_members(self._file.seek(0, os.SEEK_END))
-            self.manifest = self._read_manifest()
-            damaged = self._damaged()
+            listed = self._read_manifest()["members"]
+            damaged = [n for n, each in listed.items() if each["sha256"] != self._digest_of(n)]
         except Exception:  # whatever else is wrong with it: it has been found to be damaged
             return ""
         return f" (in {', '.join(damaged[:3])})" if damaged else ""
+
+    def _digest_of(self, name: str) -> str:
+        return _digest_of_file(self._file, self._seek(name), self._members[name].file_size)
 
 
 def problem_of_place(place: object, method: str) -> str | None:

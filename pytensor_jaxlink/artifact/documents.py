@@ -12,6 +12,9 @@ from pytensor_jaxlink.errors import ArtifactError
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """A value that a document may hold."""
 
+Parsed: TypeAlias = Any
+"""A part of a document of a file: who reads it finds out whether it is what it is to be."""
+
 _LARGEST = 32 << 20  # bytes
 _DEEPEST = 200  # a loop executed by the host that is inside of another one adds six
 _MOST_PARTS = 1_000_000  # arrays and objects; each costs up to 25 times the bytes that spell it
@@ -23,7 +26,7 @@ def dump_document(document: object) -> bytes:
     return text.encode()
 
 
-def parse_document(content: bytes) -> Any:
+def parse_document(content: bytes) -> Parsed:
     """The document in some bytes."""
     if len(content) > _LARGEST or content.count(b"[") + content.count(b"{") > _MOST_PARTS:
         raise ArtifactError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from pytensor_jaxlink.artifact.container import Container, Place
+from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.signature import Input, Signature, cell_of, signature_of
 
 _MOST_LINES = 20  # of inputs, of members
@@ -25,9 +25,9 @@ class Inspection:
     """
 
     path: str
-    manifest: dict[str, Any]
+    manifest: dict[str, Parsed]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Parsed]:
         """The manifest: a copy, for programs."""
         return json.loads(json.dumps(self.manifest))
 
@@ -121,7 +121,7 @@ def _function(name: str, signature: Signature) -> list[str]:
     return lines
 
 
-def _compiled(layer: Any) -> list[str]:
+def _compiled(layer: Parsed) -> list[str]:
     """The compiled layer's description of itself."""
     if layer is None:
         return []

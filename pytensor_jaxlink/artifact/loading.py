@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 from pytensor_jaxlink.artifact.container import Container, Place
+from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Cell, Signature, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
@@ -179,7 +180,7 @@ class _File:
         pairs = zip(self._cells, self._placements, strict=True)
         return [[self._value(cell, placement)] for cell, placement in pairs]
 
-    def _value(self, cell: Cell, placement: Mapping[str, Any] | None) -> object:
+    def _value(self, cell: Cell, placement: Parsed) -> object:
         value = self._data.value(cell.value)
         if cell.type.kind != "array" or (placement is None and self._device is None):
             return value
@@ -243,7 +244,7 @@ class _File:
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
         from pytensor_jaxlink.artifact.compiled.code_reader import MOST_KEPT, CompiledReader
-        from pytensor_jaxlink.artifact.compiled.function import SavedState
+        from pytensor_jaxlink.artifact.compiled.state import SavedState
         from pytensor_jaxlink.runtime import Policy
 
         summary = self._layers["compiled"]

@@ -6,7 +6,7 @@ devices, a value is a NumPy array, which runs where JAX's default is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, Parsed
 
 
 def placement_of(value: object) -> Json:
@@ -55,9 +55,7 @@ def _axes(part: object) -> list[str]:
     return []
 
 
-def placed(
-    value: np.ndarray, described: Mapping[str, Any] | None, asked: object
-) -> jax.Array | np.ndarray:
+def placed(value: np.ndarray, described: Parsed, asked: object) -> jax.Array | np.ndarray:
     """A value where it was, or where it is asked for.
 
     Parameters
@@ -81,7 +79,7 @@ def placed(
         return jax.device_put(value, where)
 
 
-def _sharding(described: Mapping[str, Any] | None, asked: object) -> Sharding | None:
+def _sharding(described: Parsed, asked: object) -> Sharding | None:
     if asked is not None and not isinstance(asked, Mesh):
         return SingleDeviceSharding(asked)
     if described is None:
@@ -92,7 +90,7 @@ def _sharding(described: Mapping[str, Any] | None, asked: object) -> Sharding | 
     return None if devices is None else SingleDeviceSharding(devices[0])
 
 
-def _spread(described: Mapping[str, Any], asked: Mesh | None) -> Sharding | None:
+def _spread(described: Parsed, asked: Mesh | None) -> Sharding | None:
     spec = PartitionSpec(*(tuple(names) or None for names in described["spec"]))
     names = {name for part in described["spec"] for name in part}
     for mesh in (asked, jax.sharding.get_mesh()):

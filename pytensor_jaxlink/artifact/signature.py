@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, Parsed
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Signature:
     trust_input: bool
     options: dict[str, Json]
     rewrites: tuple[tuple[str, ...], ...]
-    trees: Any = None
+    trees: Parsed = None
 
 
 def to_document(record: Signature | Cell) -> dict[str, Json]:
@@ -123,7 +123,7 @@ def to_document(record: Signature | Cell) -> dict[str, Json]:
     return asdict(record)
 
 
-def signature_of(document: Any) -> Signature:
+def signature_of(document: Parsed) -> Signature:
     """The signature in a manifest."""
     return Signature(
         inputs=tuple(_record(Input, each) for each in document["inputs"]),
@@ -142,7 +142,7 @@ def cell_of(document: object) -> Cell:
     return _record(Cell, document)
 
 
-def _record(record: type, document: Any) -> Any:
+def _record(record: type, document: Parsed) -> Any:
     names = {field.name for field in fields(record)}
     if set(document) != names:
         raise ValueError(f"a {record.__name__} has the fields {sorted(names)}")

@@ -8,7 +8,7 @@ its class by name, its fields and its parts).
 from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,11 +16,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.values import DataReader, DataWriter, Members
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.trees import fields_of, is_named, parts_of
+from pytensor_jaxlink.trees import a_class, fields_of, is_named, parts_of
 
 _DEEPEST = 50  # a dictionary is three levels of the document
 _MOST_CLASSES, _MOST_FIELDS = 100, 250  # of named tuples: Python compiles each class
@@ -87,7 +87,7 @@ def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Json:
         name = f"{kind.__module__}:{kind.__qualname__}"
         return {"named": {"class": name, "fields": list(fields_of(kind)), "parts": parts}}
     raise ArtifactError(
-        f"{where} is a {kind.__module__}.{kind.__qualname__}, which a file cannot make again: "
+        f"{where} is {a_class(skeleton)}, which a file cannot make again: "
         "trees of dictionaries, lists, tuples, named tuples and None can be saved"
     )
 
@@ -100,12 +100,10 @@ def plain_value(value: object, where: str) -> Json:
     ArtifactError
         If it is anything else; the message says where it is.
     """
-    other = _not_plain(value)
-    if other is not None:
-        raise ArtifactError(
-            f"{where}: {value!r:.80} cannot be kept: a {other.__module__}.{other.__qualname__} is "
-            "not plain data"
-        )
+    others = list(_not_plain(value))
+    if others:
+        text = f"{where}: {value!r:.80} cannot be kept: {a_class(others[0])} is not plain data"
+        raise ArtifactError(text)
     try:
         return _WRITER.value(value)
     except ArtifactError as error:
@@ -117,20 +115,20 @@ _SINGLE = (type(None), bool, int, float, complex, str, type(...))
 _SEVERAL = (tuple, list, set, frozenset)
 
 
-def _not_plain(value: Any) -> type | None:
-    """The class of a part that is not plain data, or None."""
+def _not_plain(value: Any) -> Iterator[object]:
+    """The parts that are not plain data."""
     kind = type(value)
     if kind in _SINGLE or isinstance(value, np.generic | np.dtype):
-        return None
+        return
     if kind is slice:
-        return _first(value.start, value.stop, value.step)
-    if kind is dict:
-        return _first(*value.keys(), *value.values())
-    return _first(*value) if kind in _SEVERAL else kind
-
-
-def _first(*values: object) -> type | None:
-    return next((found for found in map(_not_plain, values) if found is not None), None)
+        value = value.start, value.stop, value.step
+    elif kind is dict:
+        value = *value.keys(), *value.values()
+    elif kind not in _SEVERAL:
+        yield value
+        return
+    for part in value:
+        yield from _not_plain(part)
 
 
 # -- loading ---------------------------------------------------------------------------------------
@@ -159,7 +157,7 @@ class SkeletonReader(DataReader):
             "named": SkeletonReader._named,
         }
 
-    def _named(self, described: Any) -> object:
+    def _named(self, described: Parsed) -> object:
         key = described["class"], *described["fields"]
         if key not in self._classes:
             if len(key) > _MOST_FIELDS or len(self._classes) == _MOST_CLASSES:

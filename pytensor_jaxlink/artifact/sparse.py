@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from scipy import sparse
 
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.artifact.values import DataReader, DataWriter, describe_value
 from pytensor_jaxlink.errors import ArtifactError
 
@@ -40,7 +39,7 @@ def _describe(matrix: Any, writer: DataWriter) -> Json:
     }
 
 
-def read_sparse(reader: DataReader, described: Mapping[str, Any]) -> Matrix:
+def read_sparse(reader: DataReader, described: Parsed) -> Matrix:
     """The matrix in an entry of the data."""
     kind = _KINDS[described["format"], described["array"]]
     parts = tuple(map(reader.value, described["parts"]))

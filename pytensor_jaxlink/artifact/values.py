@@ -30,7 +30,7 @@ from pytensor_jaxlink.artifact.arrays import (
     small_array,
 )
 from pytensor_jaxlink.artifact.container import Member, digest_of
-from pytensor_jaxlink.artifact.documents import Json, dump_document
+from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document
 from pytensor_jaxlink.errors import ArtifactError
 
 BIT_GENERATORS = {
@@ -104,7 +104,7 @@ class DataReader:
             raise ValueError(f"a reference to {place!r}, which is no entry")
         return self.objects[place]
 
-    def _entry(self, entry: Any) -> Any:
+    def _entry(self, entry: Parsed) -> Any:
         [[kind, content]] = entry.items()
         return _ENTRIES[kind](self, content)
 
@@ -123,7 +123,7 @@ def is_view(size: int, owner: np.ndarray) -> bool:
     return size <= max(owner.nbytes, _LARGEST_REPEATED)
 
 
-def _view(reader: DataReader, described: Any) -> Any:
+def _view(reader: DataReader, described: Parsed) -> Any:
     owner = reader.data(described["of"])
     memory = owner.reshape(-1, order="A")
     shape, strides = tuple(described["shape"]), tuple(described["strides"])
@@ -133,7 +133,7 @@ def _view(reader: DataReader, described: Any) -> Any:
     return np.ndarray(shape, dtype, memory, described["offset"], strides)
 
 
-def _read_generator(reader: DataReader, described: Any) -> np.random.Generator:
+def _read_generator(reader: DataReader, described: Parsed) -> np.random.Generator:
     seed = reader.value(described["seed"])
     sequence = None
     if seed:
@@ -165,14 +165,14 @@ def _is_small(key: object) -> bool:
     return type(key) is int and abs(key) < 1 << 32
 
 
-def _read_sparse(reader: DataReader, described: Any) -> object:
+def _read_sparse(reader: DataReader, described: Parsed) -> object:
     # Imported where there is one: SciPy's package costs a tenth of what importing JAX does.
     from pytensor_jaxlink.artifact.sparse import read_sparse
 
     return read_sparse(reader, described)
 
 
-def _extended(reader: DataReader, described: Any) -> np.ndarray:
+def _extended(reader: DataReader, described: Parsed) -> np.ndarray:
     [[kind, bits]] = described["bits"].items()
     return _ENTRIES[kind](reader, bits).view(extended_dtype(described["dtype"]))
 

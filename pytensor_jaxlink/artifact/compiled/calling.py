@@ -7,24 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
-from pytensor_jaxlink.artifact.arrays import EXTENDED, extended_dtype, plain_dtype
-from pytensor_jaxlink.artifact.documents import dump_document
+from pytensor_jaxlink.artifact.compiled.arguments import leaf_converter
+from pytensor_jaxlink.artifact.compiled.typed_keys import with_implementation
 from pytensor_jaxlink.artifact.names import Names
-from pytensor_jaxlink.artifact.signature import Input, Signature
+from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.skeletons import (
     Constant,
     Leaf,
     SkeletonReader,
     is_mark,
     marks_of,
-    plain_value,
 )
 from pytensor_jaxlink.artifact.values import Members
-from pytensor_jaxlink.catalogue import Code, without_codes
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import Trees, leaves_of
 
 KINDS = (
@@ -82,7 +79,7 @@ class Calling:
         self._whole = jax.tree.structure((self._arguments, self._keywords))
         self.x64 = document["x64"] is True
         self._fits = [
-            _fitter(inputs[leaf.place], leaf.key, name, x64=self.x64)
+            leaf_converter(inputs[leaf.place], leaf.key, name, x64=self.x64)
             for leaf, name in zip(self._given, leaves, strict=True)
         ]
         marks = marks_of([self._outputs])
@@ -173,11 +170,6 @@ def position_names(parameters: Iterable[inspect.Parameter], count: int) -> list[
     return [named[k] if k < len(named) else f"args[{k}]" for k in range(count)]
 
 
-def static_text(value: object, where: str) -> str:
-    """A static value as text, by which code is found: equal for the same value of the same type."""
-    return dump_document(plain_value(value, where)).decode()
-
-
 def _parameters(described: Sequence[tuple[str, int, bool]] | None) -> inspect.Signature | None:
     if described is None:
         return None
@@ -203,87 +195,8 @@ def _check_marks(given: Sequence[Any], inputs: int, returned: Sequence[Any], out
         raise ValueError(f"the leaves of the results are not the {outputs} outputs")
 
 
-Fit = Callable[[Any], object]
-
-
-def _answer_of(mark: Leaf | Constant) -> Fit:
+def _answer_of(mark: Leaf | Constant) -> Callable[[Sequence[Any]], object]:
     """A function that takes the value of a leaf from the results."""
     if isinstance(mark, Constant):
         return lambda results: mark.value
-    if mark.key is None:
-        return lambda results: results[mark.place]
-    return lambda results: jax.random.wrap_key_data(results[mark.place], impl=mark.key)
-
-
-def _fitter(spec: Input, key: str | None, name: str, *, x64: bool) -> Fit:
-    """A function that makes an array, or the text of a static value, of a leaf."""
-    if spec.type.kind != "array":
-        return lambda value: _static(value, name)
-    return _LeafConverter(spec, key, name, x64=x64)
-
-
-def _static(value: object, name: str) -> str:
-    try:
-        return static_text(value, name)
-    except ArtifactError as error:
-        text = without_codes(str(error))
-        raise TypeError(Code.CALL_OF_LOADED.mark(text)) from error
-
-
-_NUMBERS = {bool: "b", int: "iu", float: "f", complex: "c"}
-
-
-class _LeafConverter:
-    """Makes a leaf an array of the saved type, as JAX does; its shape is checked later."""
-
-    def __init__(self, spec: Input, key: str | None, name: str, *, x64: bool) -> None:
-        dtype = spec.type.dtype
-        self._dtype = extended_dtype(dtype) if dtype in EXTENDED else plain_dtype(dtype)
-        self._text = spec.type.text
-        self._key, self._name, self._x64 = key, name, x64
-
-    def __call__(self, value: Any) -> Any:
-        if type(value) is ARRAY and value.dtype == self._dtype:
-            return value
-        if not isinstance(value, jax.Array):
-            value = self._array(value)
-        elif self._key is not None and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
-            if str(jax.random.key_impl(value)) != self._key:
-                raise self._wrong(f"a key of {jax.random.key_impl(value)}")
-            value = jax.random.key_data(value)
-        if value.dtype != self._dtype:
-            raise self._wrong(f"an array of {value.dtype}")
-        return value
-
-    def _array(self, value: object) -> np.ndarray:
-        if isinstance(value, np.ndarray | np.generic):
-            value = np.asarray(value)
-            # JAX makes 64-bit arrays 32-bit ones where it is not configured for them.
-            return value if self._x64 else value.astype(_canonical(value.dtype), copy=False)
-        kinds = _NUMBERS.get(type(value))
-        if kinds is None:
-            raise self._wrong(f"a {type(value).__module__}.{type(value).__qualname__}")
-        if _kind(self._dtype) not in kinds:
-            raise self._wrong(f"the number {value!r:.40}")
-        try:
-            return np.asarray(value, self._dtype)
-        except OverflowError as error:
-            raise self._wrong(f"the number {value!r:.40}") from error
-
-    def _wrong(self, found: str) -> TypeError:
-        expected = f"a key of {self._key}" if self._key else self._text
-        text = f"{self._name}: expected {expected}, found {found}"
-        return TypeError(Code.CALL_OF_LOADED.mark(text))
-
-
-def _kind(dtype: np.dtype) -> str:
-    """The kind of a dtype, with those that JAX adds to NumPy's."""
-    for kind, category in (("f", jax.numpy.floating), ("iu", jax.numpy.integer)):
-        if jax.numpy.issubdtype(dtype, category):
-            return kind[0]
-    return dtype.kind
-
-
-def _canonical(dtype: np.dtype) -> np.dtype:
-    with jax.enable_x64(False):
-        return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
+    return lambda results: with_implementation(results[mark.place], mark.key)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.calling import Calling
-from pytensor_jaxlink.artifact.compiled.function import (
-    LoadedFunction,
-    SavedState,
-)
+from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
 from pytensor_jaxlink.artifact.compiled.plan_documents import plan_of
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion, Specialisation
+from pytensor_jaxlink.artifact.compiled.state import SavedState
 from pytensor_jaxlink.artifact.compiled.tree_function import TreeFunction
 from pytensor_jaxlink.artifact.container import Container
+from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
@@ -66,7 +64,7 @@ class CompiledReader:
 
     def function(
         self,
-        document: Any,
+        document: Parsed,
         signature: Signature,
         cells: Sequence[SavedState],
         float_type: str,
@@ -105,12 +103,12 @@ class CompiledReader:
             list(_saved_regions(part)),
         )
 
-    def plan(self, document: Any) -> tuple[Plan, Part]:
+    def plan(self, document: Parsed) -> tuple[Plan, Part]:
         """The plan of a function, and what it needs to run."""
         plan = plan_of(document["plan"])
         return plan, self._part(plan, document)
 
-    def _part(self, plan: Plan, document: Any) -> Part:
+    def _part(self, plan: Plan, document: Parsed) -> Part:
         functions = tuple(
             self._step(step, described)
             for step, described in zip(plan.steps, document["functions"], strict=True)
@@ -120,7 +118,7 @@ class CompiledReader:
             raise ValueError("the constants of a plan are not those that it names")
         return Part(functions, constants)
 
-    def _step(self, step: Step, described: Any) -> object:
+    def _step(self, step: Step, described: Parsed) -> object:
         match step:
             case Region() if self._region_elsewhere is not None:
                 return self._region_elsewhere(step.index)
@@ -138,7 +136,7 @@ class CompiledReader:
             raise ValueError(f"{step.operation} on the host")
         return self._host_ops(described["op"])
 
-    def _region(self, step: Region, described: Any) -> SavedRegion:
+    def _region(self, step: Region, described: Parsed) -> SavedRegion:
         code = self.code(described, f"region {step.index}")
         for each in code:
             check_code(each, step)
@@ -146,12 +144,12 @@ class CompiledReader:
         by_example = "examples" in described
         return SavedRegion(names, code, str(described["reason"]), by_example=by_example)
 
-    def code(self, described: Any, region: str) -> list[Specialisation]:
+    def code(self, described: Parsed, region: str) -> list[Specialisation]:
         """The code of a region; errors name the file and the region."""
         where = f"{self._container.path}: {region}"
         return [self._specialisation(each, where) for each in described["code"]]
 
-    def _specialisation(self, described: Any, where: str) -> Specialisation:
+    def _specialisation(self, described: Parsed, where: str) -> Specialisation:
         value = self._data.value
         return Specialisation(
             tuple(map(hashable, value(described["static"]))),
@@ -164,7 +162,7 @@ class CompiledReader:
         )
 
 
-def _ending(signature: Signature, described: Any) -> Ending:
+def _ending(signature: Signature, described: Parsed) -> Ending:
     updated = [spec for spec in signature.inputs if spec.updated]
     kinds = [spec.type.kind for spec in (*signature.outputs, *updated)]
     return Ending(

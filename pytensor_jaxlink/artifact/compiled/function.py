@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import jax
-import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.arguments import converter
-from pytensor_jaxlink.artifact.compiled.pure import Pure
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
-from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
+from pytensor_jaxlink.artifact.compiled.state import SavedState
+from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.catalogue import Code, without_codes
-from pytensor_jaxlink.errors import ArtifactError, JAXLinkError, NotSavedError
+from pytensor_jaxlink.errors import (
+    ArtifactError,
+    JAXLinkError,
+    NotJittableError,
+    NotSavedError,
+)
 from pytensor_jaxlink.frames import warn_at_user_line
-from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
     Donatable,
@@ -28,8 +31,6 @@ from pytensor_jaxlink.runtime import (
     Stats,
     accepts_array,
     all_from_parent,
-    as_jax_array,
-    brought_along,
     commit,
     named_from_parent,
     ready_as,
@@ -37,41 +38,11 @@ from pytensor_jaxlink.runtime import (
     refused,
     replace_in_forked_child,
     store,
-    value_of_state,
 )
 from pytensor_jaxlink.sparse_values import accepts_sparse
 
 
-class SavedState:
-    """A shared variable of loaded functions: its value, read and updated by calls."""
-
-    def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
-        self.name, self.type, self.storage = cell.name, cell.type, storage
-        brought_along(self)
-        self._convert = converter(Input(cell.name, cell.type), float_type)
-        self._on_device = False
-
-    def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
-        """The value, as NumPy array or with ``return_internal_type`` as it is; see PyTensor's."""
-        return value_of_state(self.storage[0], borrow, return_internal_type)
-
-    def set_value(self, value: object, borrow: bool = False) -> None:
-        """Put another value in; it is copied unless ``borrow``."""
-        self.storage[0] = self._convert(value if borrow else deepcopy(value))
-        if self._on_device:
-            self.keep_on_device()
-
-    def keep_on_device(self) -> None:
-        """Have the value lie on a device from now on: calls do not move it there."""
-        self._on_device = True
-        if isinstance(self.storage[0], np.ndarray):
-            self.storage[0] = as_jax_array(self.storage[0])
-
-    def __repr__(self) -> str:
-        return f"<shared variable {self.name or '(unnamed)'}: {self.storage[0]!r}>"
-
-
-class LoadedFunction(Pure, FastCall):
+class LoadedFunction(FastCall):
     """A saved function, run from its compiled layer.
 
     It is called as the function that was saved: positional and keyword arguments, defaults,
@@ -94,8 +65,14 @@ class LoadedFunction(Pure, FastCall):
     own_storages
         For each input with a default the list that holds it, else None.
     from_graph
-        Makes the function that serves sizes without code; None where there is no graph.
+        Makes the function of the graph layer, once, which serves sizes without code; None where
+        there is no graph.
+    without_graph
+        The reason why the function has no graph layer, where that was wanted.
     """
+
+    from_graph: Callable[[], Any] | None = None
+    without_graph: str | None = None
 
     def __init__(
         self,
@@ -307,6 +284,96 @@ class LoadedFunction(Pure, FastCall):
         if self.signature.form == "one":
             return outputs[0]
         return None if self.signature.form == "none" else outputs[: len(self.signature.outputs)]
+
+    # -- as JAX sees it ------------------------------------------------------------------------
+
+    @property
+    def jax_fn(self) -> Callable[..., list[Any]]:
+        """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``, to be traced by JAX.
+
+        It can be differentiated as often as ``vjp_order`` said when the function was saved.
+        """
+        count = len(self.signature.inputs)
+        results = len(self.signature.outputs) + len(self._updated)
+
+        def traced(*values: object) -> list[object]:
+            if len(values) != count:
+                text = f"expected {count} arguments, found {len(values)}"
+                raise TypeError(Code.CALL_OF_PURE.mark(text))
+            try:
+                return self._tracer.trace(values)[:results]
+            except NotSavedError as error:
+                return self._instead(error).jax_fn(*values)
+
+        return traced
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the arguments of `jax_fn`; of one without a name, its type."""
+        return tuple(spec.name or spec.type.text for spec in self.signature.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
+        outputs = [spec.name or spec.type.text for spec in self.signature.outputs]
+        return (*outputs, *(self.input_names[place] for place in self._updated))
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that must be static under `jax.jit`.
+
+        Raises
+        ------
+        NotJittableError
+            If JAX cannot trace the function, because it has graph breaks.
+        """
+        plan, needed = self._executor.plan, self._executor.static
+        breaks = [
+            step.operation
+            for step in plan.steps
+            if isinstance(step, HostLoop | HostBranch)
+            or (isinstance(step, HostStep) and not step.folded)
+        ]
+        computed = {number for region in plan.own_regions for number in region.results}
+        breaks += [f"the copy of {plan.names[number]}" for number in sorted(needed & computed)]
+        if breaks:
+            raise NotJittableError(f"on the host run {', '.join(breaks)}: JAX cannot trace that")
+        return tuple(k for k, number in enumerate(plan.inputs) if number in needed)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that may be donated to `jax.jit`, by the option ``donate``."""
+        return tuple(sorted(self._donatable_inputs(self.static_argnums)))
+
+    def _donatable_inputs(self, static: Sequence[int]) -> set[int]:
+        found = self._donatable()
+        if found is None:
+            return set()
+        arrays = {k for k, spec in enumerate(self.signature.inputs) if spec.type.kind == "array"}
+        return arrays & {*found.updated, *found.given} - {*static}
+
+    @property
+    def updates(self) -> Mapping[int, int]:
+        """For each place among the results of `jax_fn` that is an update, that of its argument."""
+        return dict(enumerate(self._updated, start=len(self.signature.outputs)))
+
+    def explain(self) -> Any:
+        """The explanation of the graph layer's function: regions, and the reasons of the breaks.
+
+        Raises
+        ------
+        ArtifactError
+            If the file has no graph layer.
+        """
+        if self.without_graph is not None:
+            text = f"the function has no graph layer, because {self.without_graph}"
+            raise ArtifactError(text, code=Code.NO_GRAPH_LAYER)
+        if self.from_graph is None:
+            raise ArtifactError(
+                f"the file has no graph to explain. {Remedy.SAVE_GRAPH_TOO.text()}.",
+                code=Code.NO_GRAPH_LAYER,
+            )
+        return self.from_graph().explain()
 
     def __repr__(self) -> str:
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"

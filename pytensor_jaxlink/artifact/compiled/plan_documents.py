@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.plan import (
     Fetch,
     HostBranch,
@@ -65,7 +65,7 @@ def plan_of(document: object) -> Plan:
     return plan
 
 
-def _plan(document: Any) -> Plan:
+def _plan(document: Parsed) -> Plan:
     count = len(document["names"])
     return Plan(
         inputs=_numbers(document["inputs"], count),
@@ -78,7 +78,7 @@ def _plan(document: Any) -> Plan:
     )
 
 
-def _step(document: Mapping[str, Any], count: int) -> Step:
+def _step(document: Parsed, count: int) -> Step:
     [[kind, described]] = document.items()
     described = dict(described)
     for name in ("arguments", "results", "static"):

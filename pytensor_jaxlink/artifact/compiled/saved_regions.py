@@ -89,7 +89,14 @@ class Specialisation:
         if forms != self.arguments:
             return f"the sparse shapes {_listed(self.arguments)}"
         leaves = jax.tree_util.tree_leaves(list(arguments))
-        return why_not([shape for shape, _ in self.leaves], self.constraints, leaves)
+        if self.mismatch(leaves, [""] * len(leaves)) is None:
+            return None
+        text = f"shapes {', '.join(shown(shape) for shape, _ in self.leaves) or 'of nothing'}"
+        return f"{text} with {', '.join(self.constraints)}" if self.constraints else text
+
+    def mismatch(self, arrays: Sequence[ArrayLike], names: Sequence[str]) -> str | None:
+        """The first shape that it is not for, or None."""
+        return mismatch([shape for shape, _ in self.leaves], self.constraints, arrays, names)
 
     def __call__(self, arguments: Sequence[object]) -> Found:
         """The results and the conditions of the region."""
@@ -284,7 +291,7 @@ class SavedRegion:
         names = self._names[len(static) :]
         for each in self._specialisations:
             if each.is_open and not any(each.arguments):
-                return mismatch([shape for shape, _ in each.leaves], arguments, names)
+                return each.mismatch(arguments, names)
         return None
 
 
@@ -307,39 +314,16 @@ def _listed(values: Sequence[object]) -> str:
 # -- families of shapes ----------------------------------------------------------------------------
 
 
-def why_not(
-    families: Sequence[Dimensions], constraints: Sequence[str], arrays: Sequence[ArrayLike]
+def mismatch(
+    families: Sequence[Dimensions],
+    constraints: Sequence[str],
+    arrays: Sequence[ArrayLike],
+    names: Sequence[str],
 ) -> str | None:
-    """Why the shapes of some arrays do not belong to the families, or None if they may.
+    """The reason why the shapes of some arrays do not belong to families, or None if they may.
 
     What is more than a name or a number (``2*n + 1``) is left to JAX, which solves for it.
     """
-    text = f"shapes {', '.join(map(shown, families)) or 'of nothing'}"
-    if constraints:
-        text += f" with {', '.join(constraints)}"
-    found: dict[str, int] = {}
-    for family, array in zip(families, arrays, strict=True):
-        shape = np.shape(array)
-        if len(shape) != len(family):
-            return text
-        for expected, length in zip(family, shape, strict=True):
-            if isinstance(expected, str):
-                matches = not _NAME.fullmatch(expected) or _binds(found, expected, length)
-            else:
-                matches = expected == length
-            if not matches:
-                return text
-    for constraint in constraints:
-        bound = _BOUND.fullmatch(constraint)
-        if bound and bound[1] in found and found[bound[1]] < int(bound[2]):
-            return text
-    return None
-
-
-def mismatch(
-    families: Sequence[Dimensions], arrays: Sequence[Any], names: Sequence[str]
-) -> str | None:
-    """The defect of the shapes of some arrays beside each other, or None."""
     found: dict[str, tuple[int, str]] = {}
     for family, array, name in zip(families, arrays, names, strict=True):
         shape = np.shape(array)
@@ -354,13 +338,14 @@ def mismatch(
             other, place = found.setdefault(expected, (length, where))
             if other != length:
                 return f"{where} has length {length}, {place} has {other}, and they must be equal"
+    bounds = dict.fromkeys(found, 1)  # JAX takes it that open dimensions are not empty
+    stated = filter(None, map(_BOUND.fullmatch, constraints))
+    bounds |= {bound[1]: int(bound[2]) for bound in stated if bound[1] in found}
+    for name, bound in bounds.items():
+        length, where = found[name]
+        if isinstance(length, int) and length < bound:
+            return f"{where} has length {length}, and must have at least {bound}"
     return None
-
-
-def _binds(found: dict[str, int], name: str, length: Any) -> bool:
-    if isinstance(length, int) and length < 1:
-        return False  # JAX takes it that open dimensions are not empty
-    return found.setdefault(name, length) == length
 
 
 def shown(family: Dimensions) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
 from pytensor_jaxlink.artifact.arrays import SMALL
+from pytensor_jaxlink.artifact.compiled.typed_keys import implementation_of
 
 Key = tuple[str, str, tuple[int, ...]]
 """A large constant: its contents, dtype and shape."""
@@ -84,11 +85,7 @@ def _jitted(equation: JaxprEqn) -> ClosedJaxpr | None:
 
 
 def _is_large(value: object) -> bool:
-    return getattr(value, "nbytes", 0) > SMALL and not _is_key(value)
-
-
-def _is_key(value: Any) -> bool:
-    return jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return getattr(value, "nbytes", 0) > SMALL and implementation_of(value) is None
 
 
 def _key(value: object) -> Key:

@@ -92,18 +92,31 @@ def _is_name(length: int | str) -> bool:
     return isinstance(length, str) and _NAME.fullmatch(length) is not None
 
 
+def lengths_said(said: Any, count: int, name: str) -> tuple[int | str | None, ...]:
+    """The entries of ``dims`` for the dimensions of an input.
+
+    Raises
+    ------
+    ArtifactError
+        If it has another number of dimensions.
+    """
+    if said is None:
+        return (None,) * count
+    lengths = (said,) if isinstance(said, str | int) else tuple(said)
+    if len(lengths) != count:
+        text = f"dims has {len(lengths)} lengths for {name}, which has {count}"
+        raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
+    return lengths
+
+
 def _declared(
     variable: Variable, name: str | None, said: Any, value: Any
 ) -> Iterator[tuple[Dimension, int | str]]:
     """The lengths of an input, from its type, the user or its value."""
     kind = variable.type
-    if isinstance(said, str | int):
-        said = (said,)
-    if said is not None and len(said) != kind.ndim:
-        text = f"dims has {len(said)} lengths for {name}, which is {kind}"
-        raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
-    if said is None:
-        said = (None,) * kind.ndim if value is None else np.shape(value)
+    if said is None and value is not None:
+        said = np.shape(value)
+    said = lengths_said(said, kind.ndim, str(name))
     for axis, (declared, asked) in enumerate(zip(kind.shape, said, strict=True)):
         length = asked if declared is None else declared
         if length is not None:

@@ -11,7 +11,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.calling import static_text
+from pytensor_jaxlink.artifact.compiled.arguments import static_text
+from pytensor_jaxlink.artifact.compiled.typed_keys import (
+    data_of,
+    implementation_of,
+    with_implementation,
+)
 from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.catalogue import Code, without_codes
@@ -96,13 +101,10 @@ class Example:
         """The arguments with other arrays."""
         rest = iter(arrays)
         leaves = [
-            each.value if each.kind is None else _key(each, next(rest)) for each in self.given
+            each.value if each.kind is None else with_implementation(next(rest), each.key)
+            for each in self.given
         ]
         return jax.tree.map(lambda leaf: leaves[leaf.place], self.skeleton)
-
-
-def _key(given: Given, value: Any) -> object:
-    return value if given.key is None else jax.random.wrap_key_data(value, impl=given.key)
 
 
 def signature_of(function: Callable[..., object]) -> inspect.Signature | None:
@@ -299,7 +301,7 @@ def _kind_and_key(
                 f"{where} is the type of a key, which does not tell its implementation"
             )
         keys: Any = leaf
-        return leaf, kind_of_leaf(jax.random.key_data(keys)), str(jax.random.key_impl(keys))
+        return leaf, kind_of_leaf(data_of(keys)), implementation_of(keys)
     try:
         return leaf, kind_of_leaf(leaf), None
     except TypeError as error:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from pytensor_jaxlink.artifact.skeletons import Leaf
+
 
 class _Partial(NamedTuple):
     func: object
@@ -33,7 +35,7 @@ class Held:
 
     arrays: tuple[jax.Array, ...]
     names: tuple[str, ...]
-    _leaves: tuple[object, ...]  # a place among the arrays, or a leaf of another kind
+    _leaves: tuple[object, ...]  # a `Leaf` where an array was, and leaves of other kinds
     _tree: Any
     _rebuild: Callable[[Any], Callable[..., object]]
 
@@ -54,18 +56,13 @@ class Held:
                 places[id(leaf)] = len(arrays)
                 arrays.append(leaf)
                 names.append(known.get(id(leaf), _shown(path)))
-            leaves.append(_Place(places[id(leaf)]))
+            leaves.append(Leaf(places[id(leaf)]))
         return cls(tuple(arrays), tuple(names), tuple(leaves), tree, rebuild)
 
     def rebuilt(self, arrays: Sequence[object]) -> Callable[..., object]:
         """The function with other arrays."""
-        leaves = [arrays[leaf.k] if type(leaf) is _Place else leaf for leaf in self._leaves]
+        leaves = [arrays[leaf.place] if type(leaf) is Leaf else leaf for leaf in self._leaves]
         return self._rebuild(self._tree.unflatten(leaves))
-
-
-@dataclass(frozen=True)
-class _Place:
-    k: int
 
 
 def is_tree(function: object) -> bool:

@@ -15,7 +15,13 @@ from pytensor_jaxlink.artifact.compiled.calling import position_names
 from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
+from pytensor_jaxlink.artifact.compiled.typed_keys import (
+    data_of,
+    implementation_of,
+    with_implementation,
+)
 from pytensor_jaxlink.artifact.exporting.closed_over import Key, large_constants, with_arguments
+from pytensor_jaxlink.artifact.exporting.dimensions import lengths_said
 from pytensor_jaxlink.artifact.exporting.examples import (
     Example,
     calls_of,
@@ -120,8 +126,7 @@ class TracedFunction:
         self._results = found[0]
         self._shapes = [each.shapes for each in found]
         self._keys = list(constants)
-        self._implementations = [_implementation(array) for array in self._held.arrays]
-        self.state = [*map(_raw, self._held.arrays), *constants.values()]
+        self.state = [*map(data_of, self._held.arrays), *constants.values()]
         self.state_names = [
             *self._held.names,
             *(f"constant {number}" for number in range(len(constants))),
@@ -173,11 +178,10 @@ class TracedFunction:
 
     def _function(self, state: Sequence[jax.Array]) -> Callable[..., object]:
         """The function with other arrays."""
-        pairs = zip(map(_implementation, self._held.arrays), state, strict=True)
-        return self._held.rebuilt([
-            value if impl is None else jax.random.wrap_key_data(value, impl=impl)
-            for impl, value in pairs
-        ])  # fmt: skip
+        pairs = zip(self._held.arrays, state, strict=True)
+        return self._held.rebuilt(
+            [with_implementation(value, implementation_of(array)) for array, value in pairs]
+        )
 
     def _flattened(self, results: object) -> tuple[list[jax.Array], Results]:
         """The arrays among the results, and what they are."""
@@ -191,8 +195,8 @@ class TracedFunction:
             if not (is_array or (number and not self._filters)):
                 return Constant(leaf)
             array = jax.numpy.asarray(leaf)
-            key = _implementation(array)
-            arrays.append(_raw(array))
+            key = implementation_of(array)
+            arrays.append(data_of(array))
             names.append(where)
             return Leaf(len(arrays) - 1, key)
 
@@ -395,18 +399,8 @@ def _unjitted(function: Any) -> Any:
     return function
 
 
-def _implementation(array: jax.Array) -> str | None:
-    """The implementation of an array of typed keys, None for other arrays."""
-    is_key = jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key)
-    return str(jax.random.key_impl(array)) if is_key else None
-
-
-def _raw(array: jax.Array) -> jax.Array:
-    return array if _implementation(array) is None else jax.random.key_data(array)
-
-
 def _kind_of_state(array: jax.Array) -> jax.ShapeDtypeStruct:
-    return kind_of_leaf(_raw(array))
+    return kind_of_leaf(data_of(array))
 
 
 def _strong(kind: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
@@ -430,10 +424,5 @@ def _common(shapes: Sequence[Sequence[int]], *, is_open: bool = False) -> list[i
 
 def _lengths(said: Any, shape: Sequence[int], name: str) -> tuple[int | str, ...]:
     """The lengths of an argument; None is that of the example."""
-    if said is None:
-        return tuple(shape)
-    lengths = (said,) if isinstance(said, str | int) else tuple(said)
-    if len(lengths) != len(shape):
-        text = f"dims has {len(lengths)} lengths for {name}, which has {len(shape)}"
-        raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
-    return tuple(n if asked is None else asked for asked, n in zip(lengths, shape, strict=True))
+    asked = lengths_said(said, len(shape), name)
+    return tuple(n if length is None else length for length, n in zip(asked, shape, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
@@ -75,25 +75,22 @@ class Cells:
     def __init__(self) -> None:
         self.variables: list[Variable | HeldArray] = []
         self.values: list[list[object]] = []
-        self._places: dict[int, int] = {}
-        self._kept: list[object] = []  # they live as long as their ids
+        self._places: dict[int, tuple[object, int]] = {}
 
     def place(self, variable: Variable, storage: list[object]) -> int:
         """The number of the cell that a variable and others share."""
-        if id(storage) not in self._places:
-            self._places[id(storage)] = len(self.variables)
-            self.variables.append(variable)
-            self.values.append(storage)
-        return self._places[id(storage)]
+        return self._place(storage, variable, storage)
 
     def hold(self, name: str, kind: Kind, array: object) -> int:
         """The number of the cell of an array that is no shared variable, each object once."""
-        if id(array) not in self._places:
-            self._places[id(array)] = len(self.variables)
-            self._kept.append(array)
-            self.variables.append(HeldArray(name, kind))
-            self.values.append([array])
-        return self._places[id(array)]
+        return self._place(array, HeldArray(name, kind), [array])
+
+    def _place(self, shared: object, variable: Variable | HeldArray, storage: list[object]) -> int:
+        if id(shared) not in self._places:
+            self._places[id(shared)] = shared, len(self.variables)  # it lives as long as its id
+            self.variables.append(variable)
+            self.values.append(storage)
+        return self._places[id(shared)][1]
 
     def described(self, value: Callable[[object], Json]) -> list[Cell]:
         """The cells for the manifest; ``value`` describes their values."""
@@ -136,8 +133,6 @@ def describe_signature(
     ]
     form = "one" if function.unpack_single else "none" if function.return_none else "list"
     mode = get_mode(maker.mode)
-    query = mode.provided_optimizer
-    rewrites = [getattr(query, name, ()) or () for name in ("include", "exclude", "require")]
     options = asdict(mode.linker.options)
     return Signature(
         tuple(inputs),
@@ -146,8 +141,14 @@ def describe_signature(
         function.name,
         bool(function.trust_input),
         {name: options[name] for name in (*KEPT_IN_FILES, "compiler_options")},
-        tuple(tuple(sorted(map(str, tags))) for tags in rewrites),
+        tags_of(mode.provided_optimizer),
     )
+
+
+def tags_of(query: object) -> tuple[tuple[str, ...], ...]:
+    """The tags of the rewrites: those included, excluded and required."""
+    tags = [getattr(query, name, ()) or () for name in ("include", "exclude", "require")]
+    return tuple(tuple(sorted(map(str, each))) for each in tags)
 
 
 def describe_cell(variable: Variable | HeldArray, writer: GraphWriter) -> Json:
@@ -166,7 +167,7 @@ def graph_of(function: JAXFunction) -> InnerGraph:
 
 
 def make_cell(
-    described: Mapping[str, Any], cell: Cell, storage: list[object], reader: GraphReader
+    described: Parsed, cell: Cell, storage: list[object], reader: GraphReader
 ) -> SharedVariable:
     """A shared variable whose value is in ``storage``."""
     kind: Any = reader.part(described["part"], Type)

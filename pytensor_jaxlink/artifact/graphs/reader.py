@@ -22,6 +22,7 @@ from pytensor.scan.op import ScanInfo
 from pytensor.tensor.basic import Choose
 from pytensor.typed_list.basic import MakeList
 
+from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.graphs import optimisers, properties
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part
 from pytensor_jaxlink.artifact.names import Names
@@ -76,7 +77,7 @@ class GraphReader:
         """The class with a name."""
         return self.names.of_class(name, kinds)
 
-    def _entry(self, entry: Any) -> object:
+    def _entry(self, entry: Parsed) -> object:
         if set(entry) == {"graph"}:
             return self.graph(entry["graph"])
         [kind] = set(entry) & set(_KINDS)
@@ -99,12 +100,12 @@ class GraphReader:
         return f"by PyTensor {self._version}; here is PyTensor {pytensor.__version__}"
 
     def graph(
-        self, described: Any, given: Mapping[int, Variable] = MappingProxyType({})
+        self, described: Parsed, given: Mapping[int, Variable] = MappingProxyType({})
     ) -> InnerGraph:
         """A graph from its description; ``given`` are inputs that are there already."""
         data = {place: self.value(value) for place, value in described["constants"]}
         count = described["inputs"]
-        specs: list[Any] = described["variables"]
+        specs: list[Parsed] = described["variables"]
         variables: list[Variable | None] = [given.get(place) for place in range(len(specs))]
 
         def known(place: object) -> Variable:
@@ -130,7 +131,7 @@ class GraphReader:
             nodes.append(node)
         return InnerGraph(inputs, list(map(known, described["outputs"])), nodes)
 
-    def _root(self, spec: Any, data: dict[int, object], place: int) -> Variable:
+    def _root(self, spec: Parsed, data: dict[int, object], place: int) -> Variable:
         kind, name, *tags = spec
         if kind is None and data.get(place, self) is None:
             return _tagged(Constant(generic, None, name=name), tags)
@@ -142,7 +143,7 @@ class GraphReader:
         )
         return _tagged(variable, tags)
 
-    def _node(self, op: Op, inputs: list[Variable], specs: list[Any]) -> Apply:
+    def _node(self, op: Op, inputs: list[Variable], specs: list[Parsed]) -> Apply:
         outputs = [
             _tagged(self.part(kind, Type).make_variable(name=name), tags)
             for kind, name, *tags in specs

@@ -10,6 +10,7 @@ from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.c.basic import CLinker, DualLinker, OpWiseCLinker
 
+from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.graphs.functions import make_cell, make_function, saved_graph
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import GraphReader
@@ -45,7 +46,7 @@ class GraphLayer:
 
     def __init__(
         self,
-        document: Any,
+        document: Parsed,
         cells: Sequence[Cell],
         storages: Sequence[list[object]],
         data: DataReader,
@@ -96,7 +97,7 @@ class GraphLayer:
 
 
 def host_ops_of(
-    parts: Any, data: DataReader, *, allow: Sequence[str], version: str
+    parts: Parsed, data: DataReader, *, allow: Sequence[str], version: str
 ) -> Callable[[object], HostFunction]:
     """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
     reader = GraphReader(data, parts, Names(allow), version)

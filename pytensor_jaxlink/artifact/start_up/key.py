@@ -15,6 +15,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor_jaxlink.artifact.arrays import array_member
 from pytensor_jaxlink.artifact.container import digest_of
 from pytensor_jaxlink.artifact.documents import Json, dump_document
+from pytensor_jaxlink.artifact.graphs.functions import tags_of
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, check_saved
 from pytensor_jaxlink.artifact.start_up.environment import (
@@ -144,13 +145,12 @@ def checksum_of(document: object) -> str:
     return hashlib.sha256(dump_document(document)).hexdigest()
 
 
-def _rewrites(mode: Mode) -> list[list[str]]:
-    """The tags of the rewrites: those included, excluded and required."""
+def _rewrites(mode: Mode) -> Json:
+    """The rewrites of a mode, by the tags of which they are asked for."""
     query = mode.provided_optimizer
     if isinstance(query, str) or query is None:
         return [[str(query)]]
     if not isinstance(query, RewriteDatabaseQuery) or query.subquery or query.extra_rewrites:
         text = "the mode has rewrites of its own, which have no names"
         raise ArtifactError(text, code=Code.NAMELESS_REWRITES)
-    tags = [query.include, query.exclude, query.require]
-    return [sorted(map(str, each or ())) for each in tags] + [[str(query.position_cutoff)]]
+    return [*tags_of(query), [str(query.position_cutoff)]]
