@@ -98,7 +98,7 @@ def _start_processes() -> None:
 def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:
     from pytensor_jaxlink.artifact.start_up import Cache
 
-    return Cache.at(folder, limit)
+    return Cache(folder, limit)
 
 
 def _settings() -> _typing.Iterator[str]:

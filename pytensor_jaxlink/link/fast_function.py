@@ -199,22 +199,15 @@ class FastFunction(FastCall, Function):
 
     def _donatable(self) -> Donatable | None:
         """The values that a call may overwrite, None where there are none."""
-        donate = self._compiled.options.donate
-        if donate == "none":
-            return None
         containers = list(self.input_storage)
         updated = {
             containers.index(container): (output, container.storage)
             for output, container in self._updates
         }
-        given = frozenset(
-            position
-            for position, spec in enumerate(self.maker.inputs[: len(self._fast_converters)])
-            if donate != "updates" or spec.mutable
-        )
-        if not updated and not given:
-            return None
-        return Donatable(list(self.input_names), updated, given, donate == "warn")
+        given = self.maker.inputs[: len(self._fast_converters)]
+        mutable = {position: bool(spec.mutable) for position, spec in enumerate(given)}
+        donate = self._compiled.options.donate
+        return Donatable.by_option(donate, self.input_names, updated, mutable)
 
     def _checked(self, *args: object, **kwargs: object) -> Any:
         """The call with arguments that are checked, or converted by PyTensor."""

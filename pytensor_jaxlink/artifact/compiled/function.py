@@ -108,6 +108,7 @@ class LoadedFunction(FastCall):
             for k in self._updated
             if signature.inputs[k].type.kind == "array" and not ending.as_numpy
         ]
+        self._names = tuple(spec.name or spec.type.text for spec in signature.inputs)
         named = [(signature.inputs[k].name, k) for k in self._taken]
         self._places = {name: k for name, k in named if name is not None}
         slow = [k for k in self._taken if k in self._updated or _asks_for_a_class(signature, k)]
@@ -192,19 +193,10 @@ class LoadedFunction(FastCall):
 
     def _donatable(self) -> Donatable | None:
         """The values that a call may overwrite, by the options of the function that was saved."""
-        donate, inputs = self.signature.options.get("donate", "updates"), self.signature.inputs
-        if donate == "none":
-            return None
-        count = len(self.signature.outputs)
-        updated = {
-            place: (count + position, self._storage[place])
-            for position, place in enumerate(self._updated)
-        }
-        given = frozenset(k for k in self._taken if donate != "updates" or inputs[k].mutable)
-        if not updated and not given:
-            return None
-        names = [each.name or each.type.text for each in inputs]
-        return Donatable(names, updated, given, donate == "warn")
+        updated = {place: (result, self._storage[place]) for result, place in self.updates.items()}
+        mutable = {place: self.signature.inputs[place].mutable for place in self._taken}
+        donate = self.signature.options.get("donate", "updates")
+        return Donatable.by_option(donate, self._names, updated, mutable)
 
     def _call_in_child(self, *args: object, **kwargs: object) -> object:
         """A call in a process that was forked from one in which JAX has run."""
@@ -250,7 +242,7 @@ class LoadedFunction(FastCall):
     def _explain(self, error: Exception, values: Sequence[object]) -> None:
         """Raise what is behind an error of a call: an array that was donated, or the file."""
         if isinstance(error, RuntimeError):
-            refuse_donated([spec.name or spec.type.text for spec in self.signature.inputs], values)
+            refuse_donated(self._names, values)
         for region in self._regions:
             region.check()
 
@@ -310,13 +302,13 @@ class LoadedFunction(FastCall):
     @property
     def input_names(self) -> tuple[str, ...]:
         """The names of the arguments of `jax_fn`; of one without a name, its type."""
-        return tuple(spec.name or spec.type.text for spec in self.signature.inputs)
+        return self._names
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
         outputs = [spec.name or spec.type.text for spec in self.signature.outputs]
-        return (*outputs, *(self.input_names[place] for place in self._updated))
+        return (*outputs, *(self._names[place] for place in self._updated))
 
     @property
     def static_argnums(self) -> tuple[int, ...]:

@@ -32,26 +32,17 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
 
 _KIND, _XLA = "plan", "xla"
-_opened: dict[tuple[str, int], Cache] = {}
 
 
 class Cache:
-    """A start-up cache in a folder.
+    """A start-up cache in a folder, which may have ``limit`` bytes.
 
     Nothing that goes wrong with it is an error for the user: the function is then compiled as it
     would be without it, and ``f.stats.start_up_cache`` says why.
     """
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-
-    @classmethod
-    def at(cls, path: str | os.PathLike[str], limit: int) -> Cache:
-        """The cache in a folder, which may have ``limit`` bytes; one object for all functions."""
-        key = os.path.abspath(path), limit
-        if key not in _opened:
-            _opened[key] = cls(Folder(Path(key[0]), limit))
-        return _opened[key]
+    def __init__(self, path: str | os.PathLike[str], limit: int) -> None:
+        self._folder = Folder(Path(path).absolute(), limit)
 
     def entry(
         self,
