@@ -18,6 +18,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import ArtifactError, JAXLinkWarning, inspect, jaxify, load, save
+from pytensor_jaxlink.link import PureFunction
 from tests.artifact.damage import members_of, relisted
 from tests.helpers import assert_same_trees
 
@@ -64,6 +65,16 @@ def test_trees_come_back(path: Path, prefer: Any) -> None:
         jax.tree.map(jnp.asarray, loaded(*ARGUMENTS, *loaded.initial_state())),
         jax.tree.map(jnp.asarray, fn(*ARGUMENTS, *fn.initial_state())),
     )
+
+
+@pytest.mark.parametrize("prefer", LAYERS)
+def test_the_state_is_stored(path: Path, prefer: Any) -> None:
+    save(line(), path)
+    loaded = load(path, prefer=prefer)
+    assert type(loaded) is PureFunction
+    _, state = loaded(*ARGUMENTS, *loaded.initial_state())
+    loaded.store(state)
+    assert [float(value) for value in loaded.initial_state()] == [3.0]
 
 
 @pytest.mark.parametrize("prefer", LAYERS)

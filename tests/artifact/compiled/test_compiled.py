@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 import pytest
 from jax import monitoring
 
-from pytensor_jaxlink import ArtifactError, NotSavedError, inspect, load, save
+from pytensor_jaxlink import ArtifactError, JAXLinkWarning, NotSavedError, inspect, load, save
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
@@ -412,3 +412,17 @@ def test_an_open_length_of_1_is_stretched_where_pytensor_does(tmp_path: Path) ->
                 loaded(*given)
         else:
             np.testing.assert_allclose(loaded(*given), expected)
+
+
+def test_the_pure_function_for_sizes_without_code(tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE")
+    f(np.ones(3))
+    save(f, tmp_path / "f", dims=None)
+    loaded = load(tmp_path / "f")
+    with pytest.warns(JAXLinkWarning, match="compiled from its graph"):
+        [found] = jax.jit(loaded.jax_fn)(np.ones(5))
+    assert found == pytest.approx(5 * np.e)
+    save(f, tmp_path / "g", dims=None, graph=False)
+    with pytest.raises(NotSavedError, match="no code was saved for"):
+        load(tmp_path / "g").jax_fn(np.ones(5))
