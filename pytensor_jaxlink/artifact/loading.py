@@ -88,7 +88,7 @@ def load(
     [Sum{axes=None}.0]
     """
     if unknown:
-        options = ", ".join(load.__kwdefaults__)
+        options = ", ".join(load.__kwdefaults__ or ())
         text = f"load has no option {', '.join(unknown)}; its options are {options}"
         raise TypeError(Code.LOAD_ARGUMENTS.mark(text))
     if prefer not in ("compiled", "graph"):

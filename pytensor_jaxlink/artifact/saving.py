@@ -21,7 +21,7 @@ from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, problem_of_place, write_container
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
-from pytensor_jaxlink.artifact.exporting.jaxified import describe_pure
+from pytensor_jaxlink.artifact.exporting.jaxified import with_trees
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
 from pytensor_jaxlink.artifact.exporting.region_export import Target
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
@@ -134,12 +134,8 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     if not (graph or compiled):
         text = "graph=False and compiled=False leave nothing to save"
         raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
-    ours = {n: each for n, each in given.items() if isinstance(each, JAXFunction | PureFunction)}
-    of_jax = given.keys() - ours.keys()
-    named = {
-        name: each.function if isinstance(each, PureFunction) else each
-        for name, each in ours.items()
-    }
+    named = {n: found for n, each in given.items() if (found := _of_graph(each)) is not None}
+    of_jax = given.keys() - named.keys()
     if compiled and is_forked_child():
         if not graph or of_jax:
             raise refused("nothing can be compiled")
@@ -152,7 +148,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     signatures = {
         name: _of_traced(traced[name], cells, dims or {}, static)
         if name in traced
-        else _describe(ours[name], cells, data.value)
+        else _describe(given[name], named[name], cells, data.value)
         for name in given
     }
     for signature in signatures.values():
@@ -236,12 +232,17 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(name or "the function" for name in names))
 
 
+def _of_graph(function: object) -> JAXFunction | None:
+    """The function of a graph that was compiled here, also under trees; None for all others."""
+    flat = function.function if isinstance(function, PureFunction) else function
+    return flat if isinstance(flat, JAXFunction) else None
+
+
 def _describe(
-    function: JAXFunction | PureFunction, cells: Cells, value: Callable[[object], Json]
+    given: object, function: JAXFunction, cells: Cells, value: Callable[[object], Json]
 ) -> Signature:
-    if isinstance(function, PureFunction):
-        return describe_pure(function, cells, value)
-    return describe_signature(function, cells, value)
+    signature = describe_signature(function, cells, value)
+    return with_trees(signature, given) if isinstance(given, PureFunction) else signature
 
 
 def _delete_abandoned(path: Path) -> None:

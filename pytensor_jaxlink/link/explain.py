@@ -70,10 +70,11 @@ def _outputs(given: object) -> list[Variable]:
     if isinstance(given, Variable):
         return [given]
     outputs = [*given] if isinstance(given, Iterable) else [given]
-    if not all(isinstance(each, Variable) for each in outputs):
+    variables = [each for each in outputs if isinstance(each, Variable)]
+    if len(variables) != len(outputs):
         text = (
             "explain takes a PyTensor function, a variable, or a list of variables; "
             f"found {given!r:.80}"
         )
         raise TypeError(Code.NOT_EXPLAINED.mark(text))
-    return outputs
+    return variables

@@ -91,8 +91,9 @@ class CompiledReader:
         defaults = [spec.default for spec in signature.inputs]
         ending = _ending(signature, described)
         check_signature(signature, plan, ending.overwritten)
-        of_trees = calling is not None and not calling.pure
-        kind = partial(TreeFunction, calling) if of_trees else LoadedFunction
+        kind = LoadedFunction
+        if calling is not None and not calling.pure:
+            kind = partial(TreeFunction, calling)
         return kind(
             signature,
             cells,
@@ -133,7 +134,7 @@ class CompiledReader:
         if "size" in described:
             return size_function(described["size"])
         if self._host_ops is None:
-            raise ValueError(f"{step.operation} on the host")
+            raise ValueError(f"{step.title} on the host")
         return self._host_ops(described["op"])
 
     def _region(self, step: Region, described: Parsed) -> SavedRegion:

@@ -94,7 +94,7 @@ class Specialisation:
         text = f"shapes {', '.join(shown(shape) for shape, _ in self.leaves) or 'of nothing'}"
         return f"{text} with {', '.join(self.constraints)}" if self.constraints else text
 
-    def mismatch(self, arrays: Sequence[ArrayLike], names: Sequence[str]) -> str | None:
+    def mismatch(self, arrays: Sequence[Any], names: Sequence[str]) -> str | None:
         """The first shape that it is not for, or None."""
         return mismatch([shape for shape, _ in self.leaves], self.constraints, arrays, names)
 
@@ -317,7 +317,7 @@ def _listed(values: Sequence[object]) -> str:
 def mismatch(
     families: Sequence[Dimensions],
     constraints: Sequence[str],
-    arrays: Sequence[ArrayLike],
+    arrays: Sequence[Any],
     names: Sequence[str],
 ) -> str | None:
     """The reason why the shapes of some arrays do not belong to families, or None if they may.

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from pytensor_jaxlink.artifact.documents import Json
-from pytensor_jaxlink.artifact.graphs.functions import Cells, describe_signature
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.link.jaxify import PureFunction
 
 
-def describe_pure(
-    function: PureFunction, cells: Cells, value: Callable[[object], Json]
-) -> Signature:
-    """How a pure function is called."""
-    signature = describe_signature(function.function, cells, value)
+def with_trees(signature: Signature, function: PureFunction) -> Signature:
+    """How a pure function is called, from the signature of its flat function."""
     outputs = tuple(
         replace(spec, name=name)
         for spec, name in zip(signature.outputs, function.output_names, strict=True)
