@@ -6,17 +6,12 @@ A code never changes its meaning, and a code that is no longer in use is not use
 from __future__ import annotations
 
 import re
-from collections import deque
 from enum import Enum
 from functools import cache
 from typing import Any
 
 _PACKAGE = f"{__name__.partition('.')[0]}."
 _MARK = re.compile(r" \[(PJL[0-9]{3})\]")
-
-# Codes travel in texts, because others (PyTensor) make new errors of the text of ours.  A text of
-# the user's own may look alike, so the texts with a code are remembered when they are given out.
-_given_out: deque[str] = deque(maxlen=256)
 
 
 class ObstacleKind(Enum):
@@ -229,7 +224,7 @@ class Code(Enum):
 
     def mark(self, text: str) -> str:
         """A message with its code at the end."""
-        return _marked(text, self.text)
+        return f"{text} [{self.text}]"
 
 
 BASES = ("JAXLinkError", "JAXLinkWarning")
@@ -250,23 +245,9 @@ def _default(kind: type) -> Code | None:
     return next((code for name in names for code in Code if name in code.classes), None)
 
 
-def _marked(text: str, code: str) -> str:
-    if not text:
-        return f"[{code}]"
-    marked = f"{text} [{code}]"
-    _given_out.append(marked)
-    return marked
-
-
-def _is_ours(mark: re.Match[str]) -> bool:
-    """Return True if a code ends a text that was given out, and is none of the user's."""
-    before = mark.string[: mark.end()]
-    return any(before.endswith(text) for text in [*_given_out])
-
-
 def without_codes(text: str) -> str:
     """A message without codes, to be a part of another message."""
-    return _MARK.sub(lambda mark: "" if _is_ours(mark) else mark[0], text)
+    return _MARK.sub("", text)
 
 
 def _taken_apart(text: str) -> tuple[str, Code | None]:
@@ -278,7 +259,7 @@ def _taken_apart(text: str) -> tuple[str, Code | None]:
 
     def take(mark: re.Match[str]) -> str:
         code = next((code for code in Code if code.text == mark[1]), None)
-        if code is None or code.kind is not None or not _is_ours(mark):
+        if code is None or code.kind is not None:
             return mark[0]
         found.append(code)
         return ""
@@ -318,4 +299,4 @@ class WithCode(BaseException):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return text if self.code is None else _marked(text, self.code)
+        return text if self.code is None else f"{text} [{self.code}]".lstrip()

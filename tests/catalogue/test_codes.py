@@ -171,14 +171,6 @@ class TestOnce:
         assert str(ArtifactError(str(inner), code=Code.DAMAGED)) == "no code [PJL801]"
         assert without_codes(f"{inner}; {inner}") == "no code; no code"
 
-    def test_text_of_the_user_that_looks_like_one(self) -> None:
-        told = "the input 'loss [PJL721]' of f [PJL806] is none"
-        assert str(ArtifactError(told)) == f"{told} [PJL701]"
-        assert str(ArtifactError(told, code=Code.DAMAGED)) == f"{told} [PJL801]"
-        inner = ArtifactError(told, code=Code.DAMAGED)
-        assert str(ArtifactError(f"file: {inner}, and more")) == f"file: {told}, and more [PJL801]"
-        assert without_codes(str(inner)) == told
-
     def test_the_codes_of_breaks_stay(self) -> None:
         text = str(NotJittableError("1. x [PJL111]\n2. y [PJL102]"))
         assert text == "1. x [PJL111]\n2. y [PJL102] [PJL201]"
