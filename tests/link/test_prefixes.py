@@ -133,10 +133,6 @@ GRAPHS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 }
 
 
-WITH_STEPS = {"rows_in_turn"}
-"""Loops over rows: of no step PyTensor does not know how long the rows would be, and raises."""
-
-
 def values(length: int, seed: int, missing: bool) -> dict[Any, Any]:
     rng = np.random.default_rng(seed)
     x, y, m, w = (rng.normal(size=s) for s in ((length,), (length,), (length,) * 2, (length, 3)))
@@ -160,15 +156,11 @@ def of_prefixes(name: str, size: Any) -> list[Any]:
     return as_list(GRAPHS[name](X[:size], Y[:size], M[:size, :size], W[:size]))
 
 
-def sizes_of(name: str) -> list[int]:
-    return [size for size in SIZES if size or name not in WITH_STEPS]
-
-
 def check_prefixes(name: str) -> None:
     outputs = of_prefixes(name, N)
     calls = [
         {**values(LENGTH, seed, missing=seed % 2 == 1), N: np.array(size)}
-        for seed, size in enumerate(sizes_of(name))
+        for seed, size in enumerate(SIZES)
     ]
     f = compare(outputs, inputs_of(outputs), calls)
     assert f.explain().graph_break_count == f.stats.host_regions == 0, f.explain()
@@ -181,7 +173,6 @@ def check_lengths(name: str) -> None:
     calls = [
         values(length, seed, missing=seed % 2 == 1)
         for seed, length in enumerate(LENGTHS)
-        if length or name not in WITH_STEPS
     ]
     f = compare(outputs, inputs_of(outputs), calls)
     assert f.explain().graph_break_count == f.stats.host_regions == 0, f.explain()
@@ -235,7 +226,7 @@ def test_of_sizes_computed_from_data(name: str) -> None:
         for mode in (JAXLinker(), PYTHON.including("jaxlink"), PYTHON)
     )
     assert f.explain().graph_break_count == 0
-    for seed, size in enumerate((*sizes_of(name), -2)):
+    for seed, size in enumerate((*SIZES, -2)):
         known = {**values(LENGTH, seed, missing=seed % 2 == 1), total: np.array([size, 0.0])}
         arguments = [known[v] for v in inputs]
         expected = answer(reference, arguments)
@@ -292,6 +283,36 @@ def test_what_needs_the_size_keeps_it_static() -> None:
         f = pytensor.function(inputs_of(output), output, mode=JAXLinker(dynamic=True))
         assert f.stats.dynamic_sizes == f.explain().graph_break_count == 0
         assert f.explain().static_inputs == ("n",)
+
+
+MASKS = pt.vector("mask", dtype="bool")
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("of_masks", [False, True])
+def test_infinities_stay_in_triangular_solutions(lower: bool, of_masks: bool) -> None:
+    """Of what is not selected no infinity makes NaN that comes back."""
+    taken = MASKS if of_masks else slice(None, N)
+    x, y = X[taken], Y[taken]
+    factor = cholesky(kernel(x), lower=lower)
+    by_factor = pt.linalg.cho_solve((factor, lower), y)
+    outputs = [
+        pt.isinf(each).sum() + 10 * pt.isnan(each).sum()
+        for each in (by_factor, solve_triangular(factor, y, lower=lower))
+    ] + [by_factor.sum(), pt.linalg.cho_solve((factor, lower), y[:, None])[0, 0]]
+    inputs = [X, Y, MASKS if of_masks else N]
+    f, reference = (
+        pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
+        for mode in (JAXLinker(), PYTHON)
+    )
+    rng = np.random.default_rng(0)
+    for size in (3, 6, 9, 0, 1):
+        x, y = rng.normal(size=LENGTH) * 3, rng.normal(size=LENGTH)
+        given = rng.permutation(np.arange(LENGTH) < size) if of_masks else size
+        assert_same(answer(f, [x, y, given]), answer(reference, [x, y, given]))
+        y[size // 2] = np.inf
+        assert_same(answer(f, [x, y, given]), answer(reference, [x, y, given]))
+    assert f.explain().graph_break_count == f.stats.host_regions == 0
 
 
 @pytest.mark.parametrize("until", [False, True])
