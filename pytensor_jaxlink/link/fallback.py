@@ -1,16 +1,23 @@
-"""The fallback: a call finished by PyTensor's own implementation of each node."""
+"""The fallback: a call finished by PyTensor's own implementation of each node.
+
+Only the side of an `IfElse` that is taken runs, as in PyTensor's default mode and in the regions.
+The Python linker runs both sides, and so an exception is its own.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
+from pytensor.link.vm import VMLinker
 
+from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
 from pytensor_jaxlink.logs import Topic
@@ -30,7 +37,7 @@ class PythonFallback:
 
     def _forget(self) -> None:
         self._process, self._lock = os.getpid(), Lock()
-        self._made: Any = None
+        self._made: list[Any] = []
 
     def __call__(
         self, inputs: Sequence[object], cause: BaseException | None, stats: Stats
@@ -59,15 +66,23 @@ class PythonFallback:
         if self._process != os.getpid():
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells
-            if self._made is None:
+            if not self._made:
                 self._graph = self._source.clone()
                 check_buffers(self._graph)
-                self._made = PerformLinker(allow_gc=True).accept(self._graph).make_thunk()
-            thunk, containers, _ = self._made
-            for container, value in zip(containers, inputs, strict=True):
-                dense = isinstance(container.type, ArrayType)
-                container.storage[0] = to_numpy(value, stats) if dense else value
-            outputs = thunk()
+                self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
+            *lazily, eagerly = self._made
+            for made in lazily:
+                with suppress(Exception):
+                    return self._declared(_evaluated(made, inputs, stats))
+            return self._declared(_evaluated(eagerly, inputs, stats))
+
+    def _linkers(self) -> list[Any]:
+        linkers: list[Any] = [PerformLinker(allow_gc=True)]
+        if any(isinstance(node.op, IfElse) for node in self._graph.apply_nodes):
+            linkers.insert(0, VMLinker(allow_gc=True, lazy=True, use_cloop=False, c_thunks=False))
+        return linkers
+
+    def _declared(self, outputs: Sequence[Any]) -> Sequence[Any]:
         # Some `perform` methods give another dtype than they declare; a region never does.
         types = [variable.type for variable in self._graph.outputs]
         return [as_declared(value, kind) for value, kind in zip(outputs, types, strict=True)]
@@ -77,6 +92,15 @@ class PythonFallback:
         view = GraphView.of(self._graph)
         if node in view.nodes:
             error.add_note(f"while computing {operation_with_place(view, view.nodes.index(node))}")
+
+
+def _evaluated(made: Any, inputs: Sequence[object], stats: Stats) -> Sequence[Any]:
+    thunk, given, results = made
+    for container, value in zip(given, inputs, strict=True):
+        dense = isinstance(container.type, ArrayType)
+        container.storage[0] = to_numpy(value, stats) if dense else value
+    outputs = thunk()
+    return [result.storage[0] for result in results] if outputs is None else outputs
 
 
 def _text(cause: BaseException | None) -> str:

@@ -288,6 +288,7 @@ def test_what_needs_the_size_keeps_it_static() -> None:
 MASKS = pt.vector("mask", dtype="bool")
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("of_masks", [False, True])
 def test_infinities_stay_in_triangular_solutions(lower: bool, of_masks: bool) -> None:
