@@ -132,9 +132,8 @@ class Judge:
         for number, outcome in enumerate(self._expected.calls):
             if number not in failing:
                 found = run.calls[number]
-                if known("IfElse", (), _in_table(outcome), _in_table(found)) is not None:
-                    outcome = self._lazy().calls[number]
-                self._look_at_call(way.option, number, found, outcome)
+                expected = self._lazily_if_known(number, outcome, found)
+                self._look_at_call(way.option, number, found, expected)
         if not any(map(_is_a_failure_of_pytensor, self._expected.calls)):
             for place, (one, other) in enumerate(
                 zip(run.states, (self._lazily or self._expected).states, strict=True)
@@ -193,12 +192,16 @@ class Judge:
                 return True
         return False
 
-    def _lazy(self) -> Run:
-        """What is expected, if only the sides of branches that are taken run."""
+    def _lazily_if_known(self, number: int, expected: Any, found: Any) -> Any:
+        """What is expected; where only the side of a branch that is not taken raises, its value."""
+        if not isinstance(expected, Exception) or isinstance(found, Exception):
+            return expected
+        if known("IfElse", (), type(expected), found) is None:
+            return expected
         if self._lazily is None:
             self._lazily = _run(lazy_reference(self._graph), self._graph)
             _declared(self._graph, self._lazily)
-        return self._lazily
+        return self._lazily.calls[number]
 
     def _noisy(self) -> list[tuple[Run, bool]]:
         """Runs with noise, and whether that is in whole numbers too."""
@@ -256,11 +259,6 @@ def _is_a_failure_of_pytensor(outcome: Any) -> bool:
         # PyTensor 3.0 makes a Python integer of a number before it casts it.
         or "out of bounds for uint" in str(outcome)
     )
-
-
-def _in_table(outcome: Any) -> Any:
-    """An outcome as the table of known differences has it."""
-    return type(outcome) if isinstance(outcome, Exception) else outcome
 
 
 def _text(value: Any) -> str:
