@@ -15,7 +15,7 @@ from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 
 from tests.differential.grammar import Graph
-from tests.differential.options import OPTIONS, Way, noisy_reference, reference, ways
+from tests.differential.options import OPTIONS, Way, lazy_reference, noisy_reference, reference, ways
 from tests.differential.rounding import FACTOR, LARGE, RUNS, largest, nudged, scale
 from tests.edges.known import known
 from tests.helpers import as_list
