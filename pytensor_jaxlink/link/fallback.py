@@ -12,6 +12,8 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from pytensor.compile.aliasing import Supervisor
+from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
@@ -38,6 +40,7 @@ class PythonFallback:
     def _forget(self) -> None:
         self._process, self._lock = os.getpid(), Lock()
         self._made: list[Any] = []
+        self._ordered: Any = None
 
     def __call__(
         self, inputs: Sequence[object], cause: BaseException | None, stats: Stats
@@ -74,7 +77,29 @@ class PythonFallback:
             for made in lazily:
                 with suppress(Exception):
                     return self._declared(_evaluated(made, inputs, stats))
-            return self._declared(_evaluated(eagerly, inputs, stats))
+            try:
+                return self._declared(_evaluated(eagerly, inputs, stats))
+            except Exception as error:
+                self._raise_another(error, inputs, stats)
+                raise
+
+    def _raise_another(self, error: Exception, inputs: Sequence[object], stats: Stats) -> None:
+        """Raise the exception of the Python linker, where this is one of another class.
+
+        Of several nodes that raise, the one that runs first decides.  PyTensor orders the nodes
+        after the rewrites that fuse and work in place, which the fallback does without.
+        """
+        if self._ordered is None:
+            graph = self._source.clone()
+            check_buffers(graph)
+            graph.attach_feature(Supervisor(graph.inputs))
+            Mode("py", "fast_run").optimizer.rewrite(graph)
+            self._ordered = PerformLinker(allow_gc=True).accept(graph).make_thunk()
+        try:
+            _evaluated(self._ordered, inputs, stats)
+        except Exception as other:
+            if type(other) is not type(error):
+                raise
 
     def _linkers(self) -> list[Any]:
         linkers: list[Any] = [PerformLinker(allow_gc=True)]
