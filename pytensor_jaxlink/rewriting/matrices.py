@@ -67,22 +67,12 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
     parts = [known.chosen(v) for v in node.inputs]
     if not all(part.is_plain for part in parts) or len({*ranks}) > 1:
         return None
-    [batch], masks = {*ranks}, {}
-    core = getattr(node.op, "core_op", node.op)
-    is_known = isinstance(core, _OF_MATRICES)
+    [batch], core = {*ranks}, getattr(node.op, "core_op", node.op)
     if isinstance(core, CholeskySolve | SolveTriangular):
         parts = [_at_front(part, known) for part in parts]
-    for k, letters in enumerate(taken):
-        for axis, letter in enumerate(letters, start=batch):
-            mask = masks.setdefault(letter, parts[k].masks[axis])
-            if mask is None and parts[k].masks[axis] is None:
-                continue
-            if not is_known or mask is None or parts[k].masks[axis] is None:
-                return None
-            moved = known.aligned(parts[k], axis, mask)
-            if moved is None:
-                return None
-            parts[k] = moved
+    masks = _with_letters(core, parts, taken, known)
+    if masks is None:
+        return None
     parts = _with_batches(node, parts, batch, known)
     if parts is None:
         return None
@@ -99,6 +89,25 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
         Selection(output, (*rest, *(masks[letter] for letter in letters)))
         for output, letters in zip(outputs, made, strict=True)
     ]
+
+
+def _with_letters(
+    core: object, parts: list[Selection], taken: Sequence[Sequence[str]], known: Known
+) -> dict[str, Tensor] | None:
+    """Give dimensions of one letter one mask, in place.  Returns the mask of each letter."""
+    masks: dict[str, Tensor] = {}
+    for k, letters in enumerate(taken):
+        for axis, letter in enumerate(letters, start=len(parts[k].masks) - len(letters)):
+            mask = masks.setdefault(letter, parts[k].masks[axis])
+            if mask is None and parts[k].masks[axis] is None:
+                continue
+            if not isinstance(core, _OF_MATRICES) or None in (mask, parts[k].masks[axis]):
+                return None
+            moved = known.aligned(parts[k], axis, mask)
+            if moved is None:
+                return None
+            parts[k] = moved
+    return masks
 
 
 def _at_front(part: Selection, known: Known) -> Selection:

@@ -15,7 +15,15 @@ from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 
 from tests.differential.grammar import Graph
-from tests.differential.options import OPTIONS, Way, lazy_reference, noisy_reference, reference, ways
+from tests.differential.options import (
+    OPTIONS,
+    Way,
+    lazy_reference,
+    noisy_reference,
+    ordered_reference,
+    reference,
+    ways,
+)
 from tests.differential.rounding import FACTOR, LARGE, RUNS, largest, nudged, scale
 from tests.edges.known import known
 from tests.helpers import as_list
@@ -117,6 +125,7 @@ class Judge:
         self._graph, self._expected, self._found = graph, expected, found
         self._others: list[tuple[Run, bool]] | None = None
         self._lazily: Run | None = None
+        self._ordered: Run | None = None
         ends = [*graph.outputs, *(update for _, update in graph.updates)]
         self._rounding = max(ROUNDING[name] for name in ("float64", *_float_types(ends)))
 
@@ -155,6 +164,8 @@ class Judge:
             same_class = type(found) is type(expected)
             if option == "compiled":  # there is no PyTensor to raise the very class
                 same_class = isinstance(found, type(expected))
+            elif not same_class and isinstance(expected, Exception):
+                same_class = type(found) is type(self._in_order().calls[number])
             if not same_class:
                 text = f"{_text(found)} where Python gives {_text(expected)}"
                 self._found.note(option, f"call {number}: {text}")
@@ -202,6 +213,11 @@ class Judge:
             self._lazily = _run(lazy_reference(self._graph), self._graph)
             _declared(self._graph, self._lazily)
         return self._lazily.calls[number]
+
+    def _in_order(self) -> Run:
+        if self._ordered is None:
+            self._ordered = _run(ordered_reference(self._graph), self._graph)
+        return self._ordered
 
     def _noisy(self) -> list[tuple[Run, bool]]:
         """Runs with noise, and whether that is in whole numbers too."""

@@ -56,6 +56,11 @@ def reference(graph: Graph) -> Way:
     return Way("python", _function(graph, PYTHON), _states_of(graph))
 
 
+def ordered_reference(graph: Graph) -> Way:
+    """The graph with all rewrites: they decide which of several nodes that raise runs first."""
+    return Way("ordered", _function(graph, Mode("py", "fast_run")), _states_of(graph))
+
+
 def lazy_reference(graph: Graph) -> Way:
     """The graph in PyTensor, which runs the side of an `IfElse` that is taken, and no other."""
     linker = VMLinker(lazy=True, use_cloop=False, c_thunks=False)

@@ -170,10 +170,7 @@ def check_prefixes(name: str) -> None:
 
 def check_lengths(name: str) -> None:
     outputs = as_list(GRAPHS[name](X, Y, M, W))
-    calls = [
-        values(length, seed, missing=seed % 2 == 1)
-        for seed, length in enumerate(LENGTHS)
-    ]
+    calls = [values(length, seed, missing=seed % 2 == 1) for seed, length in enumerate(LENGTHS)]
     f = compare(outputs, inputs_of(outputs), calls)
     assert f.explain().graph_break_count == f.stats.host_regions == 0, f.explain()
     assert f.stats.compilations[0] <= 2

@@ -1,7 +1,7 @@
 """A side of an `IfElse` that is not taken does not run, wherever the call is finished.
 
-PyTensor's Python linker runs both sides, so it raises for the other one; `docs/known_differences.md`
-has the row.
+PyTensor's Python linker runs both sides, so it raises for the other one:
+`docs/known_differences.md` has the row.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tests.edges.compare import outcome
 from tests.edges.known import known
 from tests.helpers import PYTHON, black_box, sort_down
 
-X, I, C = pt.dvector("x"), pt.lvector("i"), pt.dscalar("c")
+X, PLACES, C = pt.dvector("x"), pt.lvector("i"), pt.dscalar("c")
 ON_HOST = black_box(sort_down)
 
 SIDES: dict[str, Callable[[Any], Any]] = {
-    "gather": lambda c: ifelse(c, X, X[I]),
-    "largest": lambda c: ifelse(c, X.sum(), X[I].max()),
-    "check": lambda c: ifelse(c, X, Assert("positive")(X, pt.all(I < 3))),
-    "on the host": lambda c: ifelse(c, X, ON_HOST(X[I])),
-    "of two shapes": lambda c: ifelse(c, X, pt.cumsum(X[I])[:2]),
-    "distinct": lambda c: ifelse(c, pt.tanh(X), pt.unique(X[I])),
+    "gather": lambda c: ifelse(c, X, X[PLACES]),
+    "largest": lambda c: ifelse(c, X.sum(), X[PLACES].max()),
+    "check": lambda c: ifelse(c, X, Assert("positive")(X, pt.all(PLACES < 3))),
+    "on the host": lambda c: ifelse(c, X, ON_HOST(X[PLACES])),
+    "of two shapes": lambda c: ifelse(c, X, pt.cumsum(X[PLACES])[:2]),
+    "distinct": lambda c: ifelse(c, pt.tanh(X), pt.unique(X[PLACES])),
 }
 CONDITIONS: dict[str, Callable[[], Any]] = {
     "an argument": lambda: pt.gt(C, 0),
@@ -44,7 +44,7 @@ CONDITIONS: dict[str, Callable[[], Any]] = {
 def test_a_side_that_is_not_taken_does_not_raise(side: str, condition: str) -> None:
     output = SIDES[side](CONDITIONS[condition]())
     f, reference = (
-        pytensor.function([X, I, C], output, mode=mode) for mode in (JAXLinker(), PYTHON)
+        pytensor.function([X, PLACES, C], output, mode=mode) for mode in (JAXLinker(), PYTHON)
     )
     x, places, outside = np.array([3.0, 1.0, 2.0]), np.array([0, 2, 1]), np.array([0, 7, 1])
     taken = outcome(f, x, places, 100.0)

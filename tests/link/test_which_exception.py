@@ -14,7 +14,7 @@ from pytensor_jaxlink import JAXLinker
 from tests.edges.compare import outcomes
 from tests.helpers import PYTHON, as_list, assert_same
 
-X, M, I, N = pt.dvector("x"), pt.dmatrix("m"), pt.lvector("i"), pt.lscalar("n")
+X, M, PLACES, N = pt.dvector("x"), pt.dmatrix("m"), pt.lvector("i"), pt.lscalar("n")
 
 
 def loop(n: Any) -> Any:
@@ -29,13 +29,13 @@ CASES = {
     "gradient of a last state": pt.grad(loop(N)[-1], X),
     "gradient of the states": pt.grad((loop(N) ** 2).sum(), X),
     "a last state": loop(N)[-1],
-    "size and index": [pt.zeros(N).sum(), X[I]],
-    "index and size": [X[I] * 2, pt.zeros(N).sum()],
-    "index and check": [X[I] * 2, POSITIVE],
-    "check and index": [POSITIVE, X[I] * 2],
-    "sum of both": POSITIVE.sum() + X[I].sum(),
-    "factor and index": [pt.linalg.inv(M).sum(), X[I]],
-    "scatter and size": pt.set_subtensor(X[I], 1.0).sum() + pt.arange(N)[-1],
+    "size and index": [pt.zeros(N).sum(), X[PLACES]],
+    "index and size": [X[PLACES] * 2, pt.zeros(N).sum()],
+    "index and check": [X[PLACES] * 2, POSITIVE],
+    "check and index": [POSITIVE, X[PLACES] * 2],
+    "sum of both": POSITIVE.sum() + X[PLACES].sum(),
+    "factor and index": [pt.linalg.inv(M).sum(), X[PLACES]],
+    "scatter and size": pt.set_subtensor(X[PLACES], 1.0).sum() + pt.arange(N)[-1],
     "entry and range": pt.exp(X[N]) * pt.zeros((N, 2))[-1],
 }
 
@@ -44,7 +44,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_exception(name: str, dynamic: Any) -> None:
     f, reference = (
-        pytensor.function([X, M, I, N], as_list(CASES[name]), mode=mode, on_unused_input="ignore")
+        pytensor.function(
+            [X, M, PLACES, N], as_list(CASES[name]), mode=mode, on_unused_input="ignore"
+        )
         for mode in (JAXLinker(dynamic=dynamic), PYTHON)
     )
     good = np.array([1.0, 2.0]), np.eye(2), np.array([0, 1]), 1

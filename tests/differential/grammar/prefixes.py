@@ -239,11 +239,20 @@ STEPS: tuple[Callable[[_Arrays], Any], ...] = (
     )(a.real()),
     lambda a: a.p.one_of(
         [
-            lambda v, w: v + w, lambda v, w: v * w, lambda v, w: v / w, pt.maximum, pt.minimum,
-            lambda v, w: v // w, lambda v, w: v % w, pt.lt, pt.eq, lambda v, w: v**w,
-            lambda v, w: pt.switch(pt.gt(v, w), v, 2), lambda v, w: v - w,
+            lambda v, w: v + w,
+            lambda v, w: v * w,
+            lambda v, w: v / w,
+            pt.maximum,
+            pt.minimum,
+            lambda v, w: v // w,
+            lambda v, w: v % w,
+            pt.lt,
+            pt.eq,
+            lambda v, w: v**w,
+            lambda v, w: pt.switch(pt.gt(v, w), v, 2),
+            lambda v, w: v - w,
         ]
-    )(a.one(), a.one()),  # fmt: skip
+    )(a.one(), a.one()),
     lambda a: pt.cast(_finite(pt.clip(a.real(), 0, 9)), a.p.one_of(DTYPES)),
     lambda a: a.one() * a.p.pick("scalar"),
     lambda a: a.one() + a.p.pick("size"),
@@ -274,9 +283,23 @@ STEPS: tuple[Callable[[_Arrays], Any], ...] = (
     lambda a: _walk(a, a.real())[::-1],
     lambda a: _scan(lambda e: pt.exp(-(e**2)), sequences=[a.real()]),
     lambda a: pt.real(pt.cast(a.real(), "complex128") * (1 + 2j)),
-    _two_sequences, _taps, _two_states, _whole_inside, _nested, _inner_graph, _branch, _set, _set,
-    _gathered, _joined, _solved, _solved, _of_square, _of_square, _of_square,
-)  # fmt: skip
+    _two_sequences,
+    _taps,
+    _two_states,
+    _whole_inside,
+    _nested,
+    _inner_graph,
+    _branch,
+    _set,
+    _set,
+    _gathered,
+    _joined,
+    _solved,
+    _solved,
+    _of_square,
+    _of_square,
+    _of_square,
+)
 """Operations that give an array as long as those that they take."""
 
 
