@@ -7,13 +7,14 @@ The Python linker runs both sides, and so an exception is its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any
 
 from pytensor.compile.aliasing import Supervisor
 from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
@@ -40,7 +41,7 @@ class PythonFallback:
     def _forget(self) -> None:
         self._process, self._lock = os.getpid(), Lock()
         self._made: list[Any] = []
-        self._ordered: Any = None
+        self._ordered: list[Any] = []
 
     def __call__(
         self, inputs: Sequence[object], cause: BaseException | None, stats: Stats
@@ -87,19 +88,30 @@ class PythonFallback:
         """Raise the exception of the Python linker, where this is one of another class.
 
         Of several nodes that raise, the one that runs first decides.  PyTensor orders the nodes
-        after the rewrites that fuse and work in place, which the fallback does without.
+        after the rewrites that fuse and work in place, which the fallback does without.  They are
+        only applied where the order matters: where another one raises another exception.
         """
-        if self._ordered is None:
-            graph = self._source.clone()
-            check_buffers(graph)
-            graph.attach_feature(Supervisor(graph.inputs))
-            Mode("py", "fast_run").optimizer.rewrite(graph)
-            self._ordered = PerformLinker(allow_gc=True).accept(graph).make_thunk()
-        try:
-            _evaluated(self._ordered, inputs, stats)
-        except Exception as other:
-            if type(other) is not type(error):
-                raise
+        orders: list[Callable[[], Any]] = [self._by_level, self._as_in_python]
+        for place, order in enumerate(orders):
+            if len(self._ordered) == place:
+                self._ordered.append(order())
+            try:
+                _evaluated(self._ordered[place], inputs, stats)
+            except Exception as other:
+                if type(other) is type(error):
+                    return
+                if order is orders[-1]:
+                    raise
+
+    def _by_level(self) -> Any:
+        return PerformLinker(allow_gc=True, schedule=_levels).accept(self._graph).make_thunk()
+
+    def _as_in_python(self) -> Any:
+        graph = self._source.clone()
+        check_buffers(graph)
+        graph.attach_feature(Supervisor(graph.inputs))
+        Mode("py", "fast_run").optimizer.rewrite(graph)
+        return PerformLinker(allow_gc=True).accept(graph).make_thunk()
 
     def _linkers(self) -> list[Any]:
         linkers: list[Any] = [PerformLinker(allow_gc=True)]
@@ -117,6 +129,15 @@ class PythonFallback:
         view = GraphView.of(self._graph)
         if node in view.nodes:
             error.add_note(f"while computing {operation_with_place(view, view.nodes.index(node))}")
+
+
+def _levels(graph: FunctionGraph) -> list[Apply]:
+    """The nodes of a graph, each after those that need fewer others before them."""
+    levels: dict[Apply, int] = {}
+    for node in graph.toposort():
+        before = (levels[v.owner] for v in node.inputs if v.owner is not None)
+        levels[node] = 1 + max(before, default=0)
+    return sorted(levels, key=levels.__getitem__)
 
 
 def _evaluated(made: Any, inputs: Sequence[object], stats: Stats) -> Sequence[Any]:
