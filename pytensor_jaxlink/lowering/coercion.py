@@ -98,6 +98,11 @@ def as_static(value: object, kind: Type) -> object:
     if type(value) is np.ndarray and value.dtype == dtype and kind.ndim:
         return value
     array = np.asarray(value)
+    if dtype == np.uint64 and array.dtype.kind == "f":
+        # NumPy makes reals of integers of which some need a sign and others all 64 bits.
+        numbers = np.asarray(value, dtype=object)
+        if all(isinstance(number, int | np.integer) for number in numbers.flat):
+            array = numbers.astype(dtype)
     if array.dtype != dtype:
         if is_open(array):
             return array
