@@ -110,7 +110,8 @@ class PythonFallback:
         graph = self._source.clone()
         check_buffers(graph)
         graph.attach_feature(Supervisor(graph.inputs))
-        Mode("py", "fast_run").optimizer.rewrite(graph)
+        rewrites: Any = Mode("py", "fast_run").optimizer
+        rewrites.rewrite(graph)
         return PerformLinker(allow_gc=True).accept(graph).make_thunk()
 
     def _linkers(self) -> list[Any]:

@@ -143,7 +143,8 @@ def as_declared(value: object, kind: Any) -> object:
     stays = jnp.iscomplexobj(value) and not kind.dtype.startswith("complex")
     if isinstance(value, np.ndarray | np.generic):
         return value if stays or value.dtype == kind.dtype else value.astype(kind.dtype)
-    array = jnp.asarray(value) if stays else as_dtype(value, kind.dtype)
+    given: Any = value
+    array = jnp.asarray(given) if stays else as_dtype(given, kind.dtype)
     if array.ndim != kind.ndim:
         raise TypeError(
             f"the JAX rule returned an array with {array.ndim} dimensions where the graph "
