@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytensor
 import pytensor.scalar as ps
 import pytensor.tensor as pt
 import pytest
@@ -224,3 +225,12 @@ def test_integers_of_all_64_bits_stay_integers() -> None:
         assert found.tolist() == list(numbers)
     with pytest.raises(TypeError):
         as_static((0.5, 2.0), kind)
+
+
+def test_complex_numbers_are_no_sizes() -> None:
+    x, real = pt.dvector("x"), pt.dscalar("real")
+    number = pt.cast(real, "complex128")
+    assert describe_size(number.owner) is None
+    output = x[: pt.cast(pt.real(number), "int64")] * pt.unique(x).sum()
+    f = pytensor.function([x, real], output, mode="JAXSELECTIVE")
+    np.testing.assert_array_equal(f(np.array([1.0, 2.0]), 1.0), [3.0])
