@@ -328,3 +328,25 @@ def test_loops_in_which_a_further_step_would_show(until: bool) -> None:
     x = np.array([1.0, 0.5, 0.7, 0.1, -1.0, 3.0])
     for n in (2, 3, 4, 5, 6):
         assert_same(answer(f, [x, n]), answer(reference, [x, n]))
+
+
+@pytest.mark.skipif(OLD, reason="PyTensor 3.0 itself fails to rewrite the graph")
+def test_unsigned_bounds_and_lengths_that_change() -> None:
+    """PyTensor has no expression for such a length: int64 less uint64 is a float."""
+    start = pt.scalar("start", dtype="uint64")
+    slope = pt.grad((X[start:] ** 2).sum(), X)
+    f, reference = compile_both([X, start], slope, JAXLinker())
+    for length in (3, 4, 3, 7):
+        arguments = [np.arange(1.0, length + 1), 2]
+        assert_same(answer(f, arguments), answer(reference, arguments))
+
+
+@pytest.mark.parametrize("of", [lambda: X[X > 0], lambda: X[: pt.cast(Y.sum(), "int64")]])
+def test_reductions_of_selected_booleans(of: Callable[[], Any]) -> None:
+    chosen = of() > 1
+    outputs = [chosen.sum(), chosen.mean(), chosen.prod(), pt.any(chosen), pt.isnan(of()).sum()]
+    f, reference = compile_both([X, Y], outputs, JAXLinker())
+    assert f.explain().graph_break_count == 0
+    for y in ([1.0], [3.0], [2.0]):
+        arguments = [np.array([0.5, 2.0, -1.0, np.nan]), np.array(y)]
+        assert_same(answer(f, arguments), answer(reference, arguments))

@@ -53,3 +53,17 @@ def test_what_the_user_maps() -> None:
     array = values((500, 50), "float64", np.nan)
     found = jax.vmap(jaxify([x], x.max()))(array)
     np.testing.assert_array_equal(found, array.max(axis=1))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_reductions_that_are_declared_as_integers() -> None:
+    """They wrap what is out of range, as NumPy converts it."""
+    x = pt.dvector("x")
+    outputs = [pt.sum(x, dtype=kind) for kind in ("int8", "uint8", "int64")]
+    outputs += [pt.prod(x, dtype="int16")]
+    f, reference = (pytensor.function([x], outputs, mode=mode) for mode in (JAXLinker(), PYTHON))
+    for numbers in ([300.0, 1e9], [-4.0, 1e5], [np.nan, 1.0], [np.inf, 2.0], [0.5, -0.3]):
+        array = np.array(numbers)
+        for found, expected in zip(f(array), reference(array), strict=True):
+            assert found.dtype == expected.dtype
+            assert found == expected
