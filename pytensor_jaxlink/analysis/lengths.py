@@ -77,8 +77,11 @@ class Lengths:
             shapes: Any = getattr(graph, "shape_feature", None)
             if shapes is None or not {array, other} <= variables_of(graph):
                 continue
-            if shapes.same_shape(array, other, axis, place):
-                return True
+            try:
+                if shapes.same_shape(array, other, axis, place):
+                    return True
+            except TypeError:  # see `expression`
+                continue
         if not {(array, axis), (other, place)} <= self._keys.keys():
             return False
         return self.root(array, axis) == self.root(other, place)
@@ -201,11 +204,23 @@ class Lengths:
 
 def length_of(fgraph: Any, array: GraphVariable, axis: int) -> Any:
     """The length of an array of a graph, traced back to the inputs where PyTensor can."""
-    shapes = getattr(fgraph, "shape_feature", None)
-    if shapes is not None and array in fgraph.variables:
-        return shapes.get_shape(array, axis)
+    if hasattr(fgraph, "shape_feature") and array in fgraph.variables:
+        found = expression(fgraph, array, axis)
+        if found is not None:
+            return found
     length: Any = Shape_i(axis)
     return length(array)
+
+
+def expression(graph: Any, array: GraphVariable, axis: int) -> Any:
+    """PyTensor's expression for a length; None where it finds none.
+
+    The difference of an int64 and a uint64 is a float, which PyTensor takes for no length.
+    """
+    try:
+        return graph.shape_feature.get_shape(array, axis)
+    except TypeError:
+        return None
 
 
 def measured(graph: Any) -> FunctionGraph:
@@ -231,9 +246,8 @@ def _expressed(graph: Any, extents: Extents, variable: GraphVariable, axis: int)
     if polynomial is None or extents.dimension(extents.single(polynomial)) == (variable, axis):
         if variable.owner is None:
             return variable, axis
-        try:
-            size = graph.shape_feature.get_shape(variable, axis)
-        except TypeError:  # int64 minus uint64 is a float, which PyTensor takes for no length
+        size = expression(graph, variable, axis)
+        if size is None:
             return variable, axis
         polynomial = extents.of(size)
     if (number := constant_value(polynomial)) is not None:

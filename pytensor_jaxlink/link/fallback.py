@@ -1,16 +1,26 @@
-"""The fallback: a call finished by PyTensor's own implementation of each node."""
+"""The fallback: a call finished by PyTensor's own implementation of each node.
+
+Only the side of an `IfElse` that is taken runs, as in PyTensor's default mode and in the regions.
+The Python linker runs both sides, and so an exception is its own.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from pytensor.compile.aliasing import Supervisor
+from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
+from pytensor.link.vm import VMLinker
 
+from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
 from pytensor_jaxlink.logs import Topic
@@ -30,7 +40,8 @@ class PythonFallback:
 
     def _forget(self) -> None:
         self._process, self._lock = os.getpid(), Lock()
-        self._made: Any = None
+        self._made: list[Any] = []
+        self._ordered: list[Any] = []
 
     def __call__(
         self, inputs: Sequence[object], cause: BaseException | None, stats: Stats
@@ -59,15 +70,57 @@ class PythonFallback:
         if self._process != os.getpid():
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells
-            if self._made is None:
+            if not self._made:
                 self._graph = self._source.clone()
                 check_buffers(self._graph)
-                self._made = PerformLinker(allow_gc=True).accept(self._graph).make_thunk()
-            thunk, containers, _ = self._made
-            for container, value in zip(containers, inputs, strict=True):
-                dense = isinstance(container.type, ArrayType)
-                container.storage[0] = to_numpy(value, stats) if dense else value
-            outputs = thunk()
+                self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
+            *lazily, eagerly = self._made
+            for made in lazily:
+                with suppress(Exception):
+                    return self._declared(_evaluated(made, inputs, stats))
+            try:
+                return self._declared(_evaluated(eagerly, inputs, stats))
+            except Exception as error:
+                self._raise_another(error, inputs, stats)
+                raise
+
+    def _raise_another(self, error: Exception, inputs: Sequence[object], stats: Stats) -> None:
+        """Raise the exception of the Python linker, where this is one of another class.
+
+        Of several nodes that raise, the one that runs first decides.  PyTensor orders the nodes
+        after the rewrites that fuse and work in place, which the fallback does without.  They are
+        only applied where the order matters: where another one raises another exception.
+        """
+        orders: list[Callable[[], Any]] = [self._by_level, self._as_in_python]
+        for place, order in enumerate(orders):
+            if len(self._ordered) == place:
+                self._ordered.append(order())
+            try:
+                _evaluated(self._ordered[place], inputs, stats)
+            except Exception as other:
+                if type(other) is type(error):
+                    return
+                if order is orders[-1]:
+                    raise
+
+    def _by_level(self) -> Any:
+        return PerformLinker(allow_gc=True, schedule=_levels).accept(self._graph).make_thunk()
+
+    def _as_in_python(self) -> Any:
+        graph = self._source.clone()
+        check_buffers(graph)
+        graph.attach_feature(Supervisor(graph.inputs))
+        rewrites: Any = Mode("py", "fast_run").optimizer
+        rewrites.rewrite(graph)
+        return PerformLinker(allow_gc=True).accept(graph).make_thunk()
+
+    def _linkers(self) -> list[Any]:
+        linkers: list[Any] = [PerformLinker(allow_gc=True)]
+        if any(isinstance(node.op, IfElse) for node in self._graph.apply_nodes):
+            linkers.insert(0, VMLinker(allow_gc=True, lazy=True, use_cloop=False, c_thunks=False))
+        return linkers
+
+    def _declared(self, outputs: Sequence[Any]) -> Sequence[Any]:
         # Some `perform` methods give another dtype than they declare; a region never does.
         types = [variable.type for variable in self._graph.outputs]
         return [as_declared(value, kind) for value, kind in zip(outputs, types, strict=True)]
@@ -77,6 +130,24 @@ class PythonFallback:
         view = GraphView.of(self._graph)
         if node in view.nodes:
             error.add_note(f"while computing {operation_with_place(view, view.nodes.index(node))}")
+
+
+def _levels(graph: FunctionGraph) -> list[Apply]:
+    """The nodes of a graph, each after those that need fewer others before them."""
+    levels: dict[Apply, int] = {}
+    for node in graph.toposort():
+        before = (levels[v.owner] for v in node.inputs if v.owner is not None)
+        levels[node] = 1 + max(before, default=0)
+    return sorted(levels, key=levels.__getitem__)
+
+
+def _evaluated(made: Any, inputs: Sequence[object], stats: Stats) -> Sequence[Any]:
+    thunk, given, results = made
+    for container, value in zip(given, inputs, strict=True):
+        dense = isinstance(container.type, ArrayType)
+        container.storage[0] = to_numpy(value, stats) if dense else value
+    outputs = thunk()
+    return [result.storage[0] for result in results] if outputs is None else outputs
 
 
 def _text(cause: BaseException | None) -> str:

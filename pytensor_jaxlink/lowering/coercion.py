@@ -98,6 +98,11 @@ def as_static(value: object, kind: Type) -> object:
     if type(value) is np.ndarray and value.dtype == dtype and kind.ndim:
         return value
     array = np.asarray(value)
+    if dtype == np.uint64 and array.dtype.kind == "f":
+        # NumPy makes reals of integers of which some need a sign and others all 64 bits.
+        numbers = np.asarray(value, dtype=object)
+        if all(isinstance(number, int | np.integer) for number in numbers.flat):
+            array = numbers.astype(dtype)
     if array.dtype != dtype:
         if is_open(array):
             return array
@@ -138,8 +143,8 @@ def as_declared(value: object, kind: Any) -> object:
     stays = jnp.iscomplexobj(value) and not kind.dtype.startswith("complex")
     if isinstance(value, np.ndarray | np.generic):
         return value if stays or value.dtype == kind.dtype else value.astype(kind.dtype)
-    dtype = None if stays else canonical_dtype(kind.dtype)
-    array = jnp.asarray(value, dtype=dtype)
+    given: Any = value
+    array = jnp.asarray(given) if stays else as_dtype(given, kind.dtype)
     if array.ndim != kind.ndim:
         raise TypeError(
             f"the JAX rule returned an array with {array.ndim} dimensions where the graph "

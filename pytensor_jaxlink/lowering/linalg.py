@@ -14,10 +14,9 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import AllocDiag
-from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.decomposition.eigen import Eig, Eigh, Eigvalsh
 from pytensor.tensor.linalg.decomposition.lu import LU, LUFactor
@@ -34,7 +33,7 @@ from pytensor.tensor.math import Dot
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.ops import Contraction
+from pytensor_jaxlink.ops import Contraction, is_a_factor
 
 
 @jax_rule.register(Cholesky)
@@ -46,7 +45,7 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
     match op:
         case Cholesky():
             return lambda matrix: _factor_or_nan(function(matrix), as_jax(matrix))
-        case SolveTriangular() if op.unit_diagonal or _is_a_factor(node.inputs[0]):
+        case SolveTriangular() if op.unit_diagonal or is_a_factor(node.inputs[0]):
             return function
         case SolveTriangular():
             return lambda a, b: _solution_or_nan(function(a, b), _is_singular(a), op.b_ndim)
@@ -210,13 +209,6 @@ def _mirrored(matrix: jax.Array, *, lower: bool, conjugate: bool = True) -> jax.
     other = jnp.swapaxes(matrix, -1, -2)
     other = jnp.conj(other) if conjugate else other
     return jnp.where(below if lower else below.T, matrix, other)
-
-
-def _is_a_factor(matrix: Variable) -> bool:
-    """Return True for a Cholesky factor, whose diagonal has no zero, or the transpose of one."""
-    while matrix.owner is not None and isinstance(matrix.owner.op, DimShuffle):
-        [matrix] = matrix.owner.inputs
-    return matrix.owner is not None and isinstance(matrix.owner.op, Cholesky)
 
 
 def _has_zero(matrix: jax.Array) -> jax.Array:

@@ -73,7 +73,7 @@ def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
     layout, step = layout_of(op), context.lower_inner(inner)
     assert layout is not None
     backward = goes_backward(node)
-    return lambda *inputs: _single(_Loop(layout, step, inputs, backward).scan())
+    return lambda *inputs: _single(_Loop(layout, step, inputs, node, backward).scan())
 
 
 @jax_rule.register(WhileLoop)
@@ -82,7 +82,7 @@ def _while_loop(op: WhileLoop, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
     layout, step = layout_of(op), context.lower_inner(inner)
     assert layout is not None
-    return lambda *inputs: _single(_Loop(layout, step, inputs).loop(op.measured))
+    return lambda *inputs: _single(_Loop(layout, step, inputs, node).loop(op.measured))
 
 
 def _single(outputs: list[jax.Array]) -> jax.Array | list[jax.Array]:
@@ -93,9 +93,14 @@ class _Loop:
     """One loop, with its outer inputs sorted by their part."""
 
     def __init__(
-        self, layout: LoopLayout, step: Step, inputs: Sequence[jax.Array], backward: bool = False
+        self,
+        layout: LoopLayout,
+        step: Step,
+        inputs: Sequence[jax.Array],
+        node: Apply,
+        backward: bool = False,
     ) -> None:
-        self.layout, self.step, self.backward = layout, step, backward
+        self.layout, self.step, self.node, self.backward = layout, step, node, backward
         parts = layout.sort_inputs(inputs)
         self.steps, self.constants, self.carried = parts.steps, parts.constants, parts.carried
         self.sequences = [jnp.asarray(sequence) for sequence in parts.sequences]
@@ -117,7 +122,7 @@ class _Loop:
             raise ValueError(f"Scan was asked to run for negative number of step {steps}")
         if any(sequence.shape[0] < steps for sequence in self.sequences):
             raise ValueError("a sequence of the scan is shorter than its number of steps")
-        if steps == 0 and not self.kept:
+        if steps == 0:
             return self._of_no_steps()
         is_stacked = [
             length > depth
@@ -186,12 +191,18 @@ class _Loop:
         return jax.tree.map(lambda a: jnp.flip(a, 0), arrays) if self.backward else arrays
 
     def _of_no_steps(self) -> list[jax.Array]:
-        """The outputs of a loop without a step, where each of them has a type all the same."""
+        """The outputs of a loop without a step.
+
+        Nothing tells how long an entry would be, and PyTensor makes all lengths 0.
+        """
         states = [
             _last(initial, length)
             for initial, length in zip(self.initial, self.lengths, strict=True)
         ]
-        return [*self.scattered, *states, *self.carried]
+        first = len(self.scattered) + len(states)
+        free = [v.type for v in self.node.outputs[first : first + len(self.kept)]]
+        emitted = [jnp.zeros((0,) * kind.ndim, canonical_dtype(kind.dtype)) for kind in free]
+        return [*self.scattered, *states, *emitted, *self.carried]
 
     # -- as many steps as it takes --------------------------------------------------------------
 

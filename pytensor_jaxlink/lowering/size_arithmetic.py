@@ -55,6 +55,8 @@ def describe_size(node: Apply) -> list[Any] | None:  # noqa: C901, PLR0911 -- on
             return ["shape", int(op.i)]
         case _ if not all(_is_number(variable.type) for variable in node.inputs):
             return None
+        case _ if any(_is_complex(variable.type) for variable in node.outputs):
+            return None
         case Elemwise() if type(op.scalar_op).__name__ in UFUNCS:
             return _elementwise(node)
         case MakeVector():
@@ -83,6 +85,10 @@ def _is_number(kind: Any) -> bool:
         return False
     dtype = np.dtype(kind.dtype)
     return dtype.kind in "biu" or (dtype.kind == "f" and kind.ndim == 0)
+
+
+def _is_complex(kind: Any) -> bool:
+    return getattr(kind, "dtype", "").startswith("complex")
 
 
 def _elementwise(node: Apply) -> list[Any]:

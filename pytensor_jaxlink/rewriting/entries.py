@@ -154,7 +154,8 @@ def _neutral(op: object, dtype: str) -> Tensor:
     """The value that changes no reduction by ``op``, or None where there is none."""
     kind = np.dtype(dtype)
     if kind.kind == "b":
-        return {scalar.AND: True, scalar.OR: False}.get(type(op))
+        found = {scalar.AND: True, scalar.Mul: True, scalar.OR: False, scalar.Add: False}
+        return (found | {scalar.Maximum: False, scalar.Minimum: True}).get(type(op))
     lowest, highest = (-np.inf, np.inf) if kind.kind == "f" else (None, None)
     if kind.kind in "iu":
         lowest, highest = np.iinfo(kind).min, np.iinfo(kind).max

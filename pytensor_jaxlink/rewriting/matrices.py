@@ -19,10 +19,12 @@ from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.general import Solve
 from pytensor.tensor.linalg.solvers.psd import CholeskySolve
-from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
+from pytensor.tensor.linalg.solvers.triangular import SolveTriangular, solve_triangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
+from pytensor.tensor.sort import argsort
 
+from pytensor_jaxlink.ops import is_a_factor
 from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, agreed, follow
 
 _OF_MATRICES = (
@@ -65,30 +67,80 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
     parts = [known.chosen(v) for v in node.inputs]
     if not all(part.is_plain for part in parts) or len({*ranks}) > 1:
         return None
-    [batch], masks = {*ranks}, {}
-    is_known = isinstance(getattr(node.op, "core_op", node.op), _OF_MATRICES)
-    for k, letters in enumerate(taken):
-        for axis, letter in enumerate(letters, start=batch):
-            mask = masks.setdefault(letter, parts[k].masks[axis])
-            if mask is None and parts[k].masks[axis] is None:
-                continue
-            if not is_known or mask is None or parts[k].masks[axis] is None:
-                return None
-            moved = known.aligned(parts[k], axis, mask)
-            if moved is None:
-                return None
-            parts[k] = moved
+    [batch], core = {*ranks}, getattr(node.op, "core_op", node.op)
+    if isinstance(core, CholeskySolve | SolveTriangular):
+        parts = [_at_front(part, known) for part in parts]
+    masks = _with_letters(core, parts, taken, known)
+    if masks is None:
+        return None
     parts = _with_batches(node, parts, batch, known)
     if parts is None:
         return None
     kept = {letter for letters in made for letter in letters} if _is_product(node.op) else set()
     fulls = [_filled(part, each, kept) for part, each in zip(parts, taken, strict=True)]
-    outputs = node.op.make_node(*fulls).outputs
+    if isinstance(core, CholeskySolve) and parts[0].masks[-1] is not None:
+        outputs = _solutions(node, core, fulls, parts[1].masks)
+    else:
+        outputs = node.op.make_node(*fulls).outputs
+    if outputs is None:
+        return None
     rest = parts[0].masks[:batch]
     return [
         Selection(output, (*rest, *(masks[letter] for letter in letters)))
         for output, letters in zip(outputs, made, strict=True)
     ]
+
+
+def _with_letters(
+    core: object, parts: list[Selection], taken: Sequence[Sequence[str]], known: Known
+) -> dict[str, Tensor] | None:
+    """Give dimensions of one letter one mask, in place.  Returns the mask of each letter."""
+    masks: dict[str, Tensor] = {}
+    for k, letters in enumerate(taken):
+        for axis, letter in enumerate(letters, start=len(parts[k].masks) - len(letters)):
+            mask = masks.setdefault(letter, parts[k].masks[axis])
+            if mask is None and parts[k].masks[axis] is None:
+                continue
+            if not isinstance(core, _OF_MATRICES) or None in (mask, parts[k].masks[axis]):
+                return None
+            moved = known.aligned(parts[k], axis, mask)
+            if moved is None:
+                return None
+            parts[k] = moved
+    return masks
+
+
+def _at_front(part: Selection, known: Known) -> Selection:
+    """The selected entries first, and then the others.
+
+    Solutions go row by row: of an infinity in a row that is selected, a later one that is not makes
+    NaN, and spreads it.
+    """
+    full, masks = part.full, list(part.masks)
+    for axis, mask in enumerate(masks):
+        if mask is not None and not known.is_prefix(mask):
+            order: Tensor = argsort(~mask, kind="stable")
+            full, masks[axis] = pt.take(full, order, axis=axis), known.front(mask)
+    return Selection(full, tuple(masks))
+
+
+def _solutions(
+    node: Apply, core: Any, fulls: Sequence[Tensor], masks: Sequence[Tensor]
+) -> list[Tensor] | None:
+    """The solution by a Cholesky factor in two steps.
+
+    The first one begins with what is selected, and what an infinity leaves in the rest must not
+    reach the second one, which ends with it.  Only of factors: LAPACK divides by the zeros on the
+    diagonal of other triangular matrices, and gives NaN in a single step.
+    """
+    if not is_a_factor(node.inputs[0]):
+        return None
+    factor, given = fulls
+    turned = factor.mT.conj() if factor.type.dtype.startswith("complex") else factor.mT
+    lower, upper = (factor, turned) if core.lower else (turned, factor)
+    half: Any = solve_triangular(lower, given, lower=True, b_ndim=core.b_ndim)
+    half = Selection(half, tuple(masks)).masked(0)
+    return [solve_triangular(upper, half, lower=False, b_ndim=core.b_ndim)]
 
 
 def _letters(signature: str) -> list[list[str]]:

@@ -86,9 +86,10 @@ def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Kn
         return None
     if any(isinstance(inner.op, CheckAndRaise) for inner in op.fgraph.apply_nodes):
         return None
+    emitted = zip(op.outer_nitsot(node.inputs), op.outer_nitsot_outs(node.outputs), strict=True)
     traces = [
         *_traces(node, mask, known),
-        *(_Trace.without_state(length, mask, known) for length in op.outer_nitsot(node.inputs)),
+        *(_Trace.without_state(kept, output.type.ndim, mask, known) for kept, output in emitted),
     ]
     buffers, steps = [], Shape_i(0)(mask)
     for trace in traces:
@@ -137,12 +138,16 @@ class _Trace:
         How many entries PyTensor keeps, the last ones; None for all of them.
     kept_mask
         The mask of as many entries, where their number is not known early.
+    counted
+        The number of true entries, where there has to be one: of no step PyTensor does not know
+        how long an entry would be.
     """
 
     buffer: Tensor
     mask: Tensor
     kept: Tensor = None
     kept_mask: Tensor = None
+    counted: Tensor = None
 
     @classmethod
     def scattered(cls, buffer: object, mask: object, known: Known) -> _Trace | None:
@@ -169,19 +174,23 @@ class _Trace:
         return cls(begin, mask, kept, own)
 
     @classmethod
-    def without_state(cls, length: object, mask: object, known: Known) -> _Trace:
+    def without_state(cls, length: object, ndim: int, mask: object, known: Known) -> _Trace:
         """The trace of what no step reads."""
+        needed = known.count(mask) if ndim > 1 else None
         counted = known.mask_counted_by(length)
         if counted is None:
-            return cls(None, mask, known.new(length))
+            return cls(None, mask, known.new(length), counted=needed)
         if known.as_many(counted, mask):
-            return cls(None, mask)
+            return cls(None, mask, counted=needed)
         front = known.front(counted)
-        return cls(None, mask, known.count(front), front)
+        return cls(None, mask, known.count(front), front, needed)
 
     def of(self, output: Tensor, known: Known) -> Tensor:
         """The part of a loop's trace that PyTensor keeps; zeros where there is less."""
         whole = [None] * (output.type.ndim - 1)
+        if self.counted is not None:
+            there = CheckAndRaise(ValueError, "of no step the shape of an entry is not known")
+            output = there(output, pt.gt(self.counted, 0))
         if self.kept is None:
             return Selection(output, (self.mask, *whole))
         count = known.count(self.mask)

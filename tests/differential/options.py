@@ -15,6 +15,7 @@ import numpy as np
 import pytensor
 from pytensor.compile.io import SymbolicOutput
 from pytensor.compile.mode import Mode
+from pytensor.link.vm import VMLinker
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.errors import ArtifactError
@@ -53,6 +54,17 @@ class Way:
 def reference(graph: Graph) -> Way:
     """The graph under PyTensor's Python linker."""
     return Way("python", _function(graph, PYTHON), _states_of(graph))
+
+
+def ordered_reference(graph: Graph) -> Way:
+    """The graph with all rewrites: they decide which of several nodes that raise runs first."""
+    return Way("ordered", _function(graph, Mode("py", "fast_run")), _states_of(graph))
+
+
+def lazy_reference(graph: Graph) -> Way:
+    """The graph in PyTensor, which runs the side of an `IfElse` that is taken, and no other."""
+    linker = VMLinker(lazy=True, use_cloop=False, c_thunks=False)
+    return Way("lazy", _function(graph, Mode(linker, PYTHON.optimizer)), _states_of(graph))
 
 
 def noisy_reference(graph: Graph) -> tuple[Way, Callable[[int, bool], None]]:

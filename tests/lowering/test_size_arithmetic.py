@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytensor
 import pytensor.scalar as ps
 import pytensor.tensor as pt
 import pytest
@@ -18,6 +19,7 @@ from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor
 
+from pytensor_jaxlink.lowering.coercion import as_static
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.size_functions import array_of_sizes, as_integer, is_open, size_function
 
@@ -212,3 +214,23 @@ def test_what_is_no_size() -> None:
     for output in (pt.true_div(n, 2), pt.cast(n, "float64"), pt.cast(n, "int32"), pt.abs(n)):
         with pytest.raises(TypeError):
             evaluated(output, {n: array_of_sizes(N)})
+
+
+def test_integers_of_all_64_bits_stay_integers() -> None:
+    """NumPy makes reals of a list in which some are as large."""
+    kind = pt.TensorType("uint64", (None,))
+    for numbers in ((2**64 - 1, 0, 2**64 - 2), (2**64 - 1,), (0, 3), ()):
+        found: Any = as_static(numbers, kind)
+        assert found.dtype == "uint64"
+        assert found.tolist() == list(numbers)
+    with pytest.raises(TypeError):
+        as_static((0.5, 2.0), kind)
+
+
+def test_complex_numbers_are_no_sizes() -> None:
+    x, real = pt.dvector("x"), pt.dscalar("real")
+    number = pt.cast(real, "complex128")
+    assert describe_size(number.owner) is None
+    output = x[: pt.cast(pt.real(number), "int64")] * pt.unique(x).sum()
+    f = pytensor.function([x, real], output, mode="JAXSELECTIVE")
+    np.testing.assert_array_equal(f(np.array([1.0, 2.0]), 1.0), [3.0])

@@ -14,6 +14,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.special
 
+from pytensor_jaxlink import jaxify
 from pytensor_jaxlink.errors import NotDifferentiableError
 from tests.edges.compare import difference as compare
 from tests.edges.compare import quickly
@@ -220,3 +221,14 @@ def test_a_parameter_without_a_gradient() -> None:
     function = function_of("kve").jax_fn
     with pytest.raises(NotDifferentiableError, match="with respect to its argument 1"):
         jax.grad(lambda v: jnp.sum(function(v, np.ones(3))[0]))(np.ones(3))
+
+
+@pytest.mark.parametrize("length", [1, 7, 64])
+def test_the_roots_of_the_log_gamma_function(length: int) -> None:
+    """They are exact wherever they stand in an array, and so is the slope for JAX."""
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.gammaln(pt.abs(x) + 1), mode="JAXSELECTIVE")
+    arguments = np.resize([1.0, 0.0], length)
+    np.testing.assert_array_equal(f(arguments), np.zeros(length))
+    slope = jax.grad(lambda v: jaxify([x], pt.gammaln(x))(v).sum())(jnp.asarray([1.0, 2.0, 2.5]))
+    np.testing.assert_allclose(slope, scipy.special.digamma([1, 2, 2.5]), rtol=1e-6)

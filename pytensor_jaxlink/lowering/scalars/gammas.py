@@ -16,10 +16,17 @@ from pytensor_jaxlink.lowering.scalars.question import (
 from pytensor_jaxlink.lowering.special.distributions import upper_tail_below_one
 from pytensor_jaxlink.lowering.special.pieces import pieces
 
-function_of("GammaLn")(lambda x: jnp.where(x == -jnp.inf, -jnp.inf, special.gammaln(x)))
 function_of("Psi")(lambda x: jnp.where(x == 0, -jnp.copysign(jnp.inf, x), special.digamma(x)))
 function_of("GammaL")(lambda k, x: gammainc(k, x) * special.gamma(k))
 function_of("GammaU")(lambda k, x: gammaincc(k, x) * special.gamma(k))
+
+
+@function_of("GammaLn")
+def _gammaln(x: jax.Array) -> jax.Array:
+    """XLA's formula cancels at its roots, and to what depends on how the loop is vectorised."""
+    value = jnp.where(x == -jnp.inf, -jnp.inf, special.gammaln(x))
+    left = jnp.where((x == 1) | (x == 2), value, 0)
+    return value - jax.lax.stop_gradient(left)  # the slope is not 0 there
 
 
 @function_of("TriGamma")

@@ -18,6 +18,7 @@ from tests.differential.grammar import (
     indexing,
     loops,
     matrices,
+    prefixes,
     sizes,
     sparse,
     state,
@@ -29,6 +30,7 @@ from tests.differential.grammar.pool import Pool
 
 FAMILIES = (
     elementwise, arrays, sizes, indexing, loops, branches, state, sparse, wrapped, matrices,
+    prefixes,
 )  # fmt: skip
 
 PRODUCTIONS: dict[str, Production] = {

@@ -62,7 +62,7 @@ class Input:
     fixed: bool = False
 
 
-_LENGTHS = (0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 6, 6, 130, 200)
+_LENGTHS = (0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 5, 6, 6, 64, 65, 130, 200)
 
 
 def value_of(each: Input, seed: int, call: int, shape: int) -> Any:
@@ -105,6 +105,10 @@ def _matrix(setting: Setting, dtype: Any) -> Any:
     rng = setting.shapes
     width = setting.length if rng.random() < 0.7 else int(rng.integers(0, 4))
     return entries(setting, dtype, (setting.rows, width))
+
+
+def _square(setting: Setting, dtype: Any) -> Any:
+    return entries(setting, dtype, (setting.length, setting.length))
 
 
 def _scalar(setting: Setting, dtype: Any) -> Any:
@@ -166,6 +170,7 @@ def give_inputs(pool: Pool) -> list[Input]:
     add("index", vector("places", "int64"), _index)
     add("index", vector("narrow", one_of(NARROW)), _index)
     add("mask", vector("mask", "bool"), _vector, "length")
+    add("square", pt.matrix("square", dtype=main), _square)
     form = one_of(("csr", "csc"))
     add("sparse", sparse.matrix(form, "sp", one_of(("float64", "float32"))), _sparse(form))
     pool.add("size", pt.constant(2), "two")

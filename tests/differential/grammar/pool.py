@@ -9,7 +9,7 @@ from typing import Any
 
 import pytensor.tensor as pt
 
-KINDS = ("vector", "matrix", "size", "scalar", "index", "mask", "sparse")
+KINDS = ("vector", "matrix", "size", "scalar", "index", "mask", "sparse", "square")
 """An index is a vector of integers, a mask one of booleans, a size a scalar integer."""
 
 

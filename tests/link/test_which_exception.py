@@ -1,0 +1,59 @@
+"""Of several operations that raise, the one decides that runs first in the Python linker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.raise_op import Assert
+
+from pytensor_jaxlink import JAXLinker
+from tests.edges.compare import outcomes
+from tests.helpers import PYTHON, as_list, assert_same
+
+X, M, PLACES, N = pt.dvector("x"), pt.dmatrix("m"), pt.lvector("i"), pt.lscalar("n")
+
+
+def loop(n: Any) -> Any:
+    start = pt.ones((), dtype="float64")
+    return pytensor.scan(
+        lambda s: s * X.sum() + 1, outputs_info=[start], n_steps=n, return_updates=False
+    )
+
+
+POSITIVE = Assert("positive")(X, pt.all(X > 0))
+CASES = {
+    "gradient of a last state": pt.grad(loop(N)[-1], X),
+    "gradient of the states": pt.grad((loop(N) ** 2).sum(), X),
+    "a last state": loop(N)[-1],
+    "size and index": [pt.zeros(N).sum(), X[PLACES]],
+    "index and size": [X[PLACES] * 2, pt.zeros(N).sum()],
+    "index and check": [X[PLACES] * 2, POSITIVE],
+    "check and index": [POSITIVE, X[PLACES] * 2],
+    "sum of both": POSITIVE.sum() + X[PLACES].sum(),
+    "factor and index": [pt.linalg.inv(M).sum(), X[PLACES]],
+    "scatter and size": pt.set_subtensor(X[PLACES], 1.0).sum() + pt.arange(N)[-1],
+    "entry and range": pt.exp(X[N]) * pt.zeros((N, 2))[-1],
+}
+
+
+@pytest.mark.parametrize("dynamic", ["auto", True])
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_exception(name: str, dynamic: Any) -> None:
+    f, reference = (
+        pytensor.function(
+            [X, M, PLACES, N], as_list(CASES[name]), mode=mode, on_unused_input="ignore"
+        )
+        for mode in (JAXLinker(dynamic=dynamic), PYTHON)
+    )
+    good = np.array([1.0, 2.0]), np.eye(2), np.array([0, 1]), 1
+    bad = np.array([1.0, -2.0]), np.zeros((2, 2)), np.array([0, 5]), -2
+    for arguments in (good, bad, (*bad[:3], 0), (*bad[:3], -7), good):
+        found, expected = (outcomes(each, *arguments) for each in (f, reference))
+        if isinstance(expected, type) or isinstance(found, type):
+            assert found is expected
+        else:
+            assert_same(found, expected)

@@ -1,0 +1,69 @@
+"""Reductions of arrays so long that XLA hands them to a library of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import JAXLinker, jaxify
+from tests.helpers import PYTHON, assert_same
+
+SHAPES = ((70, 90), (3, 5000), (5000, 3), (20000,))
+ODD = (np.nan, np.inf, -np.inf, 0.0)
+
+
+def values(shape: tuple[int, ...], dtype: str, odd: float) -> Any:
+    array = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    array.flat[array.size // 2 + 1] = odd
+    return array
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_not_finite_stays(shape: tuple[int, ...], dtype: str) -> None:
+    x = pt.TensorType(dtype, (None,) * len(shape))("x")
+    axes = [None, *range(len(shape))]
+    outputs = [
+        reduced
+        for axis in axes
+        for changed in (x, 2 * x + 1, -x)
+        for reduced in (changed.max(axis), changed.min(axis), changed.argmax(axis))
+    ]
+    outputs += [each for axis in axes for each in (x.sum(axis), x.mean(axis), x.argmin(axis))]
+    outputs += [pt.logsumexp(x, axis) for axis in axes]
+    f, reference = (pytensor.function([x], outputs, mode=mode) for mode in (JAXLinker(), PYTHON))
+    for odd in ODD:
+        array = values(shape, dtype, odd)
+        for found, expected in zip(f(array), reference(array), strict=True):
+            if dtype == "float32":
+                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
+            else:
+                assert_same(found, expected)
+
+
+def test_what_the_user_maps() -> None:
+    """The arrays get long only there."""
+    x = pt.dvector("x")
+    array = values((500, 50), "float64", np.nan)
+    found = jax.vmap(jaxify([x], x.max()))(array)
+    np.testing.assert_array_equal(found, array.max(axis=1))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_reductions_that_are_declared_as_integers() -> None:
+    """They wrap what is out of range, as NumPy converts it."""
+    x = pt.dvector("x")
+    outputs = [pt.sum(x, dtype=kind) for kind in ("int8", "uint8", "int64")]
+    outputs += [pt.prod(x, dtype="int16")]
+    f, reference = (pytensor.function([x], outputs, mode=mode) for mode in (JAXLinker(), PYTHON))
+    for numbers in ([300.0, 1e9], [-4.0, 1e5], [np.nan, 1.0], [np.inf, 2.0], [0.5, -0.3]):
+        array = np.array(numbers)
+        for found, expected in zip(f(array), reference(array), strict=True):
+            assert found.dtype == expected.dtype
+            assert found == expected
