@@ -88,7 +88,7 @@ def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None
     for node in attempt.sources:
         note(fgraph, view, node, NAME, _AT_THE_END if attempt.at_the_end else _words(node))
     for old, new in attempt.values.items():
-        copy_stack_trace(old, new)
+        copy_stack_trace(attempt.at_the_end.get(old, old), new)
     fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
 
 
@@ -153,7 +153,7 @@ class _Attempt(Masks):
         super().__init__(fgraph, view, changing, refused)
         self.nodes = view.nodes
         self.sources: list[Apply] = []
-        self.at_the_end = False  # selections are returned, and taken there
+        self.at_the_end: dict[Variable, Variable] = {}  # what is returned, and where it begins
         self.inner: Apply | None = None  # an inner graph that a selection goes into
 
     def run(self) -> set[Tensor]:
@@ -168,8 +168,11 @@ class _Attempt(Masks):
         returned = [v for v in self.fgraph.outputs if v in self.selections]
         if not returned or not self._is_cheaper_at_the_end(returned):
             return self._masks_of(returned)
-        self.values.update((v, taken(self.selections[v])) for v in returned)
-        self.at_the_end = True
+        for variable in returned:
+            self.values[variable] = taken(self.selections[variable])
+            [origin, *_] = self._masks_of([variable])
+            readers = [node.outputs[0] for node in self.sources if origin in node.inputs]
+            self.at_the_end[variable] = readers[0] if readers else variable
         return set()
 
     def _is_cheaper_at_the_end(self, returned: Sequence[Variable]) -> bool:
