@@ -84,8 +84,9 @@ def _follow_specified(op: SpecifyShape, node: Apply, known: Known) -> Results:
 def _cut(chosen: Selection, axis: int, length: Tensor, count: Tensor) -> Selection:
     """A selection at the front of a dimension, of a given length."""
     refuse = CheckAndRaise(AssertionError, "SpecifyShape: a length is not the given one")
-    full = refuse(chosen.full, pt.eq(count, length))[(*[slice(None)] * axis, slice(length))]
-    return Selection(full, (*chosen.masks[:axis], None, *chosen.masks[axis + 1 :]))
+    full: Tensor = refuse(chosen.full, pt.eq(count, length))
+    part = full[(*[slice(None)] * axis, slice(length))]
+    return Selection(part, (*chosen.masks[:axis], None, *chosen.masks[axis + 1 :]))
 
 
 @follow.register(DeepCopyOp)

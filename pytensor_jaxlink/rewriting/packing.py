@@ -18,7 +18,8 @@ from pytensor_jaxlink.rewriting.selections import Selection, Tensor
 
 def ranks(mask: Tensor) -> Tensor:
     """The number of entries that a mask selects before each place; for others anything."""
-    counted: Tensor = pt.cumsum(mask.flatten().astype("int64")) - 1
+    counted: Tensor = pt.cumsum(mask.flatten().astype("int64"))
+    counted = counted - 1
     return counted if mask.type.ndim == 1 else counted.reshape(mask.shape, ndim=mask.type.ndim)
 
 
