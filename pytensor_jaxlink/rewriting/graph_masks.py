@@ -269,7 +269,7 @@ class Masks:
             return mask
         mask, before = self._longer.get(mask, (mask, 0))
         if not more + before:
-            return mask
+            return self.front(mask)
 
         def make() -> Tensor:
             sizes = [self.count(mask), Shape_i(0)(mask)]

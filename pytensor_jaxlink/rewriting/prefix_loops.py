@@ -72,11 +72,21 @@ def _sequences(node: Apply, mask: object, known: Known) -> list[Selection] | Non
     for array in node.op.outer_seqs(node.inputs):
         part: Selection | None = known.plain(array)
         if part.masks[0] is not None:
-            part = None if mask is None else known.aligned(part, 0, mask)
+            part = None if mask is None else _as_long(array, mask, known)
         if part is None:
             return None
         found.append(Selection(part.full, (None, *part.masks[1:])))
     return found
+
+
+def _as_long(array: Tensor, mask: object, known: Known) -> Selection | None:
+    """A sequence with an entry for each step; it may have more of them."""
+    part = known.plain(array)
+    if not known.as_many(part.masks[0], mask):
+        part = known.sliceable(array, [0])
+        first = known.part(part, 0, None, known.count(mask))
+        part = Selection(part.full, (first, *part.masks[1:]))
+    return known.aligned(part, 0, mask)
 
 
 def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Known) -> Results:

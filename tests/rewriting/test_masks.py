@@ -131,6 +131,11 @@ WHOLE = {
     "loop": lambda: walk(X[MASK])[-1],
     "gradient_of_a_loop": lambda: grad((walk(X[MASK]) ** 2).sum(), X),
     "gradient_of_a_loop_over_two": lambda: grad((walk(X[MASK] * Y[MASK]) ** 2).sum(), X),
+    "loop_with_steps_left_out": lambda: (
+        walk(pt.concatenate([B[:2], X[MASK]]))[1:][:-1] ** 2
+    ).sum(),
+    "loop_over_a_part": lambda: walk(X[MASK][1:])[1:].sum(),
+    "gradient_of_a_part_of_a_matrix": lambda: grad((pt.cumsum(M[SQUARE][1:-1]) ** 2).sum(), M),
     "loop_over_a_matrix": lambda: walk(M[SQUARE]).sum(),
     "order_of_a_matrix": lambda: (pt.sort(M[SQUARE]) * pt.cumsum(M[SQUARE])).sum(),
     "gradient_of_a_running_sum": lambda: grad((pt.cumsum(M[SQUARE]) ** 2).sum(), M),
