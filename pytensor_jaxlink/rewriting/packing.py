@@ -31,7 +31,8 @@ def order(mask: Tensor) -> Tensor:
     count = mask.shape[0]
     room: Tensor = pt.zeros((count + 1,), dtype="int64")
     target = pt.switch(mask, ranks(mask), count)
-    return pt.set_subtensor(room[target], pt.arange(count))[:count]
+    found: Tensor = pt.set_subtensor(room[target], pt.arange(count))
+    return found[:count]
 
 
 def packed(chosen: Selection, axis: int, places: Tensor, front: Tensor) -> Selection:
