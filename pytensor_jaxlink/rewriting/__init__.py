@@ -3,6 +3,7 @@
 from pytensor_jaxlink.rewriting import allocations as _allocations
 from pytensor_jaxlink.rewriting import entries as _entries
 from pytensor_jaxlink.rewriting import gathers as _gathers
+from pytensor_jaxlink.rewriting import layouts as _layouts
 from pytensor_jaxlink.rewriting import matrices as _matrices
 from pytensor_jaxlink.rewriting import orderings as _orderings
 from pytensor_jaxlink.rewriting import prefix_loops as _prefix_loops
@@ -26,4 +27,4 @@ from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_R
 from pytensor_jaxlink.rewriting.selection import default_query as default_query
 
 # Importing these modules registers their rules of `follow`.
-RULES = (_allocations, _entries, _gathers, _matrices, _orderings, _prefix_loops, _updates)
+RULES = (_allocations, _entries, _gathers, _layouts, _matrices, _orderings, _prefix_loops, _updates)

@@ -13,7 +13,6 @@ from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
     Selection,
-    Tensor,
     follow,
 )
 
@@ -37,9 +36,10 @@ def _follow_alloc(op: Alloc, node: Apply, known: Known) -> Results:
         if moved is None:
             return None
         filler = moved
-    sizes: list[Tensor] = []
-    for mask, length in zip(masks, lengths, strict=True):
-        sizes += [known.new(length)] if mask is None else [mask.shape[d] for d in range(mask.ndim)]
+    sizes = [
+        known.new(length) if mask is None else mask.shape[0]
+        for mask, length in zip(masks, lengths, strict=True)
+    ]
     return [Selection(pt.alloc(filler.full, *sizes), masks)]
 
 
@@ -47,7 +47,7 @@ def _follow_alloc(op: Alloc, node: Apply, known: Known) -> Results:
 def _follow_room(op: AllocEmpty, node: Apply, known: Known) -> Results:
     """Room for as many entries as a selection has."""
     masks = tuple(map(known.mask_counted_by, node.inputs))
-    if all(mask is None or mask.type.ndim > 1 for mask in masks):
+    if all(mask is None for mask in masks):
         return None
     sizes = [
         known.new(length) if mask is None else Shape_i(0)(mask)
@@ -85,8 +85,6 @@ def _follow_unit(op: Eye, node: Apply, known: Known) -> Results:
         known.ranks(mask) if mask is not None else pt.arange(known.new(size))
         for mask, size in zip(masks, sizes, strict=True)
     )
-    if any(mask is not None and mask.type.ndim > 1 for mask in masks):
-        return None
     unit = pt.eq(row[:, None] + known.new(offset), column[None, :])
     return [Selection(unit.astype(node.outputs[0].type.dtype), masks)]
 

@@ -17,10 +17,11 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.subtensor import Subtensor
 
-from pytensor_jaxlink.analysis.extents import Extents
+from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value, difference
 from pytensor_jaxlink.rewriting.selections import Tensor
@@ -113,9 +114,13 @@ class Counts:
         for mask, known in self._lengths.items():
             if self._extents.of(known) == written:
                 return self._counts[mask]
+        if (counted := summed(length)) is not None and self._new(counted) in self._counts:
+            return self._counts[self._new(counted)]
         op = length.owner.op
         if isinstance(op, _PASSED):
             return self._resolve(length.owner.inputs[0])
+        if (dimension := _dimension(length)) is not None:
+            return self._resolve(length_of(self._fgraph, *dimension))
         if isinstance(op, Elemwise):
             return op(*map(self._resolve, length.owner.inputs))
         return self._new(length)
@@ -143,7 +148,8 @@ class Counts:
             return self._new(length)
         if (found := self.counted(length)) is not None:
             mask, more = found
-            return pt.maximum(pt.add(Shape_i(0)(mask), more), 0)
+            size = pt.prod([Shape_i(axis)(mask) for axis in range(mask.type.ndim)])
+            return pt.maximum(pt.add(size if mask.type.ndim > 1 else Shape_i(0)(mask), more), 0)
         if length in self._stops:
             return Shape_i(0)(self._stops[length])
         owner = length.owner
@@ -179,6 +185,25 @@ class _Extents(Extents):
     def dimension(self, atom: Tensor) -> tuple[Tensor, int] | None:
         """The array and the axis whose length an atom is."""
         return (atom, 0) if atom in self.counts else super().dimension(atom)
+
+
+def _dimension(length: Tensor) -> tuple[Tensor, int] | None:
+    """The array and the axis of which an entry of a shape is the length, or None."""
+    array, *index = length.owner.inputs
+    shape = getattr(array.owner, "op", None)
+    if not (isinstance(length.owner.op, Subtensor) and isinstance(shape, Shape)) or len(index) != 1:
+        return None
+    axis = tensor_behind(index[0])
+    return (array.owner.inputs[0], int(axis.data)) if isinstance(axis, Constant) else None
+
+
+def summed(length: Tensor) -> Tensor:
+    """The booleans of which a number counts the true ones, or None."""
+    op = getattr(length.owner, "op", None)
+    if length.type.ndim or not isinstance(op, CAReduce) or not isinstance(op.scalar_op, scalar.Add):
+        return None
+    [counted] = length.owner.inputs
+    return counted if counted.type.dtype == "bool" else None
 
 
 def _of_least(inputs: Any, bounds: Tensor) -> Tensor:

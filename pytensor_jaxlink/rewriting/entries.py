@@ -69,12 +69,24 @@ def _follow_check(op: CheckAndRaise, node: Apply, known: Known) -> Results:
 
 @follow.register(SpecifyShape)
 def _follow_specified(op: SpecifyShape, node: Apply, known: Known) -> Results:
-    """Lengths that are given for dimensions of which everything is there."""
-    chosen, lengths = known.chosen(node.inputs[0]), node.inputs[1:]
-    free = [isinstance(length.type, NoneTypeT) for length in lengths]
-    if not chosen.is_plain or not all(free[axis] for axis in chosen.axes):
-        return None
+    """Lengths that are given.  A selection of a given length is a part of the full array."""
+    chosen, lengths = known.plain(node.inputs[0]), node.inputs[1:]
+    for axis, length in enumerate(lengths):
+        mask = chosen.masks[axis]
+        if mask is not None and not isinstance(length.type, NoneTypeT):
+            found = known.aligned(chosen, axis, known.front(mask))
+            if found is None:
+                return None
+            chosen = _cut(found, axis, known.new(length), known.count(mask))
     return [replace(chosen, full=op(chosen.full, *map(known.new, lengths)))]
+
+
+def _cut(chosen: Selection, axis: int, length: Tensor, count: Tensor) -> Selection:
+    """A selection at the front of a dimension, of a given length."""
+    refuse = CheckAndRaise(AssertionError, "SpecifyShape: a length is not the given one")
+    full: Tensor = refuse(chosen.full, pt.eq(count, length))
+    part = full[(*[slice(None)] * axis, slice(length))]
+    return Selection(part, (*chosen.masks[:axis], None, *chosen.masks[axis + 1 :]))
 
 
 @follow.register(DeepCopyOp)
@@ -150,12 +162,22 @@ def _follow_reduction(op: CAReduce, node: Apply, known: Known) -> Results:
     return [Selection(result, left)]
 
 
+_NEUTRAL_TRUTH = {
+    scalar.AND: True,
+    scalar.Add: False,
+    scalar.Maximum: False,
+    scalar.Minimum: True,
+    scalar.Mul: True,
+    scalar.OR: False,
+}
+"""The booleans that change no reduction."""
+
+
 def _neutral(op: object, dtype: str) -> Tensor:
     """The value that changes no reduction by ``op``, or None where there is none."""
     kind = np.dtype(dtype)
     if kind.kind == "b":
-        found = {scalar.AND: True, scalar.Mul: True, scalar.OR: False, scalar.Add: False}
-        return (found | {scalar.Maximum: False, scalar.Minimum: True}).get(type(op))
+        return _NEUTRAL_TRUTH.get(type(op))
     lowest, highest = (-np.inf, np.inf) if kind.kind == "f" else (None, None)
     if kind.kind in "iu":
         lowest, highest = np.iinfo(kind).min, np.iinfo(kind).max

@@ -1,4 +1,4 @@
-"""How a selection passes through indexing by it, joining and flattening."""
+"""How a selection passes through indexing by it, and joining."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor import subtensor
 from pytensor.tensor.basic import ARange, Join
-from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
@@ -37,7 +36,10 @@ from pytensor_jaxlink.rewriting.updates import follow_scatter
 def _follow_gather(op: object, node: Apply, known: Known) -> Results:
     """``theta[group[mask]]`` is ``theta[group]`` with the same mask."""
     taken = _taken(node, 1, known)
-    return None if taken is None else [taken.entries]
+    if taken is not None:
+        return [taken.entries]
+    ranked = _ranked(node, 1, known)
+    return None if ranked is None else [ranked[1]]
 
 
 @follow.register(AdvancedIncSubtensor)
@@ -46,7 +48,7 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     base, value = node.inputs[:2]
     taken = _taken(node, 2, known)
     if taken is None:
-        return follow_scatter(node, known)
+        return _by_ranks(node, known) or follow_scatter(node, known)
     chosen = written_to(taken.entries, value, known)
     if chosen is None:
         return None
@@ -64,6 +66,51 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
         added = refuse(added, pt.or_(pt.neq(taken.mask.sum(), 1), pt.eq(length, 1)))
     result = added if taken.array is whole.full else Merged()(added, whole.full)
     return [Selection(result, whole.masks)]
+
+
+def _by_ranks(node: Apply, known: Known) -> Results:
+    """Written to some entries of a selection, as many whatever the mask."""
+    op, [base, value] = node.op, node.inputs[:2]
+    ranked = _ranked(node, 2, known)
+    if ranked is None or getattr(op, "ignore_duplicates", False):
+        return None
+    places, entries = ranked
+    chosen = written_to(entries, value, known)
+    if chosen is None:
+        return None
+    whole = known.plain(base)
+    write = pt.set_subtensor if op.set_instead_of_inc else pt.inc_subtensor
+    return [Selection(write(whole.full[places], chosen.full), whole.masks)]
+
+
+def _ranked(node: Apply, first: int, known: Known) -> tuple[tuple[Tensor, ...], Selection] | None:
+    """The places of some entries of a selection, and the entries: indices that are no selections.
+
+    The indices are neighbours.
+    """
+    indices, array = indices_of(node, first), node.inputs[0]
+    axes = _indexed(indices)
+    if array not in known.selections or axes is None:
+        return None
+    if any(indices[k] in known.selections or indices[k].type.dtype == "bool" for k in axes):
+        return None
+    whole, everywhere = known.plain(array), pt.constant(np.array(True))
+    places: list[Tensor] = list(map(known.new, indices))
+    for axis in axes:
+        own = whole.masks[axis]
+        if own is not None:
+            places[axis] = known.place(own, places[axis], everywhere)
+    rank = max(indices[axis].type.ndim for axis in axes)
+    masks = (*whole.masks[: axes[0]], *[None] * rank, *whole.masks[axes[-1] + 1 :])
+    return (*places,), Selection(whole.full[(*places,)], masks)
+
+
+def _indexed(indices: Sequence[Tensor]) -> list[int] | None:
+    """The dimensions that are indexed, beside whole ones: neighbours; None of others."""
+    axes = [axis for axis, index in enumerate(indices) if not isinstance(index, slice)]
+    if any(i != slice(None) for i in indices if isinstance(i, slice)) or not axes:
+        return None
+    return axes if axes == list(range(axes[0], axes[-1] + 1)) else None
 
 
 def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results:
@@ -144,10 +191,8 @@ def _selected_index(
     The indices are neighbours, and all are selections of vectors by one mask, or this mask itself.
     What is not selected becomes 0, an index that is in range of all but empty arrays.
     """
-    axes = [axis for axis, index in enumerate(indices) if not isinstance(index, slice)]
-    if any(i != slice(None) for i in indices if isinstance(i, slice)) or not axes:
-        return None
-    if axes != list(range(axes[0], axes[-1] + 1)):
+    axes = _indexed(indices)
+    if axes is None:
         return None
     chosen = [known.selections.get(indices[axis]) for axis in axes]
     first = next((s for s in chosen if s is not None), None)
@@ -178,12 +223,11 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
     axis, parts = axis_and_parts(node)
     if axis is None:
         return None
-    along = [known.chosen(part).masks[axis] for part in parts]
-    if any(_is_wide(mask) for mask in along):
-        return None
-    rest = [_without(known.chosen(part), axis) for part in parts]
+    given = list(map(known.plain, parts))
+    along = [part.masks[axis] for part in given]
+    rest = [_without(part, axis) for part in given]
     chosen = agreed(rest, [[False] * len(rest[0].masks)] * len(rest), known)
-    if chosen is None or not all(part.is_plain for part in chosen):
+    if chosen is None:
         return None
     fulls, masks = [part.full for part in chosen], chosen[0].masks
     if all(mask is None for mask in along):
@@ -203,26 +247,3 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
 def _without(chosen: Selection, axis: int) -> Selection:
     """A selection with the full array in one dimension."""
     return Selection(chosen.full, (*chosen.masks[:axis], None, *chosen.masks[axis + 1 :]))
-
-
-def _is_wide(mask: object) -> bool:
-    return mask is not None and mask.type.ndim > 1
-
-
-@follow.register(Reshape)
-def _follow_flattening(op: Reshape, node: Apply, known: Known) -> Results:
-    """A selection laid out in one dimension is one by a mask of all dimensions."""
-    chosen = known.selections.get(node.inputs[0])
-    if chosen is None or op.ndim != 1:
-        return None
-
-    def everywhere() -> Tensor:
-        every = pt.ones(chosen.full.shape, "bool")
-        return pt.switch(chosen.selected(chosen.axes), every, np.array(False))
-
-    mask = known.derived(f"flat {_widths(chosen)}", chosen.masks, lambda: everywhere().flatten())
-    return [Selection(chosen.full.flatten(), (mask,))]
-
-
-def _widths(chosen: Selection) -> list[int]:
-    return [len(chosen.places(axis)) for axis in range(len(chosen.masks))]

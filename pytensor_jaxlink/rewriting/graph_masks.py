@@ -5,7 +5,7 @@ Equal masks are one object, because arrays go together where their masks are the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -14,17 +14,17 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
-from pytensor.tensor.elemwise import CAReduce
 from pytensor.tensor.shape import Shape_i
-from pytensor.tensor.sort import argsort
 from pytensor.tensor.type import discrete_dtypes
 
 from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
+from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import is_one
-from pytensor_jaxlink.rewriting.counts import Counts
+from pytensor_jaxlink.rewriting.counts import Counts, summed
 from pytensor_jaxlink.rewriting.notes import late_values
+from pytensor_jaxlink.rewriting.packing import flattened, order, packed, raised, ranks, unpacked
 from pytensor_jaxlink.rewriting.selections import Selection, Tensor
 from pytensor_jaxlink.rewriting.slices import Spans
 
@@ -70,6 +70,7 @@ class Masks:
         self.values: dict[Variable, Any] = {}
         self.origin: dict[Tensor, Tensor] = {}  # of a mask that we made: what refuses it
         self._derived: dict[Tensor, Tensor] = {}
+        self._orders: dict[Tensor, Tensor] = {}
         self._longer: dict[Any, tuple[Tensor, int]] = {}
         self._spans = Spans(fgraph, self.new)
         self._counts = Counts(fgraph, self.new, self.late_bounds)
@@ -123,7 +124,7 @@ class Masks:
         """The mask of as many entries as another one selects, at the front."""
         if self._spans.is_prefix(mask):
             return mask
-        make = partial(self._front, self.count(mask), Shape_i(0)(mask))
+        make = partial(self._front, self.count(mask), Shape_i(0)(self.flat(mask)))
         return self.derived("front", (mask,), make)
 
     def _front(self, count: object, length: object) -> Tensor:
@@ -150,17 +151,77 @@ class Masks:
 
         One entry may stand for many where it is to be stretched.
         """
-        if chosen.masks[axis] is mask:
+        own, flat = chosen.masks[axis], self.flat(mask)
+        if own is mask:
             return chosen
-        return self._spans.aligned(chosen, axis, mask, stretch)
+        if self.flat(own) is not flat:
+            found = self._aligned(chosen, axis, flat, stretch)
+        else:
+            found = self._flattened(chosen, axis)
+        return found if found is None or flat is mask else raised(found, axis, mask)
+
+    def _aligned(
+        self, chosen: Selection, axis: int, mask: Tensor, stretch: bool
+    ) -> Selection | None:
+        """The same for a mask of one dimension: slices move, other selections go to the front."""
+        target = mask if self._spans.is_slice(mask) else self.front(mask)
+        found = self._spans.aligned(self.packed(chosen, axis), axis, target, stretch)
+        return found if found is None or target is mask else unpacked(found, axis, mask)
+
+    def packed(self, chosen: Selection, axis: int) -> Selection:
+        """A selection by a slice or a prefix along a dimension: by others, they go to the front."""
+        chosen = self._flattened(chosen, axis)
+        mask = chosen.masks[axis]
+        if self._spans.is_slice(mask):
+            return chosen
+        return packed(chosen, axis, self._order(mask), self.front(mask))
+
+    def _order(self, mask: Tensor) -> Tensor:
+        if mask not in self._orders:
+            self._orders[mask] = order(mask)
+        return self._orders[mask]
+
+    def sliceable(self, variable: Tensor, axes: Iterable[int]) -> Selection:
+        """The replacement of a variable, of which parts are taken along some dimensions.
+
+        All that reads the variable later gets the same.
+        """
+        chosen = self.plain(variable)
+        for axis in axes:
+            if chosen.masks[axis] is not None:
+                chosen = self.packed(chosen, axis)
+        return self._kept(variable, chosen)
+
+    def plain(self, variable: Tensor) -> Selection:
+        """The replacement of a variable, with each mask in one dimension."""
+        chosen = self.chosen(variable)
+        for axis in chosen.axes:
+            chosen = self._flattened(chosen, axis)
+        return self._kept(variable, chosen)
+
+    def _kept(self, variable: Tensor, chosen: Selection) -> Selection:
+        if variable in self.selections:
+            self.selections[variable] = chosen
+        return chosen
+
+    def flat(self, mask: Tensor) -> Tensor:
+        """A mask laid out in one dimension."""
+        if mask.type.ndim == 1:
+            return mask
+        found = self.derived(f"flat [{mask.type.ndim}]", (mask,), mask.flatten)
+        self._counts.know(found, self.count(mask))
+        return found
+
+    def _flattened(self, chosen: Selection, axis: int) -> Selection:
+        mask = chosen.masks[axis]
+        flat = self.flat(mask)
+        return chosen if flat is mask else flattened(chosen, axis, flat)
 
     def ranks(self, mask: object) -> Tensor:
         """For each entry that a mask selects how many it selects before; for others anything."""
         if self._spans.is_prefix(mask):
             return pt.arange(Shape_i(0)(mask))
-        counted: Tensor = pt.cumsum(mask.flatten().astype("int64"))
-        counted = counted - 1
-        return counted if mask.type.ndim == 1 else counted.reshape(mask.shape, ndim=mask.type.ndim)
+        return ranks(mask)
 
     def place(self, mask: Tensor, ranks: Tensor, among: Tensor) -> Tensor:
         """The places of the entries of some ranks; `IndexError` where there is none.
@@ -174,8 +235,7 @@ class Masks:
         ranks = pt.switch(ranks < 0, ranks + count, ranks)
         if self._spans.is_prefix(mask):
             return ranks
-        order: Tensor = argsort(~mask, kind="stable")
-        return order[ranks]
+        return self._order(mask)[ranks]
 
     def is_prefix(self, mask: object) -> bool:
         """Return True for the mask of entries at the front."""
@@ -194,13 +254,22 @@ class Masks:
         """Return True if two masks are known to select as many entries."""
         return one is other or self._counts.equal(one, other)
 
+    def length_key(self, array: Tensor, axis: int) -> object:
+        """Equal keys of lengths that are known to be equal."""
+        return self._counts.key(length_of(self.fgraph, array, axis))
+
+    def has_length(self, length: Tensor, array: Tensor, axes: Iterable[int]) -> bool:
+        """Return True if a length is that of some dimensions of an array together."""
+        lengths = [length_of(self.fgraph, array, axis) for axis in axes]
+        return self._counts.same(length, pt.mul(*lengths) if len(lengths) > 1 else lengths[0])
+
     def longer(self, mask: object, more: int) -> Tensor:
         """The mask of more entries than another one selects, at the front; itself for no more."""
         if not more:
             return mask
         mask, before = self._longer.get(mask, (mask, 0))
         if not more + before:
-            return mask
+            return self.front(mask)
 
         def make() -> Tensor:
             sizes = [self.count(mask), Shape_i(0)(mask)]
@@ -215,18 +284,19 @@ class Masks:
         return self._counts.of(mask)
 
     def mask_counted_by(self, length: object) -> Tensor:
-        """The mask whose true entries a variable counts, or None."""
-        op = getattr(length.owner, "op", None)
-        if isinstance(op, CAReduce) and isinstance(op.scalar_op, scalar.Add):
-            [counted] = length.owner.inputs
-            if length.type.ndim or counted.type.dtype != "bool" or not self.is_late(counted):
+        """The mask of one dimension whose true entries a variable counts, or None."""
+        if (counted := summed(length)) is not None:
+            if not self.is_late(counted):
                 return None
             self.origin[self.new(counted)] = counted
-            return self.new(counted)
+            return self.flat(self.new(counted))
         if length.type.ndim or not self._counts.is_late(length):
             return None
         found = self._counts.counted(length)
-        return self._bounded(length) if found is None else self.longer(*found)
+        if found is None:
+            return self._bounded(length)
+        mask, more = found
+        return self.longer(self.flat(mask), more)
 
     def _bounded(self, length: object) -> Tensor:
         """The mask of as many entries as a length says, of which a bound is known; or None."""

@@ -17,6 +17,9 @@ from shapes and constants breaks nothing, and selecting is then the cheaper.
 
 What is not selected is computed and thrown away.  It never reaches a result: it goes through
 ``where``, in which NaN and infinity on the side that is not taken have no effect.
+
+A selection by a boolean array that is returned is taken at the end: ``exp(x[mask])`` becomes
+``exp(x)[mask]``, and nothing is compiled for each number of entries.
 """
 
 from __future__ import annotations
@@ -50,13 +53,16 @@ from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.ops import Fitted
 from pytensor_jaxlink.rewriting.graph_masks import Masks
 from pytensor_jaxlink.rewriting.notes import note
-from pytensor_jaxlink.rewriting.orderings import part_of, place_of
+from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
+from pytensor_jaxlink.rewriting.packing import taken
 from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor, follow, is_literal
 
 NAME = "jaxlink_masks"
 
 CONCERNED = (AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Subtensor, Unique)
 """The Ops that may select entries by data."""
+
+_AT_THE_END = "a compilation for each number of entries that a mask selects"
 
 _MADE = (Alloc, AllocEmpty, ARange, Eye)
 """The Ops that make arrays of a given length."""
@@ -80,9 +86,9 @@ def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None
     if escaped or not attempt.values:
         return
     for node in attempt.sources:
-        note(fgraph, view, node, NAME, _words(node))
+        note(fgraph, view, node, NAME, _AT_THE_END if attempt.at_the_end else _words(node))
     for old, new in attempt.values.items():
-        copy_stack_trace(old, new)
+        copy_stack_trace(attempt.at_the_end.get(old, old), new)
     fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
 
 
@@ -147,6 +153,7 @@ class _Attempt(Masks):
         super().__init__(fgraph, view, changing, refused)
         self.nodes = view.nodes
         self.sources: list[Apply] = []
+        self.at_the_end: dict[Variable, Variable] = {}  # what is returned, and where it begins
         self.inner: Apply | None = None  # an inner graph that a selection goes into
 
     def run(self) -> set[Tensor]:
@@ -158,7 +165,31 @@ class _Attempt(Masks):
                     self.inner = node
                     return set()
                 return self._masks_of(escaped)
-        return self._masks_of([v for v in self.fgraph.outputs if v in self.selections])
+        returned = [v for v in self.fgraph.outputs if v in self.selections]
+        if not returned or not self._is_cheaper_at_the_end(returned):
+            return self._masks_of(returned)
+        for variable in returned:
+            self.values[variable] = taken(self.selections[variable])
+            [origin, *_] = self._masks_of([variable])
+            readers = [node.outputs[0] for node in self.sources if origin in node.inputs]
+            self.at_the_end[variable] = readers[0] if readers else variable
+        return set()
+
+    def _is_cheaper_at_the_end(self, returned: Sequence[Variable]) -> bool:
+        """Return True if the host had better select from results than from their arguments.
+
+        It selects in either case.  At the end nothing is compiled for each number of entries.
+        Slices are left alone, because a region that is compiled for a bound copies nothing.
+        """
+        masks = [mask for v in returned for mask in self.selections[v].masks if mask is not None]
+        origins = [self.origin.get(mask, mask) for mask in masks]
+        before = max(node.inputs[0].type.ndim for node in self.sources)
+        return (
+            not self._changing
+            and any(v.owner not in self.sources for v in returned)
+            and all(origin.type.dtype == "bool" for origin in origins)
+            and all(self.selections[v].full.type.ndim <= before for v in returned)
+        )
 
     def _masks_of(self, variables: Sequence[Variable]) -> set[Tensor]:
         masks = [mask for v in variables for mask in self.selections[v].masks if mask is not None]
@@ -334,7 +365,7 @@ class _Attempt(Masks):
         array = node.inputs[0]
         indices: list[Tensor] = list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
         indices += [slice(None)] * (array.type.ndim - len(indices))
-        chosen, beside, masks = self.chosen(array), [], []
+        chosen, beside, masks = self.sliceable(array, cut_axes(indices)), [], []
         if not chosen.is_plain:
             return None
         for axis, index in enumerate(indices):

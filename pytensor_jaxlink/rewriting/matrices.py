@@ -64,8 +64,8 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
     """Give equal letters of a signature equal masks, and the rest of the batch those of a batch."""
     taken, made = map(_letters, signature.split("->"))
     ranks = [v.type.ndim - len(each) for v, each in zip(node.inputs, taken, strict=True)]
-    parts = [known.chosen(v) for v in node.inputs]
-    if not all(part.is_plain for part in parts) or len({*ranks}) > 1:
+    parts = [known.plain(v) for v in node.inputs]
+    if len({*ranks}) > 1:
         return None
     [batch], core = {*ranks}, getattr(node.op, "core_op", node.op)
     if isinstance(core, CholeskySolve | SolveTriangular):

@@ -6,6 +6,7 @@ by a mask of one dimension; the empty selection raises what NumPy raises, or is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ from pytensor_jaxlink.rewriting.selections import (
 @follow.register(CumOp)
 def _follow_running(op: CumOp, node: Apply, known: Known) -> Results:
     """A running sum or product takes over what is not selected as it is."""
-    chosen = known.selections[node.inputs[0]]
+    chosen = known.plain(node.inputs[0])
     axis = 0 if op.axis is None and node.inputs[0].type.ndim == 1 else op.axis
-    if axis is None or not chosen.is_plain or chosen.full.type.dtype == "bool":
+    if axis is None or chosen.full.type.dtype == "bool":
         return None
     full = chosen.masked(0 if op.mode == "add" else 1, [axis])
     return [Selection(CumOp(axis, op.mode)(full), chosen.masks)]
@@ -46,9 +47,7 @@ def _follow_running(op: CumOp, node: Apply, known: Known) -> Results:
 @follow.register(LogSoftmax)
 def _follow_softmax(op: Any, node: Apply, known: Known) -> Results:
     """Minus infinity is what a softmax passes over."""
-    chosen = known.selections[node.inputs[0]]
-    if not chosen.is_plain:
-        return None
+    chosen = known.plain(node.inputs[0])
     axes = range(node.inputs[0].type.ndim) if op.axis is None else np.atleast_1d(op.axis)
     axes = [int(axis) % len(chosen.masks) for axis in axes]
     across = [axis for axis in chosen.axes if axis in axes]
@@ -86,8 +85,8 @@ def _sorted(node: Apply, known: Known) -> tuple[Tensor, Tensor] | None:
     NaN is the last of all, so no value can stand for what is not selected: a second, stable sort
     brings the selected entries to the front.
     """
-    chosen = known.selections.get(node.inputs[0])
-    if chosen is None or not chosen.is_plain or len(chosen.masks) != 1:
+    chosen = known.plain(node.inputs[0])
+    if chosen.axes != (0,) or len(chosen.masks) != 1:
         return None
     [mask] = chosen.masks
     order: Tensor = argsort(chosen.full, kind="stable")
@@ -98,13 +97,11 @@ def _sorted(node: Apply, known: Known) -> tuple[Tensor, Tensor] | None:
 @follow.register(Argmax)
 def _follow_place(op: Argmax, node: Apply, known: Known) -> Results:
     """The place of the largest entry among the selected ones: the first, and NaN before all."""
-    chosen = known.selections[node.inputs[0]]
+    chosen = known.plain(node.inputs[0])
     ndim = node.inputs[0].type.ndim
     axes = tuple(range(ndim)) if op.axis is None else tuple(op.axis)
     across = [axis for axis in axes if chosen.masks[axis] is not None]
     left = tuple(mask for axis, mask in enumerate(chosen.masks) if axis not in axes)
-    if not chosen.is_plain:
-        return None
     if not across:
         return [Selection(Argmax(axes)(chosen.full), left)]
     kind = np.dtype(chosen.full.type.dtype)
@@ -129,9 +126,9 @@ def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
     array = node.inputs[0]
     if array not in known.selections:
         return None
-    chosen = known.selections[array]
     indices: list[Tensor] = list(indices_from_subtensor(node.inputs[1:], op.idx_list))
     indices += [slice(None)] * (array.type.ndim - len(indices))
+    chosen = known.sliceable(array, cut_axes(indices))
     places: list[Tensor] = []
     masks: list[Tensor] = []
     for axis, index in enumerate(indices):
@@ -145,20 +142,29 @@ def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
     return [Selection(full if whole else full[tuple(places)], tuple(masks))]
 
 
+def cut_axes(indices: Sequence[Tensor]) -> list[int]:
+    """The dimensions that indices take parts of, from a bound or to one."""
+    return [
+        axis
+        for axis, index in enumerate(indices)
+        if isinstance(index, slice) and (index.start is not None or index.stop is not None)
+    ]
+
+
 def _along(
     chosen: Selection, array: object, axis: int, index: object, known: Known
 ) -> tuple[list[Tensor], list[Tensor]] | None:
     """The part of a dimension that an index takes: its full index, and the mask left."""
-    mask, whole = chosen.masks[axis], [slice(None)] * len(chosen.places(axis))
+    mask, whole = chosen.masks[axis], [slice(None)]
     if isinstance(index, slice) and index == slice(None):
         return whole, [mask]
     if mask is None:
+        if not isinstance(index, slice):
+            return [known.new(tensor_behind(index))], []
         if is_literal(index):
-            return [index], [None] if isinstance(index, slice) else []
-        late = known.slice_mask(array, axis, index) if isinstance(index, slice) else None
+            return [index], [None]
+        late = known.slice_mask(array, axis, index)
         return None if late is None else (whole, [late])
-    if len(whole) > 1:
-        return None
     if not isinstance(index, slice):
         return [place_of(mask, known.new(tensor_behind(index)), known)], []
     backward = _is_backward(index)

@@ -49,7 +49,8 @@ def _follow_loop(op: Any, node: Apply, known: Known) -> Results:
         return None
     given, first = list(map(known.new, node.inputs)), 1 + op.info.n_seqs
     states = node.inputs[first : len(given) - op.info.n_non_seqs]
-    if mask is not None and _has_masks(op.outer_seqs(node.inputs), known):
+    read = [*op.outer_seqs(node.inputs), *op.outer_mitmot(node.inputs)]
+    if mask is not None and _has_masks(read, known):
         longer = _longer(node, sequences, mask, known)
         if longer is not None:
             return longer
@@ -59,9 +60,9 @@ def _follow_loop(op: Any, node: Apply, known: Known) -> Results:
     return _outputs(node, given, sequences, known)
 
 
-def _has_masks(sequences: Sequence[Tensor], known: Known) -> bool:
-    """Return True where a loop has sequences, and entries are selected from all."""
-    masks = [known.chosen(array).masks[0] for array in sequences]
+def _has_masks(read: Sequence[Tensor], known: Known) -> bool:
+    """Return True where a loop reads arrays, and entries are selected from all."""
+    masks = [known.chosen(array).masks[0] for array in read]
     return bool(masks) and all(mask is not None for mask in masks)
 
 
@@ -69,13 +70,23 @@ def _sequences(node: Apply, mask: object, known: Known) -> list[Selection] | Non
     """The full arrays that a loop goes through, with what is selected of their entries."""
     found = []
     for array in node.op.outer_seqs(node.inputs):
-        part: Selection | None = known.chosen(array)
+        part: Selection | None = known.plain(array)
         if part.masks[0] is not None:
-            part = None if mask is None else known.aligned(part, 0, mask)
-        if part is None or not part.is_plain:
+            part = None if mask is None else _as_long(array, mask, known)
+        if part is None:
             return None
         found.append(Selection(part.full, (None, *part.masks[1:])))
     return found
+
+
+def _as_long(array: Tensor, mask: object, known: Known) -> Selection | None:
+    """A sequence with an entry for each step; it may have more of them."""
+    part = known.plain(array)
+    if not known.as_many(part.masks[0], mask):
+        part = known.sliceable(array, [0])
+        first = known.part(part, 0, None, known.count(mask))
+        part = Selection(part.full, (first, *part.masks[1:]))
+    return known.aligned(part, 0, mask)
 
 
 def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Known) -> Results:
@@ -226,7 +237,7 @@ def _outputs(
         The mask of the steps that change what is carried without a trace; None for all.
     """
     op: Any = node.op
-    fixed = [known.chosen(v) for v in op.outer_non_seqs(node.inputs)]
+    fixed = [known.plain(v) for v in op.outer_non_seqs(node.inputs)]
     first, last = 1 + len(sequences), len(given) - len(fixed)
     chosen = {
         **{k: part.masks[1:] for k, part in enumerate(sequences)},
@@ -236,8 +247,6 @@ def _outputs(
     given = [*given[:last], *(part.full for part in fixed)]
     if not chosen and true is None:
         return op.make_node(*given).outputs
-    if not all(part.is_plain for part in fixed):
-        return None
     inner = mutable(op.fgraph)
     inputs: list[Tensor] = list(inner.inputs)
     selecting: dict[Tensor, Tensor] = {}

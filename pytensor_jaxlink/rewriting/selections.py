@@ -133,6 +133,14 @@ class Known(Protocol):
         """The replacement of a variable as a selection, if of everything."""
         ...
 
+    def plain(self, variable: object) -> Selection:
+        """The replacement of a variable, with each mask in one dimension."""
+        ...
+
+    def sliceable(self, variable: object, axes: Iterable[int]) -> Selection:
+        """The replacement of a variable, of which parts are taken along some dimensions."""
+        ...
+
     def target(self, node: Apply) -> Destination | None:
         """The entries that a node writes to, or None."""
         ...
@@ -155,6 +163,14 @@ class Known(Protocol):
 
     def longer(self, mask: object, more: int) -> Tensor:
         """The mask of more entries than another one selects, at the front; itself for no more."""
+        ...
+
+    def length_key(self, array: object, axis: int) -> object:
+        """Equal keys of lengths that are known to be equal."""
+        ...
+
+    def has_length(self, length: object, array: object, axes: Iterable[int]) -> bool:
+        """Return True if a length is that of some dimensions of an array together."""
         ...
 
     def mask_counted_by(self, length: object) -> Tensor:

@@ -75,6 +75,10 @@ class Spans:
         """The mask of what follows a prefix, where that has been asked for, or None."""
         return self._complements.get(mask)
 
+    def is_slice(self, mask: object) -> bool:
+        """Return True for the mask of neighbours."""
+        return mask in self._parts or mask in self._bounds
+
     def is_prefix(self, mask: object) -> bool:
         """Return True for the mask of entries at the front."""
         if mask in self._parts:

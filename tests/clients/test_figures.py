@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.__main__ import show
+from tests.clients.__main__ import show, with_names
 
 
 def line(cpu: float, outcome: str = "passed", reason: str = "") -> dict[str, Any]:
@@ -44,3 +44,9 @@ def test_figures(capsys: pytest.CaptureFixture[str]) -> None:
         "1 of them more than 0.3 s longer:",
         "     0.50 ->    2.00 s: b",
     ]
+
+
+def test_addresses_in_names() -> None:
+    first, second = line(1.0), line(2.0)
+    found = with_names({"t[<f at 0x7f1>-9]": first, "t[<f at 0x7a2>-9]": second, "u": first})
+    assert found == {"t[<f>-9]": first, "t[<f>-9] #2": second, "u": first}

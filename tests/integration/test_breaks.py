@@ -34,10 +34,10 @@ def steps_from(x: Any) -> Any:
 GRAPHS = {
     "argmax_slice": lambda x: x[: x.argmax()] * 2,
     "argmax_slice_and_arithmetic": lambda x: (pt.exp(x)[: x.argmax() + 1] * 2).cumsum(),
-    "mask": lambda x: pt.exp(x)[pt.exp(x) > 1.5] * 2 + 1,
-    "mask_then_sorted": lambda x: pt.sort(pt.exp(x)[pt.exp(x) > 1.5]) * 2,
+    "mask": lambda x: pt.exp(x)[pt.exp(x) > 1.5].reshape((-1, 2)) * 2 + 1,
+    "unique_then_sorted": lambda x: pt.sort(pt.unique(pt.exp(x)) * -2),
     "unique": lambda x: pt.unique(pt.exp(x)) * 2,
-    "nonzero": lambda x: pt.nonzero(pt.exp(x) > 1.5)[0] * 2,
+    "nonzero": lambda x: pt.nonzero(pt.exp(x) > 1.5)[0].reshape((-1, 2)) * 2,
     "black_box": lambda x: sort(pt.exp(x)) * 2,
     "loop": lambda x: loop(steps_from(x)) * 2,
     "zeros": lambda x: pt.zeros(pt.cast(x.sum(), "int64")) + x.max(),
