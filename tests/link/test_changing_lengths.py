@@ -81,11 +81,12 @@ PADDED: dict[str, Callable[[], Any]] = {
     "every_other": lambda: [Y[::2].sum(), Y[1:-1:3].mean()],
     "a_slice": lambda: [Y[:N].sum(), Y[N:].sum(), Y[-N:].max()],
     "untouched": lambda: [Y, T * 2],
+    "longer": lambda: pt.repeat(Y, 2),
 }
 STATIC: dict[str, Callable[[], Any]] = {
     "host_step": lambda: black_box(sort_down)(pt.exp(Y)).sum(),
     "draws": lambda: pt.random.normal(size=Y.shape[0]),
-    "longer": lambda: pt.repeat(Y, 2),
+    "eigenvalues": lambda: pt.linalg.eigvalsh(pt.outer(Y, Y))[-1],
 }
 
 
