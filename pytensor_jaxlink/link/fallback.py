@@ -74,17 +74,21 @@ class PythonFallback:
                 self._graph = self._source.clone()
                 check_buffers(self._graph)
                 self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
+            values = [
+                to_numpy(value, stats) if isinstance(variable.type, ArrayType) else value
+                for variable, value in zip(self._graph.inputs, inputs, strict=True)
+            ]
             *lazily, eagerly = self._made
             for made in lazily:
                 with suppress(Exception):
-                    return self._declared(_evaluated(made, inputs, stats))
+                    return self._declared(_evaluated(made, values))
             try:
-                return self._declared(_evaluated(eagerly, inputs, stats))
+                return self._declared(_evaluated(eagerly, values))
             except Exception as error:
-                self._raise_another(error, inputs, stats)
+                self._raise_another(error, values)
                 raise
 
-    def _raise_another(self, error: Exception, inputs: Sequence[object], stats: Stats) -> None:
+    def _raise_another(self, error: Exception, values: Sequence[object]) -> None:
         """Raise the exception of the Python linker, where this is one of another class.
 
         Of several nodes that raise, the one that runs first decides.  PyTensor orders the nodes
@@ -96,7 +100,7 @@ class PythonFallback:
             if len(self._ordered) == place:
                 self._ordered.append(order())
             try:
-                _evaluated(self._ordered[place], inputs, stats)
+                _evaluated(self._ordered[place], values)
             except Exception as other:
                 if type(other) is type(error):
                     return
@@ -141,11 +145,10 @@ def _levels(graph: FunctionGraph) -> list[Apply]:
     return sorted(levels, key=levels.__getitem__)
 
 
-def _evaluated(made: Any, inputs: Sequence[object], stats: Stats) -> Sequence[Any]:
+def _evaluated(made: Any, values: Sequence[object]) -> Sequence[Any]:
     thunk, given, results = made
-    for container, value in zip(given, inputs, strict=True):
-        dense = isinstance(container.type, ArrayType)
-        container.storage[0] = to_numpy(value, stats) if dense else value
+    for container, value in zip(given, values, strict=True):
+        container.storage[0] = value
     outputs = thunk()
     return [result.storage[0] for result in results] if outputs is None else outputs
 

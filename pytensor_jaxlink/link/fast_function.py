@@ -25,6 +25,7 @@ from pytensor_jaxlink.runtime import (
     Result,
     accepts_array,
     all_from_parent,
+    donatable,
     named_from_parent,
     note_different_devices,
     refuse_donated,
@@ -207,7 +208,7 @@ class FastFunction(FastCall, Function):
         given = self.maker.inputs[: len(self._fast_converters)]
         mutable = {position: bool(spec.mutable) for position, spec in enumerate(given)}
         donate = self._compiled.options.donate
-        return Donatable.by_option(donate, self.input_names, updated, mutable)
+        return donatable(donate, lambda: self.input_names, updated, mutable)
 
     def _checked(self, *args: object, **kwargs: object) -> Any:
         """The call with arguments that are checked, or converted by PyTensor."""

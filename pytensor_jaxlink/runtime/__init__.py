@@ -22,6 +22,7 @@ from pytensor_jaxlink.runtime.ending import Ending as Ending
 from pytensor_jaxlink.runtime.ending import as_jax_array as as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
+from pytensor_jaxlink.runtime.executor import donatable as donatable
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
 from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along

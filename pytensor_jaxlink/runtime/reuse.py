@@ -31,32 +31,6 @@ class Donatable:
     given: frozenset[int]
     show_unusable: bool
 
-    @classmethod
-    def by_option(
-        cls,
-        donate: object,
-        names: Sequence[str],
-        updated: Mapping[int, tuple[int, list[object]]],
-        mutable: Mapping[int, bool],
-    ) -> Donatable | None:
-        """The values that the option ``donate`` allows; None where there are none.
-
-        Parameters
-        ----------
-        donate
-            The option.
-        names, updated
-            See the class.
-        mutable
-            For each input that is the caller's, whether a call may overwrite it.
-        """
-        if donate == "none":
-            return None
-        given = frozenset(
-            k for k, is_mutable in mutable.items() if donate != "updates" or is_mutable
-        )
-        return cls(names, updated, given, donate == "warn") if updated or given else None
-
 
 @dataclass(frozen=True)
 class Reuse:

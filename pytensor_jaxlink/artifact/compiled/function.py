@@ -32,6 +32,7 @@ from pytensor_jaxlink.runtime import (
     accepts_array,
     all_from_parent,
     commit,
+    donatable,
     named_from_parent,
     ready_as,
     refuse_donated,
@@ -196,7 +197,7 @@ class LoadedFunction(FastCall):
         updated = {place: (result, self._storage[place]) for result, place in self.updates.items()}
         mutable = {place: self.signature.inputs[place].mutable for place in self._taken}
         donate = self.signature.options.get("donate", "updates")
-        return Donatable.by_option(donate, self._names, updated, mutable)
+        return donatable(donate, lambda: self._names, updated, mutable)
 
     def _call_in_child(self, *args: object, **kwargs: object) -> object:
         """A call in a process that was forked from one in which JAX has run."""

@@ -78,7 +78,7 @@ def describe(compiled: CompiledGraph, overwritten: tuple[int, ...], key: Key) ->
     ArtifactError
         If it runs Ops on the host: these are not kept.
     """
-    from pytensor_jaxlink.artifact.exporting.plan_writer import PlanWriter, describe_function
+    from pytensor_jaxlink.artifact.exporting.layer import PlanWriter, describe_function
 
     data, lowered = DataWriter(key.data.arrays), compiled.lowered
     part = PlanWriter(data, {}).part(lowered, {})

@@ -136,7 +136,7 @@ class KeptRegion:
 
     def _made(self, name: str, static: tuple[object, ...], kinds: Any) -> Specialisation | None:
         """The code, made now and kept; None where JAX cannot export it."""
-        from pytensor_jaxlink.artifact.exporting.plan_writer import PlanWriter
+        from pytensor_jaxlink.artifact.exporting.layer import PlanWriter
         from pytensor_jaxlink.artifact.exporting.region_export import Target, export_for_shapes
 
         program = self._original.program(self._index)
