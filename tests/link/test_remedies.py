@@ -495,15 +495,18 @@ SIZES = [(X, size) for size in (1, 2, 3, 4)]
 
 
 def prefix(x: Any, n: Any) -> Any:
-    return x[:n] * 2
+    return x[:n:2] * 2  # a slice with another step stays static
 
 
 @case(Remedy.PAD)
 def pad() -> Iterator[str]:
-    yield recompiled(LENGTHS, prefix)
+    def largest(x: Any, n: Any) -> Any:
+        return pt.linalg.eigvalsh(pt.outer(x, x)).max() + n
+
+    yield recompiled(LENGTHS, largest)
 
     def of_valid(x: Any, n: Any) -> Any:
-        return pt.where(pt.arange(x.shape[0]) < n, x, 0).sum()
+        return largest(pt.where(pt.arange(x.shape[0]) < n, x, 0), n)
 
     padded = [(np.concatenate([x, np.zeros(8 - len(x))]), len(x)) for x, _ in LENGTHS]
     assert not recompiled(padded, of_valid)
