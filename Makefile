@@ -13,8 +13,8 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
 
-# The short tests, and of the long ones those that compare values: what depends on the versions.
-VALUES := tests/edges tests/differential tests/lowering tests/rewriting tests/link/test_prefixes.py
+# The short tests, and of the long ones those that compare values of Ops: what depends on the versions.
+VALUES := tests/edges tests/differential tests/lowering
 test-values: test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m long --durations=20 $(VALUES)
 
