@@ -14,7 +14,7 @@ test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
 
 # The short tests, and of the long ones those that compare values of Ops: what depends on the versions.
-VALUES := tests/edges tests/differential tests/lowering
+VALUES := tests/edges tests/lowering
 test-values: test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m long --durations=20 $(VALUES)
 
