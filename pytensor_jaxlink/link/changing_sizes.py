@@ -298,12 +298,7 @@ class ChangingSizes:
     ) -> bool:
         """The rule of cost for results that leave uncut (`dynamic.is_worth`)."""
         assert inputs is not None
-        bucket = self._padding.bucket
-        padding = Padding(groups, (), bucket)
-        lengths = padding.lengths(inputs)
-        assert lengths is not None
-        kinds = [kind_of(value) for value in inputs]
-        entries = padded.installed.executor.measure(padding.pad(kinds, lengths, padded.stats))
+        entries = _entries(padded, Padding(groups, (), self._padding.bucket), inputs)
         return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
 
     def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
@@ -407,13 +402,16 @@ def _bucket(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> C
         return bucket_of(buckets)
 
     def entries(bucket: int) -> int | None:
-        kinds = [kind_of(value) for value in inputs]
-        whole = replace(padding, bucket=lambda length: bucket)
-        return padded.installed.executor.measure(
-            whole.pad(kinds, [0] * len(padding.groups), padded.stats)
-        )
+        return _entries(padded, replace(padding, bucket=lambda length: bucket), inputs)
 
     return bucket_of(None, smallest_bucket(entries, LITTLE))
+
+
+def _entries(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> int | None:
+    """The entries that a graph of padded arguments computes for a call, if it is known."""
+    kinds = [kind_of(value) for value in inputs]
+    lengths = padding.lengths(inputs) or [0] * len(padding.groups)
+    return padded.installed.executor.measure(padding.pad(kinds, lengths, padded.stats))
 
 
 def _length_of(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:

@@ -13,6 +13,7 @@ from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
     Selection,
+    at_front,
     follow,
 )
 
@@ -59,19 +60,17 @@ def _follow_room(op: AllocEmpty, node: Apply, known: Known) -> Results:
 @follow.register(Uncut)
 def _follow_uncut(op: Uncut, node: Apply, known: Known) -> Results:
     """A result: the full array with its selected entries in front, and how many these are."""
-    chosen = known.chosen(node.inputs[0])
-    if not chosen.is_plain or not set(chosen.axes) <= set(op.axes):
+    chosen = known.plain(node.inputs[0])
+    if not set(chosen.axes) <= set(op.axes):
         return None
-    for axis in chosen.axes:
-        front = known.aligned(chosen, axis, known.front(chosen.masks[axis]))
-        if front is None:
-            return None
-        chosen = front
+    front = at_front(chosen, chosen.axes, known)
+    if front is None:
+        return None
     lengths = [
-        Shape_i(axis)(chosen.full) if mask is None else known.count(mask)
-        for axis, mask in ((axis, chosen.masks[axis]) for axis in op.axes)
+        Shape_i(axis)(front.full) if mask is None else known.count(mask)
+        for axis, mask in ((axis, front.masks[axis]) for axis in op.axes)
     ]
-    return [chosen.full, *lengths]
+    return [front.full, *lengths]
 
 
 @follow.register(Eye)

@@ -148,8 +148,8 @@ class Counts:
             return self._new(length)
         if (found := self.counted(length)) is not None:
             mask, more = found
-            size = pt.prod([Shape_i(axis)(mask) for axis in range(mask.type.ndim)])
-            return pt.maximum(pt.add(size if mask.type.ndim > 1 else Shape_i(0)(mask), more), 0)
+            size = reduce(pt.mul, [Shape_i(axis)(mask) for axis in range(mask.type.ndim)])
+            return pt.maximum(pt.add(size, more), 0)
         if length in self._stops:
             return Shape_i(0)(self._stops[length])
         owner = length.owner

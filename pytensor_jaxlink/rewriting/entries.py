@@ -22,6 +22,7 @@ from pytensor_jaxlink.rewriting.selections import (
     Selection,
     Tensor,
     agreed,
+    at_front,
     follow,
     has_entries,
 )
@@ -74,7 +75,7 @@ def _follow_specified(op: SpecifyShape, node: Apply, known: Known) -> Results:
     for axis, length in enumerate(lengths):
         mask = chosen.masks[axis]
         if mask is not None and not isinstance(length.type, NoneTypeT):
-            found = known.aligned(chosen, axis, known.front(mask))
+            found = at_front(chosen, [axis], known)
             if found is None:
                 return None
             chosen = _cut(found, axis, known.new(length), known.count(mask))

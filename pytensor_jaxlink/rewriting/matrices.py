@@ -22,10 +22,17 @@ from pytensor.tensor.linalg.solvers.psd import CholeskySolve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular, solve_triangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
-from pytensor.tensor.sort import argsort
 
 from pytensor_jaxlink.ops import is_a_factor
-from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, agreed, follow
+from pytensor_jaxlink.rewriting.selections import (
+    Known,
+    Results,
+    Selection,
+    Tensor,
+    agreed,
+    at_front,
+    follow,
+)
 
 _OF_MATRICES = (
     Cholesky,
@@ -69,7 +76,11 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
         return None
     [batch], core = {*ranks}, getattr(node.op, "core_op", node.op)
     if isinstance(core, CholeskySolve | SolveTriangular):
-        parts = [_at_front(part, known) for part in parts]
+        # Row by row, an infinity in a selected row makes NaN in later ones that are not selected.
+        moved = [at_front(part, part.axes, known) for part in parts]
+        parts = [part for part in moved if part is not None]
+        if len(parts) < len(moved):
+            return None
     masks = _with_letters(core, parts, taken, known)
     if masks is None:
         return None
@@ -108,20 +119,6 @@ def _with_letters(
                 return None
             parts[k] = moved
     return masks
-
-
-def _at_front(part: Selection, known: Known) -> Selection:
-    """The selected entries first, and then the others.
-
-    Solutions go row by row: of an infinity in a row that is selected, a later one that is not makes
-    NaN, and spreads it.
-    """
-    full, masks = part.full, list(part.masks)
-    for axis, mask in enumerate(masks):
-        if mask is not None and not known.is_prefix(mask):
-            order: Tensor = argsort(~mask, kind="stable")
-            full, masks[axis] = pt.take(full, order, axis=axis), known.front(mask)
-    return Selection(full, tuple(masks))
 
 
 def _solutions(

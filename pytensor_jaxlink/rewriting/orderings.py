@@ -21,6 +21,7 @@ from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
+from pytensor_jaxlink.rewriting.packing import order as order_of
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -82,15 +83,15 @@ def _follow_ranks(op: ArgSortOp, node: Apply, known: Known) -> Results:
 def _sorted(node: Apply, known: Known) -> tuple[Tensor, Tensor] | None:
     """The places of the entries of a vector in order, and the mask of those that are selected.
 
-    NaN is the last of all, so no value can stand for what is not selected: a second, stable sort
-    brings the selected entries to the front.
+    NaN is the last of all, so no value can stand for what is not selected: those that are
+    selected are moved to the front afterwards.
     """
     chosen = known.plain(node.inputs[0])
     if chosen.axes != (0,) or len(chosen.masks) != 1:
         return None
     [mask] = chosen.masks
     order: Tensor = argsort(chosen.full, kind="stable")
-    order = order[argsort(~mask[order], kind="stable")]
+    order = order[order_of(mask[order])]
     return known.front(mask), order
 
 

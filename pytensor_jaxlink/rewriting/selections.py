@@ -260,6 +260,16 @@ def agreed(
     return found
 
 
+def at_front(chosen: Selection, axes: Iterable[int], known: Known) -> Selection | None:
+    """A selection with the selected entries before all others along some masked dimensions."""
+    for axis in axes:
+        moved = known.aligned(chosen, axis, known.front(chosen.masks[axis]))
+        if moved is None:
+            return None
+        chosen = moved
+    return chosen
+
+
 def has_entries(chosen: Selection, axes: Iterable[int]) -> Tensor:
     """A condition: something is selected along each of some masked dimensions."""
     return reduce(and_, [chosen.masks[axis].any() for axis in axes])
