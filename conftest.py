@@ -29,6 +29,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the tests that are about CPUs where JAX computes on something else."""
+    marker = item.get_closest_marker("cpu")
+    if marker is not None and jax.default_backend() != "cpu":
+        pytest.skip(f"of CPUs: {marker.args[0]}")
+
+
 def pytest_collection_finish() -> None:
     """Leave what has been imported out of Python's collections: a tenth of the time."""
     gc.collect()

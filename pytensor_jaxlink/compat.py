@@ -28,6 +28,11 @@ from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
 as_tensor_dispatcher: Any = pytensor.tensor._as_tensor_variable
 """How PyTensor makes a tensor of a value, by its class.  PyTensor has no public name for it."""
 
+WRONG_REWRITES = (
+    ("det_of_matrix_factorized_elsewhere",) if pytensor.__version__.startswith("3.0.") else ()
+)
+"""In PyTensor 3.0 a determinant beside an LU factorisation loses the sign of the permutation."""
+
 EMPTY_SOFTMAX_RAISES = not pytensor.__version__.startswith("3.0.")
 """In PyTensor 3.0 the softmax of an empty array is empty; from 3.1 it has no largest entry."""
 

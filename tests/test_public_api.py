@@ -147,6 +147,8 @@ def test_importing_does_not_start_jax() -> None:
     """The number of devices and `jax.distributed.initialize` have to come before JAX starts."""
     names = "\n".join(f"pytensor_jaxlink.{name}" for name in sorted(NAMES))
     code = f"""
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
 import jax, pytensor_jaxlink, pytensor_jaxlink.lowering, pytensor_jaxlink.pymc
 {names}
 jax.config.update("jax_num_cpu_devices", 3)

@@ -18,6 +18,7 @@ from pytensor_jaxlink.artifact.signature import Cell, Signature, cell_of, signat
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.catalogue import Code, code_of, without_codes
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
+from pytensor_jaxlink.logs import Topic
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.artifact.compiled.calling import Calling
@@ -171,10 +172,17 @@ class _File:
         return prefer == "compiled" and "compiled" in self._layers and self._is_for_here()
 
     def _is_for_here(self) -> bool:
-        import jax
+        from pytensor_jaxlink.runtime import lies_on
 
-        here = {"gpu": {"cuda", "rocm"}}.get(jax.default_backend(), {jax.default_backend()})
-        return bool(here & set(self._layers["compiled"]["platforms"]))
+        platforms = self._layers["compiled"]["platforms"]
+        if any(lies_on(self._device, str(platform)) for platform in platforms):
+            return True
+        Topic.FALLBACKS.log(
+            lambda: (
+                f"a saved function with code for {', '.join(platforms)} is compiled from its graph"
+            )
+        )
+        return False
 
     def _storages(self) -> list[list[object]]:
         pairs = zip(self._cells, self._placements, strict=True)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
-import jax
+from jax import export
 from pytensor.compile.executor import Function
 from pytensor.configdefaults import config
 
@@ -340,7 +340,7 @@ def _compiled_layer(
     today = datetime.now(UTC).date()
     return {
         "functions": writer.summary,
-        "platforms": list(wanted.target.platforms or [jax.default_backend()]),
+        "platforms": list(wanted.target.platforms or [export.default_export_platform()]),
         "vjp_order": wanted.target.vjp_order,
         "needs_pytensor": needs_pytensor,
         "float_type": config.floatX,

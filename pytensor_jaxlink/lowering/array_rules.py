@@ -20,8 +20,8 @@ from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import check_broadcast
-from pytensor_jaxlink.lowering.linalg import require_finite
+from pytensor_jaxlink.lowering.coercion import as_jax, check_broadcast
+from pytensor_jaxlink.lowering.linalg import require_finite, with_nan
 from pytensor_jaxlink.lowering.rule import (
     Context,
     JaxFunction,
@@ -104,7 +104,7 @@ def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
     def tensor_inverse(array: jax.Array) -> jax.Array:
         if not array.size:
             raise ValueError("NumPy cannot reshape the inverse of an empty array")
-        inverse = jnp.linalg.tensorinv(array, op.ind)
+        inverse = with_nan(jnp.linalg.tensorinv(array, op.ind), array.reshape((1, -1)))
         return require_finite(inverse) if context.checks else inverse
 
     return tensor_inverse
@@ -112,7 +112,10 @@ def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 @_register("TensorSolve")
 def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
-    return lambda a, b: jnp.linalg.tensorsolve(a, b, op.axes)
+    def tensor_solve(a: jax.Array, b: jax.Array) -> jax.Array:
+        return with_nan(jnp.linalg.tensorsolve(a, b, op.axes), as_jax(a).reshape((1, -1)))
+
+    return tensor_solve
 
 
 @jax_rule.register(PermuteRowElements)

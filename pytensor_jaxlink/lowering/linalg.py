@@ -27,7 +27,7 @@ from pytensor.tensor.linalg.inverse import MatrixInverse, MatrixPinv
 from pytensor.tensor.linalg.products import Expm
 from pytensor.tensor.linalg.solvers.general import Solve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
-from pytensor.tensor.linalg.summary import SLogDet
+from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
 from pytensor_jaxlink.lowering.checks import require
@@ -37,6 +37,7 @@ from pytensor_jaxlink.ops import Contraction, is_a_factor
 
 
 @jax_rule.register(Cholesky)
+@jax_rule.register(Det)
 @jax_rule.register(MatrixInverse)
 @jax_rule.register(Solve)
 @jax_rule.register(SolveTriangular)
@@ -50,12 +51,12 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
         case SolveTriangular():
             return lambda a, b: _solution_or_nan(function(a, b), _is_singular(a), op.b_ndim)
         case Solve(assume_a="sym" | "her"):
-            return lambda a, b: _solved(function(_half(a, op), b), b, op.b_ndim)
+            return lambda a, b: _solved(function(_half(a, op), b), a, b, op.b_ndim)
         case Solve():
-            return lambda a, b: _solved(function(a, b), b, op.b_ndim)
+            return lambda a, b: _solved(function(a, b), a, b, op.b_ndim)
         case MatrixInverse() if context.checks:
-            return lambda matrix: require_finite(function(matrix))
-    return function
+            return lambda matrix: require_finite(with_nan(function(matrix), matrix))
+    return lambda matrix: with_nan(function(matrix), matrix)
 
 
 @jax_rule.register(Eig)
@@ -98,6 +99,7 @@ def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
 
     def lu_factor(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
         factors, pivots = function(matrix)
+        factors = with_nan(factors, matrix)
         return jnp.where(_has_zero(factors)[..., None, None], jnp.nan, factors), pivots
 
     return lu_factor
@@ -107,11 +109,11 @@ def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
 def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
     """The sign is 1 where there is none: LAPACK counts what is negative."""
     function = upstream_rule(node, context.static)
-    if node.outputs[0].type.dtype.startswith("complex"):
-        return function
 
     def slogdet(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-        sign, logarithm = function(matrix)
+        sign, logarithm = (with_nan(output, matrix) for output in function(matrix))
+        if jnp.iscomplexobj(sign):
+            return sign, logarithm
         return jnp.where(jnp.isnan(sign), jnp.ones((), sign.dtype), sign), logarithm
 
     return slogdet
@@ -134,10 +136,12 @@ def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
             raise ValueError("LAPACK refuses a matrix that has columns and no row")
         matrix = as_dtype(matrix, node.outputs[0].type.dtype)
         if op.mode == "raw":
-            reflectors, scales = jnp.linalg.qr(matrix, mode="raw")
+            found = jnp.linalg.qr(matrix, mode="raw")
+            reflectors, scales = (with_nan(output, matrix) for output in found)
             reflectors = reflectors.T  # NumPy's are those of Fortran
             return reflectors, scales, jnp.triu(reflectors[: min(rows, columns)])
         found = jax.scipy.linalg.qr(matrix, mode=op.mode, pivoting=op.pivoting)
+        found = [with_nan(output, matrix) for output in found]
         return found if len(node.outputs) > 1 else found[0]
 
     return qr
@@ -196,6 +200,27 @@ def _finite_or_nan(function: JaxFunction, matrix: jax.Array) -> list[jax.Array]:
     return [jnp.where(finite, output, jnp.nan) for output in outputs]
 
 
+def with_nan(output: jax.Array, matrix: jax.Array) -> jax.Array:
+    """What was computed by an LU or QR factorisation, or NaN on GPUs where the matrix has NaN.
+
+    cuSOLVER takes NaN for zero in them and gives finite numbers.  LAPACK gives NaN.
+    """
+    matrix = as_jax(matrix)
+    return _nan_of_nan(output, matrix, np.ndim(output) - (matrix.ndim - 2))
+
+
+def _nan_of_nan(output: jax.Array, matrix: jax.Array, core_ndim: int) -> jax.Array:
+    if not jnp.issubdtype(output.dtype, jnp.inexact):
+        return output  # pivots
+
+    def on_gpu(output: jax.Array, matrix: jax.Array) -> jax.Array:
+        return _solution_or_nan(output, jnp.isnan(matrix).any(axis=(-2, -1)), core_ndim)
+
+    return jax.lax.platform_dependent(
+        output, matrix, cpu=lambda output, matrix: output, default=on_gpu
+    )
+
+
 def _half(matrix: jax.Array, op: Solve) -> jax.Array:
     """The matrix of a system of which SciPy reads one triangle."""
     return _mirrored(as_jax(matrix), lower=op.lower, conjugate=op.assume_a == "her")
@@ -221,8 +246,9 @@ def _is_singular(matrix: jax.Array) -> jax.Array:
     return _has_zero(matrix) & ~jnp.isnan(matrix[..., :1, :1]).any(axis=(-2, -1))
 
 
-def _solved(solution: jax.Array, given: jax.Array, core_ndim: int) -> jax.Array:
+def _solved(solution: jax.Array, matrix: jax.Array, given: jax.Array, core_ndim: int) -> jax.Array:
     """The solution, or NaN: a matrix is singular where a finite column has none that is finite."""
+    solution = _nan_of_nan(solution, as_jax(matrix), core_ndim)
     axis = -min(core_ndim, 2)
     failed = jnp.isfinite(given).all(axis=axis) & ~jnp.isfinite(solution).all(axis=axis)
     return _solution_or_nan(solution, failed.any(axis=-1) if core_ndim == 2 else failed, core_ndim)

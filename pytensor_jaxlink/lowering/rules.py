@@ -29,7 +29,8 @@ from pytensor.tensor.linalg.decomposition.svd import SVD
 from pytensor.tensor.linalg.inverse import MatrixInverse, MatrixPinv
 from pytensor.tensor.linalg.products import Expm
 from pytensor.tensor.linalg.solvers.core import SolveBase
-from pytensor.tensor.linalg.summary import SLogDet
+from pytensor.tensor.linalg.solvers.linear_control import SolveSylvester
+from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
@@ -105,6 +106,11 @@ def _not_right_schur(op: Schur, node: Apply) -> str | None:
     return None if op.sort is None else "JAX does not sort the eigenvalues of a Schur form"
 
 
+@not_right.register(SolveSylvester)
+def _not_right_sylvester(op: SolveSylvester, node: Apply) -> str | None:
+    return None if jax.default_backend() == "cpu" else "JAX solves it by a Schur form, on CPUs only"
+
+
 @not_right.register(Eig)
 def _not_right_eig(op: Eig, node: Apply) -> str | None:
     return "JAX has no such factorisation on TPUs" if jax.default_backend() == "tpu" else None
@@ -140,6 +146,7 @@ Reason = tuple[Code, str]
 _WRAPPED = (
     CAReduce,
     Cholesky,
+    Det,
     Eig,
     Eigh,
     Eigvalsh,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
+from pytensor_jaxlink.compat import WRONG_REWRITES
+
 REQUIRED_REWRITES = (
     "jaxlink",  # our own
     "minimum_compile",
@@ -36,6 +38,7 @@ INCOMPATIBLE_REWRITES = (
     "scan_split_non_sequence_lu_decomposition_solve",
     # XLA fuses by itself; a Composite would only hide the nodes.
     "fusion",
+    *WRONG_REWRITES,
 )
 
 

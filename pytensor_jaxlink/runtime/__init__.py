@@ -11,6 +11,7 @@ from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_o
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
 from pytensor_jaxlink.runtime.devices import accepts_array as accepts_array
 from pytensor_jaxlink.runtime.devices import commit as commit
+from pytensor_jaxlink.runtime.devices import lies_on as lies_on
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
 from pytensor_jaxlink.runtime.devices import place_for as place_for
@@ -44,6 +45,7 @@ from pytensor_jaxlink.runtime.profiling import profile as profile
 from pytensor_jaxlink.runtime.profiling import take_times as take_times
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
+from pytensor_jaxlink.runtime.runnable import taken_by_regions as taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.specialisation import hashable as hashable
 from pytensor_jaxlink.runtime.states import value_of_state as value_of_state

@@ -7,6 +7,7 @@ alone.  They are switched over when the child starts, so a call asks for nothing
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -137,6 +138,9 @@ def _switch() -> None:
     if not _has_started():
         return
     _switched.append("this process")
+    # Garbage of the parent is never collected here: memory of a GPU cannot be given back from
+    # another process, and CUDA ends a process that tries.
+    gc.freeze()
     for switch in _switches:
         switch()
     for holder in list(_holders):

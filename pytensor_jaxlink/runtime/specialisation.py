@@ -14,14 +14,19 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError, RecompileLimitError
+from pytensor_jaxlink.errors import (
+    FAILED_NODE,
+    NewSizeError,
+    NotAcceptedError,
+    RecompileLimitError,
+)
 from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
-from pytensor_jaxlink.runtime.typed_jax import configuration, eval_shape, jit
+from pytensor_jaxlink.runtime.typed_jax import configuration, device_put, eval_shape, jit
 
 _SHOWN = 4  # values in a warning
 
@@ -69,6 +74,13 @@ class Policy:
     def has_types(self) -> bool:
         """Return True if JAX knows them already."""
         return not self.x64 or configuration.jax_enable_x64
+
+    def move(self, value: np.ndarray) -> object:
+        """An array on the device; as it is where several processes share their devices."""
+        if jax.process_count() > 1:
+            return value
+        with self.types(), self.here():
+            return device_put(value)
 
     def jit(self, function: Callable[..., object], **options: object) -> Any:
         """`jax.jit` with the options for XLA."""
@@ -137,6 +149,11 @@ class CompiledRegion:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
+        except NotImplementedError as error:
+            # JAX can trace an operation that it has no code for on this platform.
+            if not hasattr(error, FAILED_NODE):
+                self._program(static, *arguments)  # one by one, so that the error names the node
+            raise
 
     def traced(self, static: tuple[object, ...], *arguments: object) -> tuple[object, object]:
         """The same while JAX traces.

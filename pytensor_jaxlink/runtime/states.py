@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pytensor_jaxlink.runtime.forks import from_parent, is_forked_child
 from pytensor_jaxlink.runtime.typed_jax import ARRAY
 
 
@@ -21,7 +22,14 @@ def value_of_state(value: object, borrow: bool, return_internal_type: bool) -> A
         Give no copy where none is needed.  On a CPU the array is then a read-only view.
     return_internal_type
         Give the array of JAX, on its devices.
+
+    Raises
+    ------
+    ForkedProcessError
+        In a forked process, if the value lies on a device, or was being computed.
     """
+    if is_forked_child():
+        value = from_parent(value)
     if type(value) is not ARRAY or return_internal_type:
         return value if borrow else deepcopy(value)
     return np.asarray(value) if borrow else np.array(value)

@@ -18,6 +18,7 @@ DRAWS = [
 ]
 
 
+@pytest.mark.cpu("the file has code for CPUs")
 @pytest.mark.parametrize("prefer", ["compiled", "graph"])
 def test_version_1(prefer: Any) -> None:
     loaded = load(PATH, prefer=prefer)

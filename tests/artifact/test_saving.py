@@ -171,6 +171,7 @@ def test_generators_spawn_the_same(path: Path) -> None:
     assert found.spawn(1)[0].random() == rng.get_value().spawn(1)[0].random()
 
 
+@pytest.mark.cpu("the order of a sum of cuSPARSE changes between calls")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("prefer", LAYERS)
 def test_sparse(path: Path, prefer: Any) -> None:
@@ -548,7 +549,7 @@ def test_errors_that_are_not_the_files(tmp_path: Path) -> None:
     f = pytensor.function([x, n], pt.alloc(x.sum(), n) * 2, mode="JAXSELECTIVE")
     save(f, tmp_path / "f", static={"n": [3, 1 << 50]})
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"RESOURCE_EXHAUSTED|emory"):
-        load(tmp_path / "f")(np.ones(3), 1 << 50)
+        jax.block_until_ready(load(tmp_path / "f")(np.ones(3), 1 << 50))
     loaded = load(tmp_path / "f", compiler_options={"xla_no_such_option": True})
     with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
         loaded(np.ones(3), 3)

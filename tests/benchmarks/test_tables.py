@@ -93,6 +93,7 @@ def test_constant(candidate: str) -> None:
     assert found["total"] == found["build"] + found["first"] > found["rewriting"]
 
 
+@pytest.mark.cpu("asks for the memory of the host")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_donated_state_is_there_once() -> None:
     assert fresh("state", DONATED)["copies"] == pytest.approx(1, abs=0.2)

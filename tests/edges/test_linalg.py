@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.edges import linalg
-from tests.edges.known import OLD, rows
+from tests.edges.known import GPU, rows
 
 ABSTRACT = {"BaseBlockDiagonal", "SolveBase"}
 
@@ -21,9 +21,10 @@ def test_edges(name: str) -> None:
 
 def test_every_row_is_needed() -> None:
     of_family = [row for row in rows() if {*linalg.family()} & {*row.op.split(", ")}]
-    wanted = [row for row in of_family if OLD or not row.where.startswith("old ")]
+    wanted = [row for row in of_family if row.is_of_here]
     before = [row.used for row in wanted]
-    for name in ("solve, vector", "det", "expm"):
+    on_gpu = ("cholesky", "qr", "lu_factor", "pivots") if GPU else ()
+    for name in ("solve, vector", "det", "expm", *on_gpu):
         assert linalg.differences(name, full=False) == []
     used = [row.used - count for row, count in zip(wanted, before, strict=True)]
     assert wanted

@@ -49,6 +49,7 @@ def test_what_is_read_once_or_is_cheap_is_not() -> None:
     assert barriers(scalar * 2, scalar * 3) == 5
 
 
+@pytest.mark.cpu("barriers are for its compiler")
 def test_what_is_compiled_and_what_the_user_traces_have_them() -> None:
     cost = chain(12).sum()
     f = check_against_python([X], [cost, pytensor.grad(cost, X)], (np.linspace(-1, 1, 7),))

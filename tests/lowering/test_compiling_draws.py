@@ -72,6 +72,7 @@ def test_a_sampler_is_short(name: str) -> None:
     assert text.count(" = ") < LARGEST[name]
 
 
+@pytest.mark.cpu("barriers are for its compiler")
 def test_draws_that_others_read_are_stored() -> None:
     """Otherwise XLA draws them once for each reader."""
     outputs, updates = model()

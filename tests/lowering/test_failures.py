@@ -9,6 +9,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from jax.extend.core import Primitive
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
@@ -45,6 +46,19 @@ class Doubled(Op):
 
 class WrongRank(Doubled):
     """Its JAX rule returns an array of another rank."""
+
+
+class NoKernel(Doubled):
+    """JAX can trace it and has no code for it on this platform."""
+
+
+NO_KERNEL = Primitive("no_kernel")
+NO_KERNEL.def_abstract_eval(lambda array: array)
+
+
+@jax_funcify.register(NoKernel)
+def _no_kernel(op: NoKernel, **_: Any) -> Any:
+    return NO_KERNEL.bind
 
 
 @jax_funcify.register(RepeatEach)
@@ -102,7 +116,11 @@ def test_an_undeclared_size_that_a_trace_does_not_show_is_demanded() -> None:
 
 @pytest.mark.parametrize(
     ("op", "reason"),
-    [(Doubled(), "the author forgot something"), (WrongRank(), "2 dimensions")],
+    [
+        (Doubled(), "the author forgot something"),
+        (WrongRank(), "2 dimensions"),
+        (NoKernel(), "no_kernel"),
+    ],
 )
 def test_a_rule_that_fails_becomes_a_host_step(op: Op, reason: str) -> None:
     x = pt.dvector("x")
@@ -114,6 +132,21 @@ def test_a_rule_that_fails_becomes_a_host_step(op: Op, reason: str) -> None:
     assert reason in cut.reason
     assert f.stats.fallbacks == 1
     assert f.stats.host_steps == 2
+
+
+def test_an_operation_without_code_in_a_loop_and_beside_a_donated_state() -> None:
+    x = pt.dvector("x")
+    states = pytensor.scan(
+        lambda s: NoKernel()(s) + 1, outputs_info=[x], n_steps=3, return_updates=False
+    )
+    f = pytensor.function([x], states[-1], mode="JAXSELECTIVE")
+    state = pytensor.shared(np.zeros(200_000))
+    updates = {state: NoKernel()(state) + x[0]}
+    g = pytensor.function([x], NoKernel()(x).sum(), updates=updates, mode="JAXSELECTIVE")
+    for _ in range(3):
+        np.testing.assert_allclose(f(X), X * 8 + 7)
+        assert g(X) == 6
+    np.testing.assert_array_equal(state.get_value(), 7)
 
 
 def test_the_users_own_error_teaches_nothing() -> None:

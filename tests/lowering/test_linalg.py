@@ -81,6 +81,7 @@ def with_strange_entries(matrix: np.ndarray) -> Iterator[np.ndarray]:
 
 
 @pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.cpu("LAPACK's; docs/known_differences.md says what GPUs give")
 def test_factors_of_what_is_not_finite(lower: bool) -> None:
     m = pt.dmatrix("m")
     f, reference = compile_both([m], pt.linalg.cholesky(m, lower=lower))
@@ -110,6 +111,7 @@ def test_columns_that_are_not_finite(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SOLVES if name != "general"])
 @pytest.mark.parametrize("columns", [COLUMNS, COLUMNS[:, 0]], ids=["matrix", "vector"])
+@pytest.mark.cpu("LAPACK's; docs/known_differences.md says what GPUs give")
 def test_triangular_matrices_that_are_singular_or_not_finite(
     name: str, columns: np.ndarray
 ) -> None:
@@ -118,6 +120,13 @@ def test_triangular_matrices_that_are_singular_or_not_finite(
     singular = MATRIX - np.diag([0.0, 3.0, 0.0])
     for matrix in (singular, np.zeros((3, 3)), *with_strange_entries(MATRIX)):
         assert_same(f(matrix, columns), reference(matrix, columns))
+
+
+def test_a_determinant_beside_a_factorisation() -> None:
+    """PyTensor 3.0 takes it from the factor, without the sign of the permutation."""
+    a = pt.dmatrix("a")
+    f = pytensor.function([a], [pt.linalg.det(a), *pt.linalg.lu_factor(a)], mode="JAXSELECTIVE")
+    assert f(np.array([[0.0, 1.0], [1.0, 2.0]]))[0] == -1
 
 
 def test_a_batch_with_one_singular_matrix() -> None:

@@ -110,6 +110,7 @@ def _jittable(variables: Sequence[Any], output: Any) -> bool:
         return False
 
 
+@pytest.mark.cpu("what runs elsewhere is built anew there")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(linalg.CASES.keys() - {"tensorsolve"}))  # not of matrices
 def test_linear_algebra(name: str) -> None:

@@ -238,6 +238,7 @@ class TestInterrupts:
 
     @pytest.mark.parametrize("conditional", [False, True])
     @pytest.mark.parametrize("steps", ["none", "before", "after"])
+    @pytest.mark.cpu("calls that wait for a GPU do not all execute the same bytecode")
     def test_at_each_bytecode(self, conditional: bool, steps: str) -> None:
         f, states = self.counting(conditional=conditional, steps=steps)
         x, outcomes = np.ones(3), []
@@ -303,6 +304,7 @@ def interrupted_at(target: int, call: Callable[[], Any]) -> bool:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of the address space")
+@pytest.mark.cpu("limits the memory of the host")
 def test_exhausted_memory() -> None:
     program = """
 import resource

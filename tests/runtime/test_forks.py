@@ -168,6 +168,7 @@ def test_built_in_the_child() -> None:
             np.testing.assert_allclose(one, other, rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.cpu("no forked process reads the memory of a GPU")
 def test_states() -> None:
     total = pytensor.shared(np.zeros(3), name="total")
     large = pytensor.shared(np.zeros(200_000), name="large")  # its memory is donated
@@ -194,6 +195,7 @@ def test_states() -> None:
     np.testing.assert_array_equal(total.get_value(), [2, 2, 2])  # the parent's is its own
 
 
+@pytest.mark.cpu("no forked process reads the memory of a GPU")
 def test_arrays_of_the_parent_as_arguments() -> None:
     given = jnp.arange(3.0)
     f = pytensor.function([X], [pt.exp(X).sum(), X], mode="JAXSELECTIVE")
@@ -202,6 +204,7 @@ def test_arrays_of_the_parent_as_arguments() -> None:
     check(in_child(lambda: f(x=given)), expected)
 
 
+@pytest.mark.cpu("no forked process reads the memory of a GPU")
 def test_an_array_that_the_parent_still_computes() -> None:
     """Nobody will ever compute it in the child."""
     slow = jax.jit(lambda x: jax.lax.fori_loop(0, 10_000, lambda _, y: jnp.sin(y @ y), x))
@@ -210,8 +213,9 @@ def test_an_array_that_the_parent_still_computes() -> None:
     f = pytensor.function([A], A.sum(), mode="JAXSELECTIVE")
     state = pytensor.shared(np.zeros((100, 100)), name="state")
     g = pytensor.function([], state.sum(), mode="JAXSELECTIVE")
+    h = pytensor.function([], state.sum(), mode="FAST_COMPILE")
     late = state.container.storage[0] = slow(square)
-    for call in (lambda: f(late), g):
+    for call in (lambda: f(late), g, h, state.get_value):
         assert not late.is_ready()
         assert "still being computed" in error_in_child(call, ForkedProcessError)
     np.testing.assert_allclose(f(late), g())
@@ -257,6 +261,7 @@ def test_one_warning() -> None:
         f(np.ones(3))  # the parent goes on as before
 
 
+@pytest.mark.cpu("no forked process reads the memory of a GPU")
 @pytest.mark.parametrize("layers", [{}, {"graph": False}])
 def test_loaded_functions(layers: Any, tmp_path: Path) -> None:
     total = pytensor.shared(np.zeros(3), name="total")

@@ -319,6 +319,7 @@ def test_loops_in_loops() -> None:
     assert ("host step sort_down(input 0)", 2, 8) in table(found)
 
 
+@pytest.mark.cpu("a GPU takes longer for transfers than for these products")
 def test_what_takes_the_time() -> None:
     """A host step that sleeps, and a region that computes for long."""
     from time import sleep

@@ -9,7 +9,7 @@ from pytensor_jaxlink.runtime import is_out_of_memory
 
 def test_want_of_memory_has_a_code() -> None:
     with pytest.raises(jax.errors.JaxRuntimeError) as caught:
-        jax.jit(lambda: jnp.zeros(1 << 45))()
+        jax.block_until_ready(jax.jit(lambda: jnp.zeros(1 << 45))())
     assert is_out_of_memory(caught.value)
     assert not is_out_of_memory(RuntimeError(str(caught.value)))
 

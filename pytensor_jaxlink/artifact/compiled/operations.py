@@ -22,7 +22,7 @@ from pytensor_jaxlink.runtime.typed_jax import configuration
 _DIALECTS = frozenset({"builtin", "chlo", "func", "sdy", "stablehlo"})
 _DEVICE_TRAFFIC = frozenset(f"stablehlo.{name}" for name in ("infeed", "outfeed", "recv", "send"))
 _REPLACED_BY_XLA = frozenset({
-    "ApproxTopK", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
+    "AllocateBuffer", "ApproxTopK", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
     "annotate_device_placement", "shape_assertion", "stablehlo.dynamic_approx_top_k",
     "stablehlo.dynamic_reduce_window", "stablehlo.dynamic_rng_bit_generator",
     "stablehlo.dynamic_top_k",

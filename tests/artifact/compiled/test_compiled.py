@@ -14,11 +14,13 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from jax import monitoring
+from pytensor.scan.utils import until
 
 from pytensor_jaxlink import ArtifactError, JAXLinkWarning, NotSavedError, inspect, load, save
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
+from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.size_functions import size_function
@@ -134,14 +136,28 @@ def test_rows(path: Path) -> None:
         g(np.ones((2, 4)))
 
 
-def test_platforms(path: Path) -> None:
+def test_platforms(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], x.sum(), mode="JAXSELECTIVE")
     save(f, path, platforms=("cpu", "cuda", "tpu"))
     assert "compiled for cpu, cuda, tpu" in str(inspect(path))
     assert load(path)(np.ones(3)) == 3
     save(f, path, platforms=("tpu",))
-    assert hasattr(load(path), "explain")  # the graph is compiled instead
+    with caplog.at_level("INFO", logger=Topic.FALLBACKS.logger.name):
+        assert hasattr(load(path), "explain")  # the graph is compiled instead
+    assert "with code for tpu is compiled from its graph" in caplog.text
+
+
+def test_loops_for_another_platform(path: Path) -> None:
+    """There JAX allocates their stacked outputs by a call of its own."""
+    x = pt.dvector("x")
+    states = pytensor.scan(
+        lambda s: (s * 2, until(s.sum() > 40)), outputs_info=[x], n_steps=9, return_updates=False
+    )
+    f = pytensor.function([x], states, mode="JAXSELECTIVE")
+    expected = f(np.ones(3))
+    save(f, path, platforms=("cpu", "cuda"), graph=False)
+    np.testing.assert_array_equal(load(path)(np.ones(3)), expected)
 
 
 def test_checks(path: Path) -> None:

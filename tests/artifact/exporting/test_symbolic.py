@@ -219,6 +219,7 @@ def test_lengths_that_only_jax_compares(tmp_path: Path) -> None:
         loaded(np.ones(2), np.ones(1))
 
 
+@pytest.mark.cpu("barriers are for its compiler")
 def test_code_for_open_dimensions_has_barriers(tmp_path: Path) -> None:
     """Without them XLA computes a long chain again for each value of it that is read."""
     x = pt.dvector("x")
