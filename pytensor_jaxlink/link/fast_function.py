@@ -31,6 +31,7 @@ from pytensor_jaxlink.runtime import (
     refuse_donated,
     replace_in_forked_child,
     take_times,
+    taken_by_regions,
 )
 from pytensor_jaxlink.sparse_values import accepts_sparse
 
@@ -82,10 +83,14 @@ class FastFunction(FastCall, Function):
         # A name that several inputs have is nobody's, as in PyTensor.
         self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]
         self._executor: Any = None  # that the fast path belongs to
-        if self._compiled.options.outputs == "jax":
-            for spec in self.maker.inputs:
-                if isinstance(spec.variable, SharedVariable):
-                    hold_arrays(spec.variable.container)
+        plan, compiled = self._compiled.plan, self._compiled
+        moved = taken_by_regions(plan)
+        for number, spec in zip(plan.inputs, self.maker.inputs, strict=True):
+            if not isinstance(spec.variable, SharedVariable):
+                continue
+            if spec.update is None or compiled.options.outputs == "jax":
+                move = compiled.policy.move if number in moved else None
+                hold_arrays(spec.variable.container, move)
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
 

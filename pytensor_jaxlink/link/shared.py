@@ -1,11 +1,14 @@
 """Shared variables that hold arrays of JAX.
 
-Updates leave the arrays where they were computed, so the calls of our functions copy nothing.
-Everybody else sees NumPy arrays: who asks for the value, and the functions of other modes.
+Updates leave the arrays where they were computed, and data goes to the device once, so the calls of
+our functions copy nothing.  Everybody else sees NumPy arrays: who asks for the value, and the
+functions of other modes.
 """
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -13,6 +16,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+import pytensor
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
@@ -21,14 +25,29 @@ from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.runtime import ARRAY, brought_along, value_of_state
+from pytensor_jaxlink.runtime import ARRAY, brought_along, is_forked_child, value_of_state
+
+_LARGE = 4096
+"""Bytes; a call takes less as fast from NumPy, and `set_value` may come before each call."""
+
+Move = Callable[[np.ndarray], Any]
+"""Puts an array on the device of a function."""
 
 
 class _HoldsArrays(TensorType):
     """A type that takes a `jax.Array` of its dtype, rank and static lengths as it is.
 
     PyTensor's own type makes a NumPy array of it, which gathers what lies on several devices.
+
+    Attributes
+    ----------
+    move : callable or None
+        Puts a large array that is set on the device; None where a function reads it on the host.
     """
+
+    move: Move | None = None
+    _moved: weakref.ref[Any] | None = None
+    _lent: np.ndarray | None = None
 
     def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
         accepted = (
@@ -37,22 +56,87 @@ class _HoldsArrays(TensorType):
             and data.ndim == self.ndim
             and all(n in (None, m) for n, m in zip(self.shape, data.shape, strict=True))
         )
-        return data if accepted else super().filter(data, strict, allow_downcast)
+        if accepted:
+            return data
+        alone = sys.getrefcount(data) <= _REFERENCES_WHEN_SET
+        value = super().filter(data, strict, allow_downcast)
+        return self.moved(value) if alone or value is not data else value
+
+    def moved(self, value: Any) -> Any:
+        """The array on the device, where it is large and its memory is its own.
+
+        The caller knows that nobody else holds the array: who does may write into it, and the
+        function has to see that.
+        """
+        self._lent = None
+        stays = self.move is None or value.nbytes < _LARGE or not value.flags.owndata
+        if stays or is_forked_child():
+            return value
+        array = self.move(value)
+        self._moved = weakref.ref(array)
+        return array
+
+    def has_moved(self, array: object) -> bool:
+        """Return True for an array that no function has computed."""
+        return self._moved is not None and self._moved() is array
+
+    def lent(self, array: Any) -> np.ndarray:
+        """A copy for functions that only read it; the same for all their calls."""
+        if self._lent is None:
+            self._lent = np.array(array)
+        return self._lent
 
     def __reduce__(self) -> Any:
         # What is pickled or copied can be read without this package.
         return TensorType, (self.dtype, self.shape, self.name)
 
 
-def hold_arrays(container: Container) -> None:
-    """Let ``set_value`` of a shared variable keep a `jax.Array`, wherever it lies.
+class _Counts(TensorType):
+    """Counts the references to what is set, which depend on the version of Python."""
+
+    found = 0
+
+    def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
+        _Counts.found = sys.getrefcount(data)
+        return data
+
+
+def _references_when_set() -> int:
+    """How many references ``set_value`` itself has to the copy that it makes."""
+    variable: Any = pytensor.shared(np.zeros(1))
+    variable.container.type = _Counts("float64", (None,))
+    variable.set_value(np.zeros(1))
+    return _Counts.found
+
+
+def _references(cell: list[Any]) -> int:
+    return sys.getrefcount(cell[0])
+
+
+_REFERENCES_WHEN_SET = _references_when_set()
+_REFERENCES_IN_CELL = _references([np.zeros(1)])
+
+
+def hold_arrays(container: Container, move: Move | None) -> None:
+    """Let a shared variable hold a `jax.Array`: one that is set, wherever it lies, or its data.
 
     Updates leave such arrays in shared variables anyway.
+
+    Parameters
+    ----------
+    move
+        Puts a NumPy array on the device, once and not in each call.  None where a function needs
+        the value on the host.
     """
     brought_along(container)
-    kind = container.type
+    kind, cell = container.type, container.storage
     if type(kind) is TensorType:
-        container.type = _HoldsArrays(kind.dtype, kind.shape, kind.name)
+        kind = container.type = _HoldsArrays(kind.dtype, kind.shape, kind.name)
+        kind.move = move
+        if type(cell[0]) is np.ndarray and _references(cell) <= _REFERENCES_IN_CELL:
+            cell[0] = kind.moved(cell[0])
+    elif isinstance(kind, _HoldsArrays) and move is None:
+        kind.move = None
 
 
 def bytes_held(variable: Variable) -> int:
@@ -69,8 +153,13 @@ def _value_for_all(get_value: Callable[..., Any]) -> Callable[..., Any]:
     def value_for_all(
         variable: SharedVariable, borrow: bool = False, return_internal_type: bool = False
     ) -> Any:
-        value = variable.container.storage[0]
+        value, kind = variable.container.storage[0], variable.container.type
         if type(value) is ARRAY:
+            lends = borrow and not return_internal_type
+            if lends and isinstance(kind, _HoldsArrays) and kind.has_moved(value):
+                # Who borrows may write into the array, and functions have to see that.
+                variable.container.storage[0] = lent = value_of_state(value, False, False)
+                return lent
             return value_of_state(value, borrow, return_internal_type)
         return get_value(variable, borrow, return_internal_type)
 
@@ -104,7 +193,12 @@ def _lent(function: Function) -> Iterator[None]:
     The arrays are copies, because functions of other modes write into those of states they update.
     """
     lent = [
-        (container.storage, container.storage[0], np.array(container.storage[0]), spec.mutable)
+        (
+            container.storage,
+            container.storage[0],
+            _for_others(container, spec.mutable),
+            spec.mutable,
+        )
         for container, spec in zip(function.input_storage, function.maker.inputs, strict=True)
         if type(container.storage[0]) is ARRAY
     ]
@@ -118,6 +212,14 @@ def _lent(function: Function) -> Iterator[None]:
         for cell, value, copy, mutable in lent:
             if cell[0] is copy and not (succeeded and mutable):
                 cell[0] = value
+
+
+def _for_others(container: Container, mutable: bool) -> np.ndarray:
+    """A copy of the array that a container holds."""
+    value, kind = container.storage[0], container.type
+    if not mutable and isinstance(kind, _HoldsArrays) and kind.has_moved(value):
+        return kind.lent(value)
+    return value_of_state(value, False, False)
 
 
 def _copied_with_array(deepcopied: Callable[..., Any]) -> Callable[..., Any]:

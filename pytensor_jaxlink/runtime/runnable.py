@@ -90,7 +90,7 @@ class Runnable:
             plan,
             tuple(ready(step, function) for step, function in steps),
             Constants(plan, constants, on_device=jit),
-            _taken_by_several_regions(plan) if jit else (),
+            tuple(n for n, count in taken_by_regions(plan).items() if jit and count > 1),
             stats,
             policy,
             jit,
@@ -112,14 +112,12 @@ def static_of(ready: Runnable) -> set[int]:
     return found
 
 
-def _taken_by_several_regions(plan: Plan) -> tuple[int, ...]:
+def taken_by_regions(plan: Plan) -> dict[int, int]:
+    """The inputs that regions take and the host does not read, with the number of the regions."""
     on_host = {number for step in plan.steps for number in read_on_host(step)}
     taken = Counter(number for region in plan.own_regions for number in region.arguments)
-    return tuple(
-        number
-        for number in plan.inputs
-        if taken[number] > 1 and number not in on_host and number not in plan.generators
-    )
+    apart = on_host | plan.generators
+    return {n: taken[n] for n in plan.inputs if taken[n] and n not in apart}
 
 
 # -- constants ------------------------------------------------------------------------------------

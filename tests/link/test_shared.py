@@ -16,7 +16,7 @@ from pytensor.raise_op import Assert
 from pytensor.tensor.blas import gemm_inplace
 
 from pytensor_jaxlink import JAXLinker
-from tests.helpers import PYTHON
+from tests.helpers import PYTHON, black_box, sort_down
 
 MODES = ["FAST_COMPILE", "JAX", *(["NUMBA"] if find_spec("numba") else [])]
 
@@ -163,3 +163,106 @@ def test_an_operation_in_place_on_a_shared_variable() -> None:
             f(factor * np.arange(4.0).reshape(2, 2))
         found.append(state.get_value())
     np.testing.assert_allclose(*found)
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+ROWS = np.arange(3000.0)
+
+
+def data(values: np.ndarray = ROWS, *, borrow: bool = False, outputs: str = "jax") -> Any:
+    """A shared variable that a function of ours reads, and that function."""
+    rows, x = pytensor.shared(values, name="rows", borrow=borrow), pt.dscalar("x")
+    f = pytensor.function([x], (rows * x).sum(), mode=JAXLinker(outputs=outputs))
+    return rows, f
+
+
+def held(variable: Any) -> Any:
+    return variable.container.storage[0]
+
+
+@pytest.mark.parametrize("outputs", ["jax", "numpy"])
+def test_data_goes_to_the_device_once(outputs: str) -> None:
+    rows, f = data(outputs=outputs)
+    first = held(rows)
+    assert isinstance(first, jax.Array)
+    for _ in range(3):
+        assert f(2.0) == 2 * ROWS.sum()
+    g = pytensor.function([], rows.max(), mode=JAXLinker(outputs=outputs))
+    assert g() == ROWS.max()
+    assert held(rows) is first
+    assert type(rows.get_value()) is np.ndarray
+    rows.set_value(np.ones(2000))
+    assert isinstance(held(rows), jax.Array)
+    assert (f(2.0), g()) == (4000, 1)
+    rows.set_value(np.ones(1024, dtype="float32"), borrow=True)  # converted, so nobody holds it
+    assert isinstance(held(rows), jax.Array)
+    assert f(2.0) == 2048
+
+
+def test_data_that_others_hold_stays() -> None:
+    """They may write into it, and the Python linker would see that."""
+    mine = ROWS.copy()
+    rows, f = data(mine, borrow=True)
+    assert held(rows) is mine
+    mine[:] = 1
+    assert f(1.0) == 3000
+    other = np.full(3000, 2.0)
+    rows.set_value(other, borrow=True)
+    assert held(rows) is other
+    other[:] = 3
+    assert f(1.0) == 9000
+    part = np.zeros(4000)[:3000]
+    rows.set_value(part, borrow=True)
+    part[:] = 1
+    assert f(1.0) == 3000
+    rows, f = data()
+    borrowed = rows.get_value(borrow=True)
+    borrowed[:] = 4
+    assert f(1.0) == 12000
+    np.testing.assert_array_equal(rows.get_value(), borrowed)
+    inside: Any = rows.get_value(borrow=True, return_internal_type=True)
+    assert inside is borrowed
+
+
+def test_what_the_host_reads_and_what_is_small_stays() -> None:
+    small, f = data(np.ones(3))
+    assert type(held(small)) is np.ndarray
+    assert f(1.0) == 3
+    rows = pytensor.shared(ROWS, name="rows")
+    g = pytensor.function([], black_box(sort_down)(rows)[0] + rows.sum(), mode="JAXSELECTIVE")
+    assert type(held(rows)) is np.ndarray
+    assert g() == ROWS.max() + ROWS.sum()
+    moved, f = data()
+    h = pytensor.function([], black_box(sort_down)(moved)[0], mode="JAXSELECTIVE")
+    assert h() == ROWS.max()
+    moved.set_value(np.ones(3000))  # from now on the host needs it
+    assert type(held(moved)) is np.ndarray
+    assert (f(1.0), h()) == (3000, 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_other_modes_read_and_write_data(mode: str) -> None:
+    rows, f = data()
+    g = pytensor.function([], rows.sum(), mode=mode)
+    for _ in range(2):
+        assert g() == ROWS.sum()
+    assert isinstance(held(rows), jax.Array)
+    rows.set_value(np.ones(3000))
+    assert (g(), f(1.0)) == (3000, 3000)
+    update = pytensor.function([], [], updates={rows: rows + 1}, mode=mode)
+    update()
+    assert (g(), f(1.0), rows.get_value()[0]) == (6000, 6000, 2)
+    with pytest.raises(TypeError):
+        rows.set_value(np.ones((2, 2)))
+    assert f(1.0) == 6000
+
+
+def test_copies_of_data() -> None:
+    rows, f = data()
+    for made in (copy.deepcopy(f), pickle.loads(pickle.dumps(f)), f.copy()):
+        assert made(1.0) == ROWS.sum()
+    for variable in (copy.deepcopy(rows), pickle.loads(pickle.dumps(rows))):
+        np.testing.assert_array_equal(variable.get_value(), ROWS)
+        variable.set_value(np.zeros(3000))
+    assert f(1.0) == ROWS.sum()
