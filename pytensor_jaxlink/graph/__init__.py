@@ -1,7 +1,9 @@
 """A read-only, integer-indexed view of a PyTensor graph.  Needs PyTensor, never JAX."""
 
+from pytensor_jaxlink.graph.expressions import Text as Text
 from pytensor_jaxlink.graph.expressions import expression as expression
 from pytensor_jaxlink.graph.expressions import op_name as op_name
+from pytensor_jaxlink.graph.expressions import written as written
 from pytensor_jaxlink.graph.integers import SymbolicInteger as SymbolicInteger
 from pytensor_jaxlink.graph.integers import entries_of as entries_of
 from pytensor_jaxlink.graph.integers import new_integer as new_integer

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph, Way
 
 
-_NOTHING = Padding((), (), bucket_of(None))
+_NOTHING = Padding((), bucket_of(None))
 
 
 class ChangingSizes:
@@ -54,7 +54,7 @@ class ChangingSizes:
 
     def __init__(self, compiled: CompiledGraph, outer: ChangingSizes | None) -> None:
         self._compiled, self._outer = compiled, outer
-        self.sizes = Sizes()
+        self.sizes = Sizes(cut=outer is not None)
         self._unpadded: dict[Place, str] = {}
         self._needed: set[int] = set()  # sizes that are needed for more than lengths of results
         self._costly: set[int] = set()  # sizes that become data when there are many values of them
@@ -95,7 +95,7 @@ class ChangingSizes:
         return not behind <= self.sizes.refused.keys() or bool(self._to_cut(behind, many=many))
 
     def _to_cut(self, sizes: Collection[int], *, many: bool) -> frozenset[int]:
-        """The sizes among some that may be data if results of their length leave uncut."""
+        """The sizes among some that may be data if results of their length are cut."""
         compiled = self._compiled
         # The start-up cache keeps code for each size.
         if self._outer is not None or (compiled.options.cache_dir is not None and not many):
@@ -247,7 +247,7 @@ class ChangingSizes:
         sizes = further.union(self._padding.sizes)
         while (groups, sizes) != (self._padding.groups, frozenset(self._padding.sizes)):
             numbers = range(first, first + len(groups))
-            graph, cuts = padded_graph(compiled.source, groups, self._related)
+            graph = padded_graph(compiled.source, groups)
             data = {*numbers, *sizes, *(self.sizes.dynamic if sizes else ())}
             padded = compiled.padded(graph, data)
             refused = padded.changing.static_among([*numbers, *sizes])
@@ -255,12 +255,8 @@ class ChangingSizes:
                 if further and not many and not self._is_worth(padded, groups, inputs):
                     self._costly |= further
                     return
-                self._install(
-                    padded,
-                    Padding(groups, cuts, bucket_of(None), tuple(sorted(sizes))),
-                    lengths,
-                    inputs,
-                )
+                padding = Padding(groups, bucket_of(None), tuple(sorted(sizes)))
+                self._install(padded, padding, lengths, inputs)
                 return
             if needed := sizes.intersection(refused):
                 self._needed |= needed
@@ -296,9 +292,9 @@ class ChangingSizes:
     def _is_worth(
         self, padded: CompiledGraph, groups: Groups, inputs: Sequence[Any] | None
     ) -> bool:
-        """The rule of cost for results that leave uncut (`dynamic.is_worth`)."""
+        """The rule of cost for results that are cut (`dynamic.is_worth`)."""
         assert inputs is not None
-        entries = _entries(padded, Padding(groups, (), self._padding.bucket), inputs)
+        entries = _entries(padded, Padding(groups, self._padding.bucket), inputs)
         return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
 
     def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:

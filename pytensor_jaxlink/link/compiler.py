@@ -34,23 +34,30 @@ from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError, NewSizeError, Unt
 from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, operation_with_place
 from pytensor_jaxlink.link.changing_sizes import ChangingSizes
 from pytensor_jaxlink.link.dynamic import Form, Sizes
-from pytensor_jaxlink.link.explanation import Explanation, describe_callbacks, explain_plan
+from pytensor_jaxlink.link.explanation import (
+    Explanation,
+    describe_break,
+    describe_callbacks,
+    explain_plan,
+)
 from pytensor_jaxlink.link.fallback import PythonFallback
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.refusals import not_jittable, refusal
 from pytensor_jaxlink.link.shared import bytes_held
-from pytensor_jaxlink.link.sketch import titles_of
+from pytensor_jaxlink.link.sketch import sketch_of, titles_of
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import Lowered, LowerGraph, Rules, lower, unread
-from pytensor_jaxlink.ops import Branch, NestedGraph, UnknownShapes, output_shapes
+from pytensor_jaxlink.ops import Branch, NestedGraph, UnknownShapes, data_inputs, output_shapes
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
     INCOMPATIBLE_REWRITES,
     REQUIRED_REWRITES,
+    cut_results,
     default_query,
     enabled_of,
     inline_broken,
+    may_be_cut,
     notes_of,
     offsets,
     prepare,
@@ -101,15 +108,27 @@ class Analyses:
         """Prepare inner graphs anew: what is known of their nodes has changed."""
         self._prepared.clear()
 
-    def form(self, dynamic: frozenset[int]) -> Form:
-        """The graph, analysed and partitioned, with the inputs at some positions as data."""
+    def form(self, dynamic: frozenset[int], *, cut: bool = True) -> Form:
+        """The graph, analysed and partitioned.
+
+        Parameters
+        ----------
+        dynamic
+            The positions of the inputs that are data.
+        cut
+            Whether results may be cut when they leave.  Where the user traces, nobody could.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             graph, avoided = self._source, ()
             if dynamic:
                 graph = mutable(graph)
-                avoided = rewrite_again(graph, dynamic, enabled_of(self._source))
-            view = GraphView.of(self._prepare(graph, dynamic))
+                avoided = rewrite_again(graph, dynamic, enabled_of(self._source), results=cut)
+            prepared = self._prepare(graph, dynamic)
+            if cut and may_be_cut(prepared):
+                prepared = mutable(prepared)
+                cut_results(prepared, dynamic, self._runs_on_host)
+            view = GraphView.of(prepared)
             facts = self._describe(view)
             times = binding_times(view, input_binding_times(view, dynamic), called(facts))
             updates: Any = getattr(self._source, "update_mapping", None) or {}
@@ -164,6 +183,9 @@ class Analyses:
             return frozenset()  # nothing is donated
         held = {output: bytes_held(self._source.inputs[k]) for output, k in updates.items()}
         return frozenset(output for output, size in held.items() if size >= WORTH_A_REGION)
+
+    def _runs_on_host(self, node: Apply) -> bool:
+        return self.rules.obstacle(node) is not None or bool(data_inputs(node.op, node))
 
     def _describe(self, view: GraphView) -> tuple[NodeFacts, ...]:
         return describe(view, self._questions)
@@ -289,9 +311,9 @@ class CompiledGraph:
         """The outputs of a call that came with a further value of a size."""
         return self.changing.finish(inputs, change)
 
-    def form_of(self, dynamic: frozenset[int]) -> Form:
-        """The graph, analysed and partitioned, with the inputs at some positions as data."""
-        return self._analyses.form(dynamic)
+    def form_of(self, dynamic: frozenset[int], *, cut: bool = True) -> Form:
+        """The graph, analysed and partitioned; see `Analyses.form`."""
+        return self._analyses.form(dynamic, cut=cut)
 
     def padded(self, graph: FunctionGraph, lengths: Collection[int]) -> CompiledGraph:
         """The graph of padded arguments, which is compiled once for each bucket.
@@ -352,13 +374,15 @@ class CompiledGraph:
             Whether sizes are data wherever they can be.
         """
         if dynamic not in self._for_user:
-            form = self.form_of(frozenset()) if self.form.dynamic else self.form
+            form_of = partial(self.form_of, cut=False)
+            is_other = self.form.dynamic or self.form.partition.cuts
+            form = form_of(frozenset()) if is_other else self.form
             if dynamic:
-                form = Sizes().extend(form, form.static, self.form_of)
+                form = Sizes().extend(form, form.static, form_of)
             form = self._analyses.with_vectors_as_sizes(form)
             lowered = self._analyses.lower(form)
             tracer = self._executor(lowered, Stats(), jit=False, fallback=None)
-            self._for_user[dynamic] = _ForUser(form, tracer)
+            self._for_user[dynamic] = _ForUser(form, lowered, tracer)
         return self._for_user[dynamic]
 
     def _executor(
@@ -392,9 +416,15 @@ class CompiledGraph:
         """A graph that is no part of this one, as a JAX function under the same options."""
         fgraph = self._analyses.separate(inputs, outputs, alike)
         compiled = CompiledGraph(fgraph, replace(self.options, jit="selective"))
-        if compiled.form.partition.breaks:
-            raise not_jittable(compiled.explanation.breaks)
+        compiled.refuse_to_be_traced()
         return compiled.trace
+
+    def refuse_to_be_traced(self, *, dynamic: bool = False) -> None:
+        """Raise `NotJittableError` where JAX cannot trace the graph as a whole."""
+        found = self._as_user_traces(dynamic=dynamic)
+        if cuts := found.form.partition.breaks:
+            sketch = sketch_of(found.lowered)
+            raise not_jittable([describe_break(found.form.view, cut, sketch) for cut in cuts])
 
     def _refusal(self) -> Exception | None:
         """The error where the options leave no way to run the graph."""
@@ -434,6 +464,7 @@ class CompiledGraph:
                 self._avoided,
                 describe_callbacks(form.view, form.facts),
                 self.changing.described(),
+                form.partition.cuts,
             )
         return self._explanation
 
@@ -503,10 +534,9 @@ class CompiledGraph:
     @property
     def static_argnums(self) -> tuple[int, ...]:
         """The positions of `trace` that must be static under `jax.jit`."""
-        form = self._as_user_traces(dynamic=self.options.dynamic is True).form
-        if form.partition.breaks:
-            raise not_jittable(self.explanation.breaks)
-        return form.static
+        dynamic = self.options.dynamic is True
+        self.refuse_to_be_traced(dynamic=dynamic)
+        return self._as_user_traces(dynamic=dynamic).form.static
 
     # -- when JAX fails ------------------------------------------------------------------------
 
@@ -588,9 +618,10 @@ class Way:
 
 @dataclass(frozen=True)
 class _ForUser:
-    """A graph as the user traces it: its form, and what runs it."""
+    """A graph as the user traces it: its form, what was lowered, and what runs that."""
 
     form: Form
+    lowered: Lowered
     tracer: Executor
 
 

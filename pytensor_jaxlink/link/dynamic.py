@@ -84,10 +84,13 @@ class Sizes:
         The positions of the inputs that are data.
     refused
         The positions of those that select specialisations all the same, each with the reason.
+    cut
+        Whether results may be cut for it that are not cut for static sizes.
     """
 
     dynamic: frozenset[int] = frozenset()
     refused: dict[int, str] = field(default_factory=dict)
+    cut: bool = False
 
     def extend(
         self, base: Form, positions: Collection[int], form_of: Callable[[frozenset[int]], Form]
@@ -108,7 +111,7 @@ class Sizes:
         wanted = set(base.static).intersection(positions) - self.refused.keys()
         while wanted:
             form = form_of(self.dynamic | wanted)
-            cuts = _further(form, base)
+            cuts = _further(form, base, cut=self.cut)
             if not cuts:
                 self.dynamic = form.dynamic
                 return form
@@ -173,14 +176,14 @@ def is_worth(padded: int, specialised: int) -> bool:
     return padded <= max(LITTLE, _MUCH * specialised)
 
 
-def _further(form: Form, base: Form) -> list[Cut]:
-    """The breaks of a form that another one has not."""
-    known = Counter(_in_words(base.view, cut) for cut in base.partition.breaks)
+def _further(form: Form, base: Form, *, cut: bool) -> list[Cut]:
+    """The breaks of a form that another one has not, and, unless these may be, the cut results."""
+    known = Counter(_in_words(base.view, each) for each in (*base.partition.breaks, *base.partition.cuts))
     found = []
-    for cut in form.partition.breaks:
-        words = _in_words(form.view, cut)
+    for each in form.partition.breaks if cut else (*form.partition.breaks, *form.partition.cuts):
+        words = _in_words(form.view, each)
         if not known[words]:
-            found.append(cut)
+            found.append(each)
         known[words] -= 1
     return found
 

@@ -171,6 +171,7 @@ class Explanation:
     callbacks: tuple[CallbackSummary, ...] = ()
     fallbacks: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
 
     @property
     def graph_count(self) -> int:
@@ -220,6 +221,7 @@ class Explanation:
             *(f"recorded failure: {failure}" for failure in self.failures),
             *(f"fallback: {text}" for text in self.fallbacks),
             *(f"size: {text}" for text in self.sizes),
+            *(f"result: {text}" for text in self.results),
         )
 
     def __repr__(self) -> str:
@@ -286,6 +288,7 @@ def explain_plan(
     rewritten: Sequence[Avoided] = (),
     callbacks: Sequence[CallbackSummary] = (),
     sizes: Sequence[str] = (),
+    results: Sequence[Cut] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
     view, plan, sketch = lowered.view, lowered.plan, sketch_of(lowered)
@@ -305,6 +308,10 @@ def explain_plan(
         tuple(rewritten),
         tuple(callbacks),
         sizes=tuple(sizes),
+        results=tuple(
+            f"{view.operation_of(cut.node)} is cut when it leaves, {user_location(view, cut.node)}"
+            for cut in results
+        ),
     )
 
 

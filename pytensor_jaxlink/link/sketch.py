@@ -12,10 +12,10 @@ from pytensor.graph.type import Type
 
 from pytensor_jaxlink.graph import UNKNOWN, user_location
 from pytensor_jaxlink.lowering import Lowered
-from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Region, Step
+from pytensor_jaxlink.plan import CutOff, Fetch, HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.runtime.profile_table import shown_bytes
 
-Kind = Literal["region", "host step", "fetch", "loop", "branch", "sizes"]
+Kind = Literal["region", "host step", "fetch", "cut", "loop", "branch", "sizes"]
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _add_sizes(boxes: list[Box], step: HostStep) -> None:
 def _title(step: Step, lowered: Lowered) -> str:
     if isinstance(step, Fetch):
         return lowered.plan.names[step.value]
-    if isinstance(step, HostStep) and step.writes:
+    if isinstance(step, CutOff | HostStep) and step.writes:
         return lowered.view.operation_of(lowered.view.producer[step.writes[0]])
     return step.title
 

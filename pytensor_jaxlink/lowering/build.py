@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.subtensor import indices_from_subtensor
 from scipy.sparse import issparse
 
+from pytensor_jaxlink import plan
 from pytensor_jaxlink.analysis import (
     InnerAnalysis,
     NodeFacts,
@@ -22,7 +24,7 @@ from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rules import Rules
-from pytensor_jaxlink.ops import Branch, WhileLoop
+from pytensor_jaxlink.ops import Branch, CutOff, WhileLoop
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
 from pytensor_jaxlink.plan import (
     Fetch,
@@ -91,7 +93,7 @@ class _Lowering:
                 functions.append(program)
         used = {number for step in steps for number in step.reads} | set(view.outputs)
         constants = {number: data for number, data in view.constants.items() if number in used}
-        plan = Plan(
+        found = Plan(
             view.inputs,
             view.outputs,
             tuple(constants),
@@ -109,7 +111,7 @@ class _Lowering:
             ),
             _lines(view, steps),
         )
-        return Lowered(view, plan, tuple(functions), constants)
+        return Lowered(view, found, tuple(functions), constants)
 
     def _host_steps(
         self, view: GraphView, facts: Sequence[NodeFacts], slot: SlotDraft
@@ -123,6 +125,9 @@ class _Lowering:
                     steps.append(executed)
                     continue
             apply = view.nodes[node]
+            if isinstance(apply.op, CutOff):
+                steps.append((_cut_off(view, node), None))
+                continue
             step = HostStep(
                 str(apply.op),
                 view.node_inputs[node],
@@ -158,6 +163,21 @@ class _Lowering:
         return self.graph(view, facts, select(view, facts, times, stages))
 
 
+def _cut_off(view: GraphView, node: int) -> plan.CutOff:
+    """A result that is cut when it leaves."""
+    apply = view.nodes[node]
+    indices: Any = indices_from_subtensor(apply.inputs[1:], apply.op.idx_list)
+    form = tuple(map(_index, indices))
+    return plan.CutOff(str(apply.op), view.node_inputs[node], view.node_outputs[node], form)
+
+
+def _index(index: object) -> str:
+    """The index of one dimension, as a plan has it."""
+    if not isinstance(index, slice):
+        return plan.MASK
+    return " ".join(name for name in plan.BOUNDS if getattr(index, name) is not None)
+
+
 def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
     """The names of the values that the steps exchange; nobody asks for those of others."""
     exchanged = {*view.inputs, *view.outputs}
@@ -170,9 +190,10 @@ def _names(view: GraphView, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _lines(view: GraphView, steps: Sequence[Step]) -> dict[int, str]:
-    """The user's lines of the values that select a specialisation and are computed."""
+    """The user's lines of the values that select a specialisation and are computed, or are cut."""
     regions = [step for step in steps if isinstance(step, Region)]
     computed = {n for region in regions for n in region.reads if view.producer[n] >= 0}
+    computed.update(n for step in steps if isinstance(step, plan.CutOff) for n in step.results)
     found = {number: user_location(view, view.producer[number]) for number in sorted(computed)}
     return {number: line for number, line in found.items() if line != UNKNOWN}
 

@@ -14,7 +14,7 @@ from pytensor.graph.basic import Apply
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, Uncut, overlap
+from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, overlap
 
 
 @jax_rule.register(Fitted)
@@ -46,11 +46,6 @@ def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
         return jnp.pad(as_jax(array), added)
 
     return pad
-
-
-@jax_rule.register(Uncut)
-def _uncut(op: Uncut, node: Apply, context: Context) -> JaxFunction:
-    return lambda array: [array, *[np.shape(array)[axis] for axis in op.axes]]
 
 
 @jax_rule.register(Merged)

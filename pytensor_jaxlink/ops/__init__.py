@@ -4,6 +4,7 @@ from pytensor_jaxlink.ops.contraction import Contraction as Contraction
 from pytensor_jaxlink.ops.control_flow import Branch as Branch
 from pytensor_jaxlink.ops.control_flow import WhileLoop as WhileLoop
 from pytensor_jaxlink.ops.control_flow import measured_outputs as measured_outputs
+from pytensor_jaxlink.ops.cut_off import CutOff as CutOff
 from pytensor_jaxlink.ops.factors import is_a_factor as is_a_factor
 from pytensor_jaxlink.ops.fitting import Fitted as Fitted
 from pytensor_jaxlink.ops.fitting import Indexable as Indexable
@@ -25,7 +26,6 @@ from pytensor_jaxlink.ops.output_shapes import UnknownShapes as UnknownShapes
 from pytensor_jaxlink.ops.output_shapes import output_shapes as output_shapes
 from pytensor_jaxlink.ops.output_shapes import standing_alone as standing_alone
 from pytensor_jaxlink.ops.shaped import Shaped as Shaped
-from pytensor_jaxlink.ops.uncut import Uncut as Uncut
 from pytensor_jaxlink.ops.windows import Realign as Realign
 from pytensor_jaxlink.ops.windows import Window as Window
 from pytensor_jaxlink.ops.windows import WindowUpdate as WindowUpdate

@@ -16,7 +16,7 @@ from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import GraphView, ndim_of
-from pytensor_jaxlink.ops import remedies_of_size
+from pytensor_jaxlink.ops import CutOff, remedies_of_size
 from pytensor_jaxlink.partition.schedule import (
     Placement,
     Schedule,
@@ -72,11 +72,15 @@ class SlotDraft:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The slots and regions of a graph, in the order in which they run."""
+    """The slots and regions of a graph, in the order in which they run.
+
+    Results that are cut when they leave (`ops.CutOff`) are no breaks.
+    """
 
     slots: tuple[SlotDraft, ...]
     regions: tuple[RegionDraft, ...]
     breaks: tuple[Cut, ...]
+    cuts: tuple[Cut, ...]
     static_inputs: tuple[int, ...]
 
 
@@ -112,8 +116,9 @@ class _Selector:
         while self.tasks:
             request, number, stage = self.tasks.pop()
             answers[request](number, stage)
+        breaks, cuts = self._breaks()
         return Partition(
-            tuple(self.slots), tuple(self.regions), self._breaks(), self._static_inputs()
+            tuple(self.slots), tuple(self.regions), breaks, cuts, self._static_inputs()
         )
 
     # -- requests ------------------------------------------------------------------------------
@@ -224,7 +229,8 @@ class _Selector:
 
     # -- results -------------------------------------------------------------------------------
 
-    def _breaks(self) -> tuple[Cut, ...]:
+    def _breaks(self) -> tuple[tuple[Cut, ...], tuple[Cut, ...]]:
+        """The breaks, and the results that are cut."""
         found: list[Cut] = []
         for slot in self.slots:
             for node in slot.steps:
@@ -234,7 +240,9 @@ class _Selector:
             for number in slot.fetched:
                 node = self._static_reader(number)
                 found.append(Cut(node, self._fetch_obstacle(number, node), number))
-        return tuple(sorted(found, key=lambda cut: (cut.node, cut.fetched or -1)))
+        found.sort(key=lambda cut: (cut.node, cut.fetched or -1))
+        cuts = tuple(each for each in found if isinstance(self.view.nodes[each.node].op, CutOff))
+        return tuple(each for each in found if each not in cuts), cuts
 
     def _fetch_obstacle(self, number: int, node: int) -> Obstacle:
         apply = self.view.nodes[node]

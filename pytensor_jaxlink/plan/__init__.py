@@ -3,6 +3,10 @@
 from pytensor_jaxlink.plan.host_executed import HostExecuted as HostExecuted
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
 from pytensor_jaxlink.plan.loop import StepOutputs as StepOutputs
+from pytensor_jaxlink.plan.schema import BOUNDS as BOUNDS
+from pytensor_jaxlink.plan.schema import MASK as MASK
+from pytensor_jaxlink.plan.schema import WHOLE as WHOLE
+from pytensor_jaxlink.plan.schema import CutOff as CutOff
 from pytensor_jaxlink.plan.schema import Fetch as Fetch
 from pytensor_jaxlink.plan.schema import HostBranch as HostBranch
 from pytensor_jaxlink.plan.schema import HostLoop as HostLoop

@@ -1,9 +1,10 @@
-"""The plan: regions, host steps and fetches in the order in which they run; and its checker."""
+"""The plan: regions, and what runs between and after them, in their order; and its checker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import ClassVar, Literal
 
 from pytensor_jaxlink.plan.loop import LoopLayout
@@ -105,6 +106,35 @@ class Fetch:
         return (self.value,)
 
 
+BOUNDS = "start", "stop", "step"
+"""The bounds of a slice, as an index names those that it has."""
+
+WHOLE, MASK = "", "mask"
+"""The indices of a dimension that is there as a whole, and of those that a mask selects from."""
+
+
+@dataclass(frozen=True)
+class CutOff(_OnHost):
+    """A result of a length that is computed: the part of a full array that leaves.
+
+    The first argument is the array.  The others are the values of the indices, in their order.
+
+    Attributes
+    ----------
+    index
+        The index of each dimension: `WHOLE`, `MASK`, or the names of the bounds that a slice has,
+        as ``"start stop"``.  Dimensions that follow are there as a whole.
+    """
+
+    index: tuple[str, ...]
+    kind: ClassVar[Literal["cut"]] = "cut"
+
+    @property
+    def count(self) -> int:
+        """How many arguments the indices take, with the array."""
+        return 1 + sum(len(entry.split()) for entry in self.index)
+
+
 @dataclass(frozen=True)
 class HostLoop(_OnHost):
     """A loop executed by the host, whose body has regions of its own.
@@ -135,7 +165,7 @@ class HostBranch(_OnHost):
     kind: ClassVar[Literal["branch"]] = "branch"
 
 
-Step = Region | HostStep | Fetch | HostLoop | HostBranch
+Step = Region | HostStep | Fetch | CutOff | HostLoop | HostBranch
 
 
 @dataclass(frozen=True)
@@ -157,7 +187,7 @@ class Plan:
     sparse
         The values that are sparse matrices (inside regions: their arrays).
     lines
-        The user's line of each value that selects a specialisation, where one is known.
+        The user's line of each value that selects a specialisation, or is cut, if one is known.
     """
 
     inputs: tuple[int, ...]
@@ -208,6 +238,8 @@ class Plan:
             case HostStep(operation, arguments, results, folded):
                 kind = "numpy" if folded else "host"
                 return f"{kind:<8} {operation}: {self._list(arguments)} -> {self._list(results)}"
+            case CutOff(operation, arguments, results):
+                return f"cut      {operation}: {self._list(arguments)} -> {self._list(results)}"
             case HostLoop() | HostBranch():
                 kind = "loop" if isinstance(step, HostLoop) else "branch"
                 reads, writes = self._list(step.arguments), self._list(step.results)
@@ -254,9 +286,11 @@ def _check_order(plan: Plan) -> None:
                 on_host.update(results)
                 for inner in step.inner:
                     _check_order(inner)
-            case HostStep(_, arguments, results):
+            case HostStep(_, arguments, results) | CutOff(_, arguments, results):
                 _check_step(where, arguments, results, arrays, arrays | on_host)
                 on_host.update(results)
+                if isinstance(step, CutOff):
+                    _check_index(where, step)
             case Region(_, static, arguments, results):
                 _check_step(where, arguments, results, arrays, arrays)
                 missing = set(static) - on_host
@@ -264,6 +298,14 @@ def _check_order(plan: Plan) -> None:
                 assert results, f"{where} is a region without results"
     missing = set(plan.outputs) - arrays
     assert not missing, f"the outputs {missing} are never computed"
+
+
+def _check_index(where: str, step: CutOff) -> None:
+    known = {WHOLE, MASK, *(" ".join(names) for k in (1, 2, 3) for names in combinations(BOUNDS, k))}
+    unknown = set(step.index) - known
+    assert not unknown, f"{where} cuts by {unknown}"
+    fits = (len(step.arguments), len(step.results)) == (step.count, 1)
+    assert fits, f"{where} cuts by {step.index}, with {len(step.arguments)} values"
 
 
 def _check_step(

@@ -22,6 +22,8 @@ from pytensor_jaxlink.rewriting.notes import hand_on as hand_on
 from pytensor_jaxlink.rewriting.notes import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare
+from pytensor_jaxlink.rewriting.results import cut_results as cut_results
+from pytensor_jaxlink.rewriting.results import may_be_cut as may_be_cut
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES
 from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_REWRITES
 from pytensor_jaxlink.rewriting.selection import default_query as default_query

@@ -1,4 +1,4 @@
-"""Arrays that are made as long as a selection, and selections that leave as longer arrays."""
+"""Arrays that are made as long as a selection."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye
 from pytensor.tensor.shape import Shape_i
 
-from pytensor_jaxlink.ops import Uncut
 from pytensor_jaxlink.rewriting.bounds import is_countable
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
     Selection,
-    at_front,
     follow,
 )
 
@@ -55,22 +53,6 @@ def _follow_room(op: AllocEmpty, node: Apply, known: Known) -> Results:
         for mask, length in zip(masks, node.inputs, strict=True)
     ]
     return [Selection(op(*sizes), masks)]
-
-
-@follow.register(Uncut)
-def _follow_uncut(op: Uncut, node: Apply, known: Known) -> Results:
-    """A result: the full array with its selected entries in front, and how many these are."""
-    chosen = known.plain(node.inputs[0])
-    if not set(chosen.axes) <= set(op.axes):
-        return None
-    front = at_front(chosen, chosen.axes, known)
-    if front is None:
-        return None
-    lengths = [
-        Shape_i(axis)(front.full) if mask is None else known.count(mask)
-        for axis, mask in ((axis, front.masks[axis]) for axis in op.axes)
-    ]
-    return [front.full, *lengths]
 
 
 @follow.register(Eye)

@@ -13,7 +13,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pytensor_jaxlink.rewriting import known_lengths, masks, reshapes, sizes, traces, windows
-from pytensor_jaxlink.rewriting.notes import Avoided, Family, notes_of
+from pytensor_jaxlink.rewriting.notes import Avoided, Family, let_results_be_cut, notes_of
 
 TAG = "jaxlink"
 
@@ -35,7 +35,11 @@ _TRACES = Family(traces.NAME, (), lambda fgraph, changing: None)
 
 
 def rewrite_again(
-    fgraph: FunctionGraph, changing: Collection[int], enabled: Collection[str]
+    fgraph: FunctionGraph,
+    changing: Collection[int],
+    enabled: Collection[str],
+    *,
+    results: bool = False,
 ) -> tuple[Avoided, ...]:
     """Rewrite a graph in place where more of its inputs are data.  Returns the breaks avoided.
 
@@ -45,7 +49,10 @@ def rewrite_again(
         The positions of these inputs.
     enabled
         The names of the rewrites that the mode includes.
+    results
+        Whether results may be cut when they leave (`rewriting.results`).
     """
+    let_results_be_cut(fgraph, may=results)
     fgraph.attach_feature(ShapeFeature())
     for family in FAMILIES:
         if family.tag in enabled:

@@ -18,8 +18,9 @@ from shapes and constants breaks nothing, and selecting is then the cheaper.
 What is not selected is computed and thrown away.  It never reaches a result: it goes through
 ``where``, in which NaN and infinity on the side that is not taken have no effect.
 
-A selection by a boolean array that is returned is taken at the end: ``exp(x[mask])`` becomes
-``exp(x)[mask]``, and nothing is compiled for each number of entries.
+A selection that is returned is taken at the end: ``exp(x[mask])`` becomes ``exp(x)[mask]``, and
+``exp(x[:k])`` becomes ``exp(x)[:k]``.  Nothing is compiled for each number of entries, and the
+result is cut when it leaves (`rewriting.results`).
 """
 
 from __future__ import annotations
@@ -51,10 +52,9 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.ops import Fitted
-from pytensor_jaxlink.rewriting.graph_masks import Masks
-from pytensor_jaxlink.rewriting.notes import note
+from pytensor_jaxlink.rewriting.graph_masks import Masks, is_size
+from pytensor_jaxlink.rewriting.notes import may_cut_results, note
 from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
-from pytensor_jaxlink.rewriting.packing import taken
 from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor, follow, is_literal
 
 NAME = "jaxlink_masks"
@@ -62,7 +62,7 @@ NAME = "jaxlink_masks"
 CONCERNED = (AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Subtensor, Unique)
 """The Ops that may select entries by data."""
 
-_AT_THE_END = "a compilation for each number of entries that a mask selects"
+_AT_THE_END = "a compilation for each number of entries that are selected"
 
 _MADE = (Alloc, AllocEmpty, ARange, Eye)
 """The Ops that make arrays of a given length."""
@@ -166,30 +166,45 @@ class _Attempt(Masks):
                     return set()
                 return self._masks_of(escaped)
         returned = [v for v in self.fgraph.outputs if v in self.selections]
-        if not returned or not self._is_cheaper_at_the_end(returned):
+        if not returned or not self._may_be_taken_at_the_end(returned):
             return self._masks_of(returned)
         for variable in returned:
-            self.values[variable] = taken(self.selections[variable])
+            self.values[variable] = self._cut(self.selections[variable])
             [origin, *_] = self._masks_of([variable])
             readers = [node.outputs[0] for node in self.sources if origin in node.inputs]
             self.at_the_end[variable] = readers[0] if readers else variable
         return set()
 
-    def _is_cheaper_at_the_end(self, returned: Sequence[Variable]) -> bool:
-        """Return True if the host had better select from results than from their arguments.
+    def _may_be_taken_at_the_end(self, returned: Sequence[Variable]) -> bool:
+        """Return True if selections from results replace those from their arguments.
 
-        It selects in either case.  At the end nothing is compiled for each number of entries.
-        Slices are left alone, because a region that is compiled for a bound copies nothing.
+        Where sizes have become data, the rule of cost asks later (`link.changing_sizes`).  Else a
+        result may have no more dimensions than what is selected from: those of an outer product
+        may be too large.  The host sorts faster than a region, and so finds distinct values.
         """
-        masks = [mask for v in returned for mask in self.selections[v].masks if mask is not None]
-        origins = [self.origin.get(mask, mask) for mask in masks]
+        if self._changing or not may_cut_results(self.fgraph):
+            return may_cut_results(self.fgraph)
         before = max(node.inputs[0].type.ndim for node in self.sources)
         return (
-            not self._changing
-            and any(v.owner not in self.sources for v in returned)
-            and all(origin.type.dtype == "bool" for origin in origins)
+            not all(v.owner in self.sources and not self._is_by_places(v.owner) for v in returned)
+            and all(is_size(mask) or mask.type.dtype == "bool" for mask in self._masks_of(returned))
             and all(self.selections[v].full.type.ndim <= before for v in returned)
         )
+
+    def _is_by_places(self, node: Apply) -> bool:
+        """Return True if a node indexes by the places that `nonzero` gives."""
+        found = self._mask_of(node, 1) if isinstance(node.op, AdvancedSubtensor) else None
+        return found is not None and found.by_places
+
+    def _cut(self, chosen: Selection) -> Tensor:
+        """The entries that are selected: an array of a length that is not known before."""
+        full = chosen.full
+        for axis in reversed(chosen.axes):
+            mask = chosen.masks[axis]
+            index = self._spans.index(mask)
+            before = [slice(None)] * chosen.places(axis)[0]
+            full = full[(*before, mask if index is None else index)]
+        return full
 
     def _masks_of(self, variables: Sequence[Variable]) -> set[Tensor]:
         masks = [mask for v in variables for mask in self.selections[v].masks if mask is not None]

@@ -47,6 +47,7 @@ class Family(GraphRewriter):
         """Rewrite in place, and record that the mode includes the rewrite."""
         graph: Any = fgraph  # for the inner graphs, which are rewritten later
         graph.jaxlink_enabled = enabled_of(fgraph) | {self.tag}
+        let_results_be_cut(fgraph, may=True)
         self.rewrite_in_place(fgraph)
 
     def rewrite_in_place(self, fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
@@ -110,6 +111,16 @@ def late_values(view: GraphView, input_times: Sequence[BindingTime]) -> set[Vari
 def enabled_of(fgraph: Any) -> frozenset[str]:
     """The rewrites that the mode of a graph includes."""
     return getattr(fgraph, "jaxlink_enabled", frozenset())
+
+
+def let_results_be_cut(fgraph: Any, *, may: bool) -> None:
+    """Record whether results may be cut when they leave (`rewriting.results`): not in loops."""
+    fgraph.jaxlink_cuts = may
+
+
+def may_cut_results(fgraph: Any) -> bool:
+    """Return True if results may be cut when they leave."""
+    return getattr(fgraph, "jaxlink_cuts", False)
 
 
 def hand_on(fgraph: FunctionGraph, copy: Any) -> None:

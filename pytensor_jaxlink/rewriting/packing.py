@@ -65,14 +65,6 @@ def raised(chosen: Selection, axis: int, mask: Tensor) -> Selection:
     return _with_mask(chosen, axis, full.reshape(shape, ndim=len(shape)), mask)
 
 
-def taken(chosen: Selection) -> Tensor:
-    """The entries that are selected: an array of a length that is not known before."""
-    full = chosen.full
-    for axis in reversed(chosen.axes):
-        full = full[(*[slice(None)] * chosen.places(axis)[0], chosen.masks[axis])]
-    return full
-
-
 def _taken(chosen: Selection, axis: int, places: Tensor) -> Tensor:
     return chosen.full[(*[slice(None)] * chosen.places(axis)[0], places)]
 

@@ -131,6 +131,16 @@ class Spans:
         self._parts[found] = [low, high]
         return found
 
+    def index(self, mask: object) -> slice | None:
+        """The slice that takes the same entries; None for other masks than those of slices."""
+        if mask in self._parts:
+            start, stop = self._parts[mask]
+            return slice(None if start is _ZERO else start, stop)
+        if mask not in self._bounds:
+            return None
+        bounds = (tensor_behind(bound) for bound in self._bounds[mask])
+        return slice(*(bound if bound is None else self._new(bound) for bound in bounds))
+
     def _ends(self, mask: object) -> list[Tensor] | None:
         """Where what a slice takes begins and ends; None for other masks."""
         if mask in self._parts or mask not in self._bounds:

@@ -33,7 +33,6 @@ from pytensor_jaxlink.runtime.forks import refused as refused
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
-from pytensor_jaxlink.runtime.padding import Cuts as Cuts
 from pytensor_jaxlink.runtime.padding import Dispatch as Dispatch
 from pytensor_jaxlink.runtime.padding import Padding as Padding
 from pytensor_jaxlink.runtime.padding import Place as Place

@@ -67,7 +67,7 @@ CALL, ARGUMENTS, OUTPUTS = Row("call"), Row("arguments"), Row("outputs")
 SLOW_PATH = Row("arguments and updates", "of the slow path")
 FALLBACK = Row("PyTensor's own implementation")
 OTHER_PLAN = Row("the plan for further sizes")
-PADDED, CUT = Row("padding", "arguments"), Row("padding", "cut off outputs")
+PADDED = Row("padding", "arguments")
 TO_DEVICE = "transfer to device"
 
 

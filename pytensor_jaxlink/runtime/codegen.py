@@ -12,6 +12,8 @@ static values) are made once, and a call runs nothing but the steps.  The source
         stats.host_steps += 1
         return Result([a3], (*c0, *c1))
 
+A result of a computed length is cut by ``a4 = step1(a3, (slice(None, h2), ))``.
+
 The names that it does not define are bindings (`runtime.bindings`): the same source serves calls
 that go straight to compiled code, calls that are checked, and values that JAX traces.
 
@@ -33,10 +35,20 @@ Nothing of the user's goes into the source but numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from pytensor_jaxlink.plan import Fetch, HostBranch, HostLoop, HostStep, Plan, Region
+from pytensor_jaxlink.plan import (
+    BOUNDS,
+    MASK,
+    CutOff,
+    Fetch,
+    HostBranch,
+    HostLoop,
+    HostStep,
+    Plan,
+    Region,
+)
 from pytensor_jaxlink.runtime.runnable import read_on_host
 
 FILENAME = "<the plan of a function>"
@@ -77,7 +89,7 @@ class FunctionSource:
         self._cells = {plan.inputs[position]: position for position in sorted(cells)}
         self._on_host: set[int] = set(plan.constants)
         self._made_on_host: set[int] = set()
-        self._made_by_loops: set[int] = set()  # on the device or not
+        self._made_anywhere: set[int] = set()  # by loops and cuts: on the device or not
         self._defined = [f"a{number}" for number in plan.inputs]
         self._lines = [f"a{n} = cell{position}[0]" for n, position in self._cells.items()]
         self._read_inputs(moved, by_shape)
@@ -88,6 +100,8 @@ class FunctionSource:
                     self._host(value)
                 case HostStep():
                     self._host_step(place, step, by_shape=place in by_shape)
+                case CutOff():
+                    self._cut_off(place, step)
                 case HostLoop() | HostBranch():
                     self._driven(place, step)
                 case Region():
@@ -95,7 +109,7 @@ class FunctionSource:
 
     def __str__(self) -> str:
         inputs = ", ".join(f"a{n}" for n in self._plan.inputs if n not in self._cells)
-        steps = [step for step in self._plan.steps if not isinstance(step, Fetch | Region)]
+        steps = [step for step in self._plan.steps if not isinstance(step, CutOff | Fetch | Region)]
         count = sum(not (isinstance(step, HostStep) and step.folded) for step in steps)
         counting = [f"stats.host_steps += {count}"] if count else []
         ending = self._outputs(counting) if self._last is None else self._before_last(counting)
@@ -175,7 +189,7 @@ class FunctionSource:
         return f"leave{position}({value})" if position in self._leaving else value
 
     def _given(self, number: int) -> str:
-        sent = number in self._made_on_host or number in self._made_by_loops
+        sent = number in self._made_on_host or number in self._made_anywhere
         return f"sent({self._array(number)})" if sent else f"a{number}"
 
     def _host_step(self, place: int, step: HostStep, *, by_shape: bool) -> None:
@@ -191,7 +205,17 @@ class FunctionSource:
         results = self._define(*(f"a{number}" for number in step.results))
         self._lines.append(f"({results}), d{place} = step{place}({arguments})")
         self._conditions.append(f"d{place}")
-        self._made_by_loops.update(step.results)
+        self._made_anywhere.update(step.results)
+
+    def _cut_off(self, place: int, step: CutOff) -> None:
+        """Index an array; the source of ``x[mask, :n]`` is ``step2(a0, (h1, slice(None, h3)))``."""
+        array, *numbers = step.arguments
+        values = map(self._host, numbers)
+        key = "".join(f"{_index(entry, values)}, " for entry in step.index)
+        [number] = step.results
+        self._lines.append(f"a{number} = step{place}({self._array(array)}, ({key}))")
+        self._define(f"a{number}")
+        self._made_anywhere.add(number)
 
     def _region(self, region: Region) -> None:
         values = [self._given(number) for number in region.arguments]
@@ -204,3 +228,10 @@ class FunctionSource:
 
     def _static(self, region: Region) -> str:
         return f"({''.join(f'hashable({self._host(number)}), ' for number in region.static)})"
+
+
+def _index(entry: str, values: Iterator[str]) -> str:
+    """The index of one dimension, with the names of its values."""
+    if entry == MASK:
+        return next(values)
+    return f"slice({', '.join(next(values) if b in entry.split() else 'None' for b in BOUNDS)})"

@@ -28,7 +28,7 @@ from pytensor_jaxlink.runtime.runnable import Runnable, static_of
 from pytensor_jaxlink.runtime.specialisation import Policy, Resizing
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
-from pytensor_jaxlink.runtime.whole import Whole, is_whole
+from pytensor_jaxlink.runtime.whole import Whole, is_one_region, is_whole, takes_arrays
 
 Fallback = Callable[[Sequence[object], BaseException | None], Sequence[object]]
 
@@ -147,11 +147,12 @@ class Executor:
             values, and of what takes other values than arrays.
         """
         plan = self.plan
-        if not is_whole(plan):
+        if not takes_arrays(plan):
             return None
         values = dict(zip(plan.inputs, inputs, strict=True))
         values |= self._ready.constants.data
-        [region], [function] = plan.regions, self._ready.functions
+        [region] = plan.regions
+        function = self._ready.functions[plan.steps.index(region)]
         arrays = [values[number] for number in region.arguments]
         try:
             with jax.enable_x64(True):
@@ -243,7 +244,8 @@ class Executor:
             return replace(path, packed=pack is not None, result=whole.condition.result)
         function = fast(ready, boundary)
         call = function()
-        return self._path(call, partial(_run_on, call, boundary), partial(function, None))
+        ahead = function(ahead=True) if is_one_region(ready.plan) else call
+        return self._path(call, partial(_run_on, ahead, boundary), partial(function, None))
 
     def _reuse(self, donatable: Donatable) -> Reuse | None:
         """The memory that the last region may reuse: not that of values which the host reads."""

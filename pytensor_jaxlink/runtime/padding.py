@@ -1,7 +1,7 @@
 """Arguments padded to a few lengths: one program serves every length up to its bucket.
 
 JAX compiles for each shape.  An argument whose length changes is padded to the next *bucket*, and
-its true length goes along as data; outputs of that length are cut when they leave.
+its true length goes along as data.  The plan cuts outputs of that length (`plan.CutOff`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.bindings import Boundary
-from pytensor_jaxlink.runtime.clocks import CUT, PADDED, Function, Recorder
+from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
 from pytensor_jaxlink.runtime.devices import to_numpy
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
@@ -31,12 +31,6 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 
 Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
-
-Cuts = tuple[tuple[int, int, int], ...]
-"""For outputs that are cut: the position, the axis, and the number of the length.
-
-The lengths of groups come first, then those that are outputs.
-"""
 
 SMALLEST_BUCKETS = (64, 256, 1024)
 """The candidates for the smallest bucket; see `smallest_bucket`."""
@@ -110,14 +104,12 @@ def smallest_bucket(entries: Callable[[int], int | None], little: int) -> int:
 
 @dataclass(frozen=True)
 class Padding:
-    """Which arguments are padded, and which outputs are cut.
+    """Which arguments are padded.
 
     Attributes
     ----------
     groups
         The dimensions of arguments that are padded; those of a group are equally long.
-    cuts
-        The outputs that are cut.
     bucket
         Gives the length to which one is padded.
     sizes
@@ -125,7 +117,6 @@ class Padding:
     """
 
     groups: tuple[tuple[Place, ...], ...]
-    cuts: Cuts
     bucket: Callable[[int], int]
     sizes: tuple[int, ...] = ()
 
@@ -145,11 +136,6 @@ class Padding:
             for position, axis in group:
                 found.setdefault(position, []).append((axis, number))
         return found
-
-    @cached_property
-    def _measured(self) -> int:
-        """The number of outputs that are lengths."""
-        return sum(number >= len(self.groups) for _, _, number in self.cuts)
 
     def lengths(self, values: Sequence[Any]) -> tuple[int, ...] | None:
         """The length of each group, then the sizes.
@@ -188,17 +174,6 @@ class Padding:
             padded[position] = _padded(value, shape, stats)
         return [*padded, *[np.array(length) for length in lengths]]
 
-    def cut(self, outputs: Sequence[object], lengths: Sequence[int], stats: Stats) -> list[object]:
-        """The outputs at their true lengths."""
-        found = list(outputs)
-        if self._measured:
-            measured = [int(to_numpy(length, stats)) for length in found[-self._measured :]]
-            lengths = [*lengths[: len(self.groups)], *measured]
-            del found[-self._measured :]
-        for position, axis, number in self.cuts:
-            found[position] = _cut(found[position], axis, lengths[number], stats)
-        return found
-
 
 def _padded(value: Any, shape: list[int], stats: Stats) -> object:
     """A longer array; zeros are behind the values."""
@@ -217,15 +192,6 @@ def kind_of(value: Any) -> Any:
     if class_of(value) is not ARRAY and class_of(value) is not np.ndarray:
         return value
     return jax.ShapeDtypeStruct(value.shape, value.dtype)
-
-
-def _cut(value: Any, axis: int, length: int, stats: Stats) -> object:
-    if value.shape[axis] == length:
-        return value
-    part = to_numpy(value, stats)[(*[slice(None)] * axis, slice(length))]
-    if type(value) is not ARRAY:
-        return part.copy()
-    return device_put(part.copy(), value.sharding if _is_committed(value) else None)
 
 
 def _is_committed(value: Any) -> bool:
@@ -293,7 +259,7 @@ class Dispatch:
     ) -> None:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
-        self._pad, self._cut = padding.pad, padding.cut
+        self._pad = padding.pad
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._noted: set[tuple[int, ...]] = set()
 
@@ -312,14 +278,13 @@ class Dispatch:
             return list(self._regroup(inputs, error))
         self._stats.general_calls += 1
         self._stats.padded_calls += 1
-        return self._cut(outputs, lengths, self._stats)
+        return outputs
 
     def record(self, recorder: Recorder | None) -> None:
         """Have clocks take the times of calls from now on; see `Executor.record`."""
-        self._pad, self._cut = self._padding.pad, self._padding.cut
+        self._pad = self._padding.pad
         if recorder is not None:
             self._pad = recorder.timed(PADDED, self._pad)
-            self._cut = recorder.timed(CUT, self._cut)
         self.own.record(recorder)
         if isinstance(self._padded.executor, Executor):  # and no refusal to run
             self._padded.executor.record(recorder)
@@ -400,7 +365,7 @@ class Dispatch:
                     return Result(None, (False,))
                 outputs = [
                     value if type(value) is ARRAY and not forms else _left(forms.get(k), value)
-                    for k, value in enumerate(self._cut(result.outputs, lengths, stats))
+                    for k, value in enumerate(result.outputs)
                 ]
                 stats.padded_calls += 1
                 stats.padded_direct += 1

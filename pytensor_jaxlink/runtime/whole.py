@@ -18,7 +18,7 @@ import jax
 from jax.sharding import Sharding
 
 from pytensor_jaxlink.errors import NotAcceptedError
-from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.plan import CutOff, Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
 from pytensor_jaxlink.runtime.devices import place_for
@@ -33,25 +33,27 @@ if TYPE_CHECKING:
 
 
 def is_one_region(plan: Plan) -> bool:
-    """Return True if a plan is one region without static values."""
-    match plan.steps:
+    """Return True if a plan is one region without static values, whose results may be cut."""
+    match [step for step in plan.steps if not isinstance(step, CutOff)]:
         case [Region(static=())]:
             return True
         case _:
             return False
 
 
-def is_whole(plan: Plan) -> bool:
-    """Return True if a plan is one region that takes inputs and constants and gives all outputs."""
+def takes_arrays(plan: Plan) -> bool:
+    """Return True if a plan is one region of arrays that takes inputs and constants."""
     if not is_one_region(plan):
         return False
     [region] = plan.regions
     passed = {*region.arguments, *region.results}
-    return (
-        set(region.arguments) <= {*plan.inputs, *plan.constants}
-        and set(plan.outputs) <= set(region.results)
-        and not passed & (plan.generators | plan.sparse)
-    )
+    known = {*plan.inputs, *plan.constants}
+    return set(region.arguments) <= known and not passed & (plan.generators | plan.sparse)
+
+
+def is_whole(plan: Plan) -> bool:
+    """Return True if a plan is such a region, which gives all outputs."""
+    return takes_arrays(plan) and set(plan.outputs) <= {n for r in plan.regions for n in r.results}
 
 
 class Whole:

@@ -19,7 +19,7 @@ from pytensor_jaxlink.errors import (
     NotSavedError,
 )
 from pytensor_jaxlink.frames import warn_at_user_line
-from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan
+from pytensor_jaxlink.plan import CutOff, HostBranch, HostLoop, HostStep, Plan
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
@@ -324,7 +324,7 @@ class LoadedFunction(FastCall):
         breaks = [
             step.operation
             for step in plan.steps
-            if isinstance(step, HostLoop | HostBranch)
+            if isinstance(step, CutOff | HostLoop | HostBranch)
             or (isinstance(step, HostStep) and not step.folded)
         ]
         computed = {number for region in plan.own_regions for number in region.results}

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.plan import (
+    CutOff,
     Fetch,
     HostBranch,
     HostLoop,
@@ -19,7 +20,7 @@ from pytensor_jaxlink.plan import (
     check_plan,
 )
 
-_STEPS = {kind.__name__: kind for kind in (Fetch, HostStep, Region, HostLoop, HostBranch)}
+_STEPS = {kind.__name__: kind for kind in (CutOff, Fetch, HostStep, Region, HostLoop, HostBranch)}
 
 
 def describe_plan(plan: Plan) -> dict[str, Json]:
@@ -87,6 +88,8 @@ def _step(document: Parsed, count: int) -> Step:
     match kind:
         case "Fetch":
             [described["value"]] = _numbers([described["value"]], count)
+        case "CutOff":
+            described["index"] = tuple(map(str, described["index"]))
         case "HostLoop":
             [body] = described.pop("inner")
             layout = {name: _tuples(value) for name, value in described["layout"].items()}

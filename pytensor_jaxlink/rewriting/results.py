@@ -1,0 +1,118 @@
+"""Results of a length that is computed: the last indexing becomes a cut.
+
+Pattern, at an output::
+
+    full[:k]        full[mask]        m[i, :k]
+
+Replacement: ``CutOff(full, k)``, a step that runs when the value leaves; ``m[i]`` is indexed in the
+region.  The length is no size then: nothing is compiled for it, and the graph does not break.  What
+reads the value on the host reads what has been cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph, Output
+from pytensor.graph.rewriting.basic import copy_stack_trace
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
+
+from pytensor_jaxlink.analysis import BindingTime, input_binding_times
+from pytensor_jaxlink.analysis.extents import tensor_behind
+from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.ops import CutOff
+from pytensor_jaxlink.rewriting.graph_masks import is_size
+from pytensor_jaxlink.rewriting.notes import late_values
+
+_INDEXING = (AdvancedSubtensor, Subtensor)
+
+
+def may_be_cut(fgraph: AbstractFunctionGraph) -> bool:
+    """Return True if an output is indexed last, and not by literals alone."""
+    return any(
+        output.owner is not None
+        and isinstance(output.owner.op, _INDEXING)
+        and len(output.owner.inputs) > 1
+        for output in fgraph.outputs
+    )
+
+
+def cut_results(
+    graph: FunctionGraph, changing: Collection[int], on_host: Callable[[Apply], bool]
+) -> None:
+    """Have results cut, in place.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    changing
+        The positions of the inputs that are data whatever their type.
+    on_host
+        Whether a node runs on the host anyway, and so takes what has been cut.
+    """
+    late = _Late(graph, changing)
+    waiting = list(dict.fromkeys(graph.outputs))
+    while waiting:
+        result: Any = waiting.pop()
+        node = result.owner
+        if node is None or not isinstance(node.op, _INDEXING):
+            continue
+        readers = [reader for reader, _ in graph.clients[result]]
+        if all(isinstance(each.op, CutOff | Output) or on_host(each) for each in readers):
+            cut = late.cut(node)
+            if cut is not None:
+                copy_stack_trace(result, cut)
+                cut.name = result.name
+                graph.replace_all([(result, cut)], import_missing=True)
+                waiting.append(cut.owner.inputs[0])
+
+
+class _Late:
+    """The values of a graph that are known only when a region has run."""
+
+    def __init__(self, graph: FunctionGraph, changing: Collection[int]) -> None:
+        view = GraphView.of(graph)
+        times = input_binding_times(view, changing)
+        self._bounds = late_values(view, times)
+        # A mask may be made of sizes, but vectors of integers and real numbers are data to it.
+        of_masks = [
+            time if is_size(view.variables[number]) else BindingTime.DEVICE
+            for time, number in zip(times, view.inputs, strict=True)
+        ]
+        self._masks = late_values(view, of_masks)
+
+    def cut(self, node: Apply) -> Any:
+        """What a node indexes, cut by the host; None where it is indexed by other values too."""
+        indices: Any = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+        if isinstance(node.op, Subtensor):
+            return self._sliced(node, indices)
+        variables = [index for index in indices if isinstance(index, Variable)]
+        whole = all(index == slice(None) for index in indices if isinstance(index, slice))
+        if not whole or len(variables) != 1 or variables[0] not in self._masks:
+            return None
+        [mask] = variables
+        return CutOff(node.op)(*node.inputs) if mask.type.dtype == "bool" else None
+
+    def _sliced(self, node: Apply, indices: Any) -> Any:
+        """The same for slices, of which a region takes those to bounds that are known before."""
+        last = [index if self._is_late(index) else slice(None) for index in indices]
+        if all(index == slice(None) for index in last):
+            return None
+        first = tuple(
+            slice(None) if self._is_late(index) else index for index in indices
+        )
+        left = [k for k, index in zip(last, indices, strict=True) if isinstance(index, slice)]
+        array: Any = node.inputs[0]
+        if any(index != slice(None) for index in first):
+            array = array[first]
+        indexed = array[tuple(left)]
+        return CutOff(indexed.owner.op)(*indexed.owner.inputs)
+
+    def _is_late(self, index: Any) -> bool:
+        bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else ()
+        return any(
+            isinstance(bound, Variable) and tensor_behind(bound) in self._bounds for bound in bounds
+        )
