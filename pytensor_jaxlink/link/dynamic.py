@@ -178,7 +178,9 @@ def is_worth(padded: int, specialised: int) -> bool:
 
 def _further(form: Form, base: Form, *, cut: bool) -> list[Cut]:
     """The breaks of a form that another one has not, and, unless these may be, the cut results."""
-    known = Counter(_in_words(base.view, each) for each in (*base.partition.breaks, *base.partition.cuts))
+    known = Counter(
+        _in_words(base.view, each) for each in (*base.partition.breaks, *base.partition.cuts)
+    )
     found = []
     for each in form.partition.breaks if cut else (*form.partition.breaks, *form.partition.cuts):
         words = _in_words(form.view, each)

@@ -301,7 +301,11 @@ def _check_order(plan: Plan) -> None:
 
 
 def _check_index(where: str, step: CutOff) -> None:
-    known = {WHOLE, MASK, *(" ".join(names) for k in (1, 2, 3) for names in combinations(BOUNDS, k))}
+    known = {
+        WHOLE,
+        MASK,
+        *(" ".join(names) for k in (1, 2, 3) for names in combinations(BOUNDS, k)),
+    }
     unknown = set(step.index) - known
     assert not unknown, f"{where} cuts by {unknown}"
     fits = (len(step.arguments), len(step.results)) == (step.count, 1)

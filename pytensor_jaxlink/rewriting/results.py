@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph, Output
 from pytensor.graph.rewriting.basic import copy_stack_trace
@@ -31,12 +32,8 @@ _INDEXING = (AdvancedSubtensor, Subtensor)
 
 def may_be_cut(fgraph: AbstractFunctionGraph) -> bool:
     """Return True if an output is indexed last, and not by literals alone."""
-    return any(
-        output.owner is not None
-        and isinstance(output.owner.op, _INDEXING)
-        and len(output.owner.inputs) > 1
-        for output in fgraph.outputs
-    )
+    nodes = map(_indexing, fgraph.outputs)
+    return any(node is not None and len(node.inputs) > 1 for node in nodes)
 
 
 def cut_results(
@@ -57,8 +54,8 @@ def cut_results(
     waiting = list(dict.fromkeys(graph.outputs))
     while waiting:
         result: Any = waiting.pop()
-        node = result.owner
-        if node is None or not isinstance(node.op, _INDEXING):
+        node = _indexing(result)
+        if node is None:
             continue
         readers = [reader for reader, _ in graph.clients[result]]
         if all(isinstance(each.op, CutOff | Output) or on_host(each) for each in readers):
@@ -68,6 +65,14 @@ def cut_results(
                 cut.name = result.name
                 graph.replace_all([(result, cut)], import_missing=True)
                 waiting.append(cut.owner.inputs[0])
+
+
+def _indexing(result: Any) -> Apply | None:
+    """The node that indexes a result, or what is copied to be one, last."""
+    node = result.owner
+    if node is not None and isinstance(node.op, DeepCopyOp):
+        node = node.inputs[0].owner
+    return node if node is not None and isinstance(node.op, _INDEXING) else None
 
 
 class _Late:
@@ -101,9 +106,7 @@ class _Late:
         last = [index if self._is_late(index) else slice(None) for index in indices]
         if all(index == slice(None) for index in last):
             return None
-        first = tuple(
-            slice(None) if self._is_late(index) else index for index in indices
-        )
+        first = tuple(slice(None) if self._is_late(index) else index for index in indices)
         left = [k for k, index in zip(last, indices, strict=True) if isinstance(index, slice)]
         array: Any = node.inputs[0]
         if any(index != slice(None) for index in first):

@@ -32,8 +32,10 @@ def steps_from(x: Any) -> Any:
 
 
 GRAPHS = {
-    "argmax_slice": lambda x: x[: x.argmax()] * 2,
-    "argmax_slice_and_arithmetic": lambda x: (pt.exp(x)[: x.argmax() + 1] * 2).cumsum(),
+    "argmax_slice": lambda x: x[: x.argmax(), None] * x,
+    "argmax_slice_and_arithmetic": lambda x: (
+        (pt.exp(x)[: x.argmax() + 1] * 2).cumsum()[:, None] + x
+    ),
     "mask": lambda x: pt.exp(x)[pt.exp(x) > 1.5].reshape((-1, 2)) * 2 + 1,
     "unique_then_sorted": lambda x: pt.sort(pt.unique(pt.exp(x)) * -2),
     "unique": lambda x: pt.unique(pt.exp(x)) * 2,
@@ -60,7 +62,7 @@ def test_the_break_names_the_users_line() -> None:
     x = pt.dvector("x")
     before = pt.exp(x)
     selected = before[before > 1.5]  # this line
-    f = pytensor.function([x], selected.cumsum() * 2, mode="JAXSELECTIVE")
+    f = pytensor.function([x], selected.cumsum()[:, None] * x, mode="JAXSELECTIVE")
     [cut] = f.explain().breaks
     source = Path(__file__).read_text().splitlines()
     line = 1 + source.index("    selected = before[before > 1.5]  # this line")

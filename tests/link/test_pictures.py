@@ -57,7 +57,7 @@ def branch() -> Any:
 
 def fetched_size() -> Any:
     n = pt.lscalar("n")
-    return pytensor.function([X, n], X[: X.argmax() + n] * 2, mode="JAXSELECTIVE")
+    return pytensor.function([X, n], X[: X.argmax() + n, None] * X, mode="JAXSELECTIVE")
 
 
 FUNCTIONS = {make.__name__: make for make in (host_steps, loop, branch, fetched_size)}

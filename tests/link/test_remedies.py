@@ -229,7 +229,7 @@ def dense() -> Iterator[str]:
 @case(Remedy.MASK)
 def mask() -> Iterator[str]:
     x = vector("x")
-    yield broken([x], x[x > 0])
+    yield broken([x], x[x > 0][:, None] * x)
     yield broken([x], pt.nonzero(x > 0)[0])
     found = whole([x], pt.where(x > 0, x, 0), X)
     assert found.sum() == X[X > 0].sum()
@@ -245,8 +245,8 @@ def masked_update() -> Iterator[str]:
 @case(Remedy.INDICES_OUTSIDE)
 def indices_outside() -> Iterator[str]:
     x, index = vector("x"), pt.lvector("index")
-    yield broken([x], x[x > 0])
-    yield broken([x], pt.nonzero(x > 0)[0] * 2)
+    yield broken([x], x[x > 0][:, None] * x)
+    yield broken([x], pt.nonzero(x > 0)[0].reshape((-1, 2)))
     found = whole([x, index], x[index], X, np.nonzero(X > 0)[0])
     assert_same(found, X[X > 0])
 

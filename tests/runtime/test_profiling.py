@@ -287,9 +287,9 @@ def test_rows_are_named_as_in_the_explanation() -> None:
 
 
 def test_the_user_line_of_a_fetch() -> None:
-    f = function([X], X[: X.argmax() + 1] * 2)
+    f = function([X], X[: X.argmax() + 1, None] * X)
     [row] = [row for row in run(f, A).rows if row.name.startswith("transfer to host")]
-    assert row.where == line_of("f = function([X], X[: X.argmax() + 1] * 2)")
+    assert row.where == line_of("f = function([X], X[: X.argmax() + 1, None] * X)")
 
 
 def test_the_steps_of_a_loop_are_inside_of_it() -> None:
@@ -385,7 +385,7 @@ def test_padding_has_rows() -> None:
         f(np.ones(n))
     names = [row.name for row in run(f, np.ones(5)).rows]
     assert "padding arguments" in names
-    assert "padding cut off outputs" in names
+    assert [name for name in names if name.startswith("cut exp(x)[")]
 
 
 def test_many_threads() -> None:
