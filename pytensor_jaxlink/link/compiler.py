@@ -458,13 +458,11 @@ class CompiledGraph:
             form = self.form
             self._explanation = explain_plan(
                 self.lowered,
-                form.partition.breaks,
-                form.partition.static_inputs,
+                form.partition,
                 self._failures,
                 self._avoided,
                 describe_callbacks(form.view, form.facts),
                 self.changing.described(),
-                form.partition.cuts,
             )
         return self._explanation
 

@@ -16,7 +16,7 @@ from pytensor_jaxlink.link.pictures.page import as_html
 from pytensor_jaxlink.link.pictures.terminal import as_rich
 from pytensor_jaxlink.link.sketch import Sketch, Value, sketch_of, value_of
 from pytensor_jaxlink.lowering import Lowered
-from pytensor_jaxlink.partition import Cut
+from pytensor_jaxlink.partition import Cut, Partition
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.remedies import split
 from pytensor_jaxlink.rewriting import Avoided
@@ -282,13 +282,11 @@ def with_fallbacks(explanation: Explanation, stats: Stats, limit: int) -> Explan
 
 def explain_plan(
     lowered: Lowered,
-    cuts: Sequence[Cut],
-    static_inputs: Sequence[int],
+    partition: Partition,
     failures: Sequence[str],
     rewritten: Sequence[Avoided] = (),
     callbacks: Sequence[CallbackSummary] = (),
     sizes: Sequence[str] = (),
-    results: Sequence[Cut] = (),
 ) -> Explanation:
     """Put a plan and its breaks into words."""
     view, plan, sketch = lowered.view, lowered.plan, sketch_of(lowered)
@@ -300,8 +298,8 @@ def explain_plan(
             )
             for inner, region in plan.located_regions()
         ),
-        tuple(describe_break(view, cut, sketch) for cut in cuts),
-        tuple(plan.names[number] for number in static_inputs),
+        tuple(describe_break(view, cut, sketch) for cut in partition.breaks),
+        tuple(plan.names[number] for number in partition.static_inputs),
         plan,
         sketch,
         tuple(failures),
@@ -310,7 +308,7 @@ def explain_plan(
         sizes=tuple(sizes),
         results=tuple(
             f"{view.operation_of(cut.node)} is cut when it leaves, {user_location(view, cut.node)}"
-            for cut in results
+            for cut in partition.cuts
         ),
     )
 

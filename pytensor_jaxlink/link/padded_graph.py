@@ -9,7 +9,7 @@ Replacement, with the length ``n`` as one more input::
     (exp(x[:n]) * y[:n]).sum(), exp(x[:n])
 
 Nothing else is said about padding: the slices become masks as those of every dynamic size do,
-results are cut as those of every computed length are (`rewriting.results`), and a graph in which
+results are cut as those of every computed length are (`rewriting.cut_results`).  A graph in which
 the slices cannot become masks is not padded.
 """
 

@@ -24,7 +24,7 @@ from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
 from pytensor_jaxlink.lowering.rules import Rules
-from pytensor_jaxlink.ops import Branch, CutOff, WhileLoop
+from pytensor_jaxlink.ops import Branch, CutResult, WhileLoop
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
 from pytensor_jaxlink.plan import (
     Fetch,
@@ -125,7 +125,7 @@ class _Lowering:
                     steps.append(executed)
                     continue
             apply = view.nodes[node]
-            if isinstance(apply.op, CutOff):
+            if isinstance(apply.op, CutResult):
                 steps.append((_cut_off(view, node), None))
                 continue
             step = HostStep(

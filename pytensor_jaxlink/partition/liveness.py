@@ -16,7 +16,7 @@ from pytensor.tensor.basic import ScalarFromTensor, TensorFromScalar
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts, Obstacle
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import GraphView, ndim_of
-from pytensor_jaxlink.ops import CutOff, remedies_of_size
+from pytensor_jaxlink.ops import CutResult, remedies_of_size
 from pytensor_jaxlink.partition.schedule import (
     Placement,
     Schedule,
@@ -74,7 +74,7 @@ class SlotDraft:
 class Partition:
     """The slots and regions of a graph, in the order in which they run.
 
-    Results that are cut when they leave (`ops.CutOff`) are no breaks.
+    Results that are cut when they leave (`ops.CutResult`) are no breaks.
     """
 
     slots: tuple[SlotDraft, ...]
@@ -241,7 +241,7 @@ class _Selector:
                 node = self._static_reader(number)
                 found.append(Cut(node, self._fetch_obstacle(number, node), number))
         found.sort(key=lambda cut: (cut.node, cut.fetched or -1))
-        cuts = tuple(each for each in found if isinstance(self.view.nodes[each.node].op, CutOff))
+        cuts = tuple(each for each in found if isinstance(self.view.nodes[each.node].op, CutResult))
         return tuple(each for each in found if each not in cuts), cuts
 
     def _fetch_obstacle(self, number: int, node: int) -> Obstacle:

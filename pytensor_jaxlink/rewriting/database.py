@@ -50,7 +50,7 @@ def rewrite_again(
     enabled
         The names of the rewrites that the mode includes.
     results
-        Whether results may be cut when they leave (`rewriting.results`).
+        Whether results may be cut when they leave (`rewriting.cut_results`).
     """
     let_results_be_cut(fgraph, may=results)
     fgraph.attach_feature(ShapeFeature())

@@ -20,7 +20,7 @@ What is not selected is computed and thrown away.  It never reaches a result: it
 
 A selection that is returned is taken at the end: ``exp(x[mask])`` becomes ``exp(x)[mask]``, and
 ``exp(x[:k])`` becomes ``exp(x)[:k]``.  Nothing is compiled for each number of entries, and the
-result is cut when it leaves (`rewriting.results`).
+result is cut when it leaves (`rewriting.cut_results`).
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def enabled_of(fgraph: Any) -> frozenset[str]:
 
 
 def let_results_be_cut(fgraph: Any, *, may: bool) -> None:
-    """Record whether results may be cut when they leave (`rewriting.results`): not in loops."""
+    """Record whether results may be cut when they leave (`rewriting.cut_results`): not in loops."""
     fgraph.jaxlink_cuts = may
 
 

@@ -143,12 +143,12 @@ def test_one_of_two_sizes() -> None:
 
 
 def test_one_size_is_data_and_another_is_not() -> None:
-    f = pytensor.function([X, N, K], [X[:N].sum(), X[:K:2]], mode=JAXLinker())
+    f = pytensor.function([X, N, K], [X[:N].sum(), pt.exp(X[:K:2])], mode=JAXLinker())
     x = VALUES[Y]
     for n in range(4):
         total, part = f(x, n, n + 1)
         np.testing.assert_allclose(total, x[:n].sum())
-        np.testing.assert_array_equal(part, x[: n + 1 : 2])
+        np.testing.assert_allclose(part, np.exp(x[: n + 1 : 2]))
     assert len(f.explain().sizes) == 2
     assert f.explain().static_inputs == ("k",)
     assert f.stats.compilations == [3]  # for each k but the first, which has gone with its program
@@ -214,7 +214,7 @@ def test_compiled_ahead() -> None:
     assert f.stats.compilations == [1]
     assert float(f(x, 4)) == 6.0
     assert f.stats.compilations == [1]
-    g = pytensor.function([X, N], X[:N:2], mode=JAXLinker())
+    g = pytensor.function([X, N], pt.exp(X[:N:2]), mode=JAXLinker())
     g.compile(x, 2).compile(x, 3)
     assert g.stats.compilations == [2]
 
@@ -285,14 +285,14 @@ def test_a_rule_that_needs_the_size_to_be_static() -> None:
 
 def test_beside_a_size_that_is_data_another_one_reaches_the_limit() -> None:
     long = np.random.default_rng(1).normal(size=1_000_000)
-    outputs = [(X[:N] ** 2).sum(), X[:K:2]]  # k stays static
+    outputs = [(X[:N] ** 2).sum(), pt.exp(X[:K:2])]  # k stays static
     f = pytensor.function([X, N, K], outputs, mode=JAXLinker(recompile_limit=2))
     calls = [(10, 1), (20, 1), (30, 1), (40, 1), (50, 2), (60, 3), (70, 4), (10, 1)]
     with pytest.warns(JAXLinkWarning, match="recompile_limit"):
         found = [f(long, n, k) for n, k in calls]
     for (n, k), (total, part) in zip(calls, found, strict=True):
         np.testing.assert_allclose(total, (long[:n] ** 2).sum())
-        np.testing.assert_array_equal(part, long[:k:2])
+        np.testing.assert_allclose(part, np.exp(long[:k:2]))
     assert (f.stats.dynamic_sizes, f.stats.host_regions) == (1, 2)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytensor_jaxlink.plan import Fetch, HostStep, Plan, Region, check_plan
+from pytensor_jaxlink.plan import CutOff, Fetch, HostStep, Plan, Region, check_plan
 
 NAMES = tuple("abcdefgh")
 GOOD = Plan(
@@ -25,6 +25,10 @@ GOOD = Plan(
 
 def test_a_good_plan_passes() -> None:
     check_plan(GOOD)
+
+
+def test_a_good_cut_passes() -> None:
+    check_plan(with_steps(CutOff("[1:, mask]", (0, 1, 1), (4,), ("start", "mask"))))
 
 
 def with_steps(*steps: object) -> Plan:
@@ -55,6 +59,10 @@ def with_steps(*steps: object) -> Plan:
         ),
         (with_steps(Region(0, (), (0,), (), ())), "a region without results"),
         (with_steps(Region(1, (), (0,), (4,), ())), r"the regions are numbered \[1\]"),
+        (with_steps(CutOff("[:n]", (0, 5), (4,), ("stop",))), r"reads \{5\} before they are"),
+        (with_steps(CutOff("[:n]", (0,), (4,), ("stop",))), "with 1 values"),
+        (with_steps(CutOff("[mask]", (0, 1, 1), (4,), ("mask",))), "with 3 values"),
+        (with_steps(CutOff("[:n]", (0, 1), (4,), ("stop start",))), "cuts by {'stop start'}"),
         (with_steps(), r"the outputs \{4\} are never computed"),
     ],
 )

@@ -46,6 +46,27 @@ def run(a0):
     assert (stats.host_steps, stats.bytes_to_host, stats.bytes_to_device) == (2, 48, 96)
 
 
+def test_results_that_are_cut() -> None:
+    k = (X > 0).sum()
+    f, reference = compile_both([X], [X[:k] * 2, X[X > 0]])
+    assert (
+        source_of(f)
+        == """\
+def run(a0):
+    a0 = converted(0, a0)
+    (a2, a5, a7, ), c0 = region0(a0)
+    h2 = host(a2, 2)
+    a3 = step1(a0, (h2, ))
+    h5 = host(a5, 5)
+    a8 = step2(a7, (slice(None, h5, None), ))
+    return Result([a8, a3], (*c0, ))"""
+    )
+    for x in (np.arange(-2.0, 5.0), np.zeros(7)):
+        for one, other in zip(f(x), reference(x), strict=True):
+            np.testing.assert_allclose(one, other)
+    assert (f.stats.direct, f.stats.host_steps, f.stats.compilations) == (2, 0, [1])
+
+
 def test_sizes_from_an_input() -> None:
     outputs = X.reshape((N // 2, -1)).sum(axis=0) * N
     f, reference = compile_both([X, N], outputs, JAXLinker(dynamic=False))

@@ -4,9 +4,9 @@ Pattern, at an output::
 
     full[:k]        full[mask]        m[i, :k]
 
-Replacement: ``CutOff(full, k)``, a step that runs when the value leaves; ``m[i]`` is indexed in the
-region.  The length is no size then: nothing is compiled for it, and the graph does not break.  What
-reads the value on the host reads what has been cut.
+Replacement: ``CutResult(full, k)``, a step that runs when the value leaves.  A region indexes
+``m[i]``.  The length is no size then: nothing is compiled for it, and the graph does not break.  A
+host step that reads the value reads it cut.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from
 from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.ops import CutOff
+from pytensor_jaxlink.ops import CutResult
 from pytensor_jaxlink.rewriting.graph_masks import is_size
 from pytensor_jaxlink.rewriting.notes import late_values
 
@@ -58,7 +58,7 @@ def cut_results(
         if node is None:
             continue
         readers = [reader for reader, _ in graph.clients[result]]
-        if all(isinstance(each.op, CutOff | Output) or on_host(each) for each in readers):
+        if all(isinstance(each.op, CutResult | Output) or on_host(each) for each in readers):
             cut = late.cut(node)
             if cut is not None:
                 copy_stack_trace(result, cut)
@@ -90,7 +90,7 @@ class _Late:
         self._masks = late_values(view, of_masks)
 
     def cut(self, node: Apply) -> Any:
-        """What a node indexes, cut by the host; None where it is indexed by other values too."""
+        """The part that a node takes, cut by the host; None where other values index too."""
         indices: Any = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
         if isinstance(node.op, Subtensor):
             return self._sliced(node, indices)
@@ -99,7 +99,7 @@ class _Late:
         if not whole or len(variables) != 1 or variables[0] not in self._masks:
             return None
         [mask] = variables
-        return CutOff(node.op)(*node.inputs) if mask.type.dtype == "bool" else None
+        return CutResult(node.op)(*node.inputs) if mask.type.dtype == "bool" else None
 
     def _sliced(self, node: Apply, indices: Any) -> Any:
         """The same for slices, of which a region takes those to bounds that are known before."""
@@ -112,7 +112,7 @@ class _Late:
         if any(index != slice(None) for index in first):
             array = array[first]
         indexed = array[tuple(left)]
-        return CutOff(indexed.owner.op)(*indexed.owner.inputs)
+        return CutResult(indexed.owner.op)(*indexed.owner.inputs)
 
     def _is_late(self, index: Any) -> bool:
         bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else ()

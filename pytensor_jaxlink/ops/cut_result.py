@@ -12,11 +12,11 @@ from pytensor.graph.op import Op, OutputStorageType
 from pytensor_jaxlink.graph import Text, written
 
 
-class CutOff(Op):
+class CutResult(Op):
     """An indexing by slices, or by a mask, of an array that leaves a region.
 
     It is a step of its own in a plan (`plan.CutOff`).  Rewriting puts it at outputs
-    (`rewriting.results`); no graph that a user writes holds it.
+    (`rewriting.cut_results`); no graph that a user writes holds it.
 
     Parameters
     ----------
@@ -49,6 +49,6 @@ class CutOff(Op):
         return str(self.indexing)
 
 
-@written.register(CutOff)
-def _written(op: CutOff, node: Apply, text: Text) -> str:
+@written.register(CutResult)
+def _written(op: CutResult, node: Apply, text: Text) -> str:
     return written(op.indexing, node, text)
