@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
@@ -165,10 +165,10 @@ class _Lowering:
 
 def _cut_off(view: GraphView, node: int) -> plan.CutOff:
     """A result that is cut when it leaves."""
-    apply = view.nodes[node]
-    indices: Any = indices_from_subtensor(apply.inputs[1:], apply.op.idx_list)
+    apply, op = view.nodes[node], cast(CutResult, view.nodes[node].op)
+    indices: Any = indices_from_subtensor(apply.inputs[1:], op.idx_list)
     form = tuple(map(_index, indices))
-    return plan.CutOff(str(apply.op), view.node_inputs[node], view.node_outputs[node], form)
+    return plan.CutOff(str(op), view.node_inputs[node], view.node_outputs[node], form)
 
 
 def _index(index: object) -> str:

@@ -12,7 +12,6 @@ from pytensor_jaxlink.rewriting.black_boxes import with_shapes as with_shapes
 from pytensor_jaxlink.rewriting.buffers import check_buffers as check_buffers
 from pytensor_jaxlink.rewriting.control_flow import inline_broken as inline_broken
 from pytensor_jaxlink.rewriting.cut_results import cut_results as cut_results
-from pytensor_jaxlink.rewriting.cut_results import may_be_cut as may_be_cut
 from pytensor_jaxlink.rewriting.database import register as register
 from pytensor_jaxlink.rewriting.database import rewrite_again as rewrite_again
 from pytensor_jaxlink.rewriting.graph_masks import is_size as is_size
@@ -23,6 +22,7 @@ from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
 from pytensor_jaxlink.rewriting.notes import hand_on as hand_on
 from pytensor_jaxlink.rewriting.notes import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
+from pytensor_jaxlink.rewriting.prepare import may_be_cut as may_be_cut
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES
 from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_REWRITES

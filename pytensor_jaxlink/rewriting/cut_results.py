@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph, Output
+from pytensor.graph.fg import FunctionGraph, Output
 from pytensor.graph.rewriting.basic import copy_stack_trace
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
@@ -26,14 +25,7 @@ from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import CutResult
 from pytensor_jaxlink.rewriting.graph_masks import is_size
 from pytensor_jaxlink.rewriting.notes import late_values
-
-_INDEXING = (AdvancedSubtensor, Subtensor)
-
-
-def may_be_cut(fgraph: AbstractFunctionGraph) -> bool:
-    """Return True if an output is indexed last, and not by literals alone."""
-    nodes = map(_indexing, fgraph.outputs)
-    return any(node is not None and len(node.inputs) > 1 for node in nodes)
+from pytensor_jaxlink.rewriting.prepare import last_indexing
 
 
 def cut_results(
@@ -54,7 +46,7 @@ def cut_results(
     waiting = list(dict.fromkeys(graph.outputs))
     while waiting:
         result: Any = waiting.pop()
-        node = _indexing(result)
+        node = last_indexing(result)
         if node is None:
             continue
         readers = [reader for reader, _ in graph.clients[result]]
@@ -65,14 +57,6 @@ def cut_results(
                 cut.name = result.name
                 graph.replace_all([(result, cut)], import_missing=True)
                 waiting.append(cut.owner.inputs[0])
-
-
-def _indexing(result: Any) -> Apply | None:
-    """The node that indexes a result, or what is copied to be one, last."""
-    node = result.owner
-    if node is not None and isinstance(node.op, DeepCopyOp):
-        node = node.inputs[0].owner
-    return node if node is not None and isinstance(node.op, _INDEXING) else None
 
 
 class _Late:

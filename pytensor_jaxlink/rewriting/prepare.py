@@ -20,7 +20,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Shape_i
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor
+from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor
 
 from pytensor_jaxlink.compat import IfElse, mutable
 from pytensor_jaxlink.graph import ArrayType
@@ -140,3 +140,17 @@ def _read_shapes(graph: FunctionGraph) -> None:
             matrix, shape = node.inputs[0], node.outputs[3]
             lengths = stack([Shape_i(axis)(matrix) for axis in (0, 1)]).astype(shape.type.dtype)
             graph.replace_all([(shape, lengths)], import_missing=True)
+
+
+def may_be_cut(fgraph: AbstractFunctionGraph) -> bool:
+    """Return True if an output is indexed last (`rewriting.cut_results`)."""
+    nodes = map(last_indexing, fgraph.outputs)
+    return any(node is not None and len(node.inputs) > 1 for node in nodes)
+
+
+def last_indexing(result: Any) -> Apply | None:
+    """The node that indexes a result last, or what is copied to be one."""
+    node = result.owner
+    if node is not None and isinstance(node.op, DeepCopyOp):
+        node = node.inputs[0].owner
+    return node if node is not None and isinstance(node.op, AdvancedSubtensor | Subtensor) else None

@@ -244,8 +244,8 @@ class Executor:
             return replace(path, packed=pack is not None, result=whole.condition.result)
         function = fast(ready, boundary)
         call = function()
-        ahead = function(ahead=True) if is_one_region(ready.plan) else call
-        return self._path(call, partial(_run_on, ahead, boundary), partial(function, None))
+        compiling = function(ahead=True) if is_one_region(ready.plan) else call
+        return self._path(call, partial(_run_on, compiling, boundary), partial(function, None))
 
     def _reuse(self, donatable: Donatable) -> Reuse | None:
         """The memory that the last region may reuse: not that of values which the host reads."""

@@ -246,7 +246,6 @@ RETURNED = {
     "prefix": lambda: X[: B.argmax()] * 2,
     "prefix_of_two": lambda: (X[: B.argmax()] * Y[: B.argmax()]).cumsum(),
     "between": lambda: pt.exp(X[B.argmin() : -B.argmax()]),
-    "part_of_a_row": lambda: M[1, : B.argmax()],
     "prefixes_of_rows_and_columns": lambda: M[: B.argmax(), B.argmin() :] * 2,
     "slice_and_mask": lambda: M[: B.argmax()][:, MASK] * 2,
 }
