@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph, Output
 from pytensor.graph.rewriting.basic import copy_stack_trace
@@ -43,7 +44,8 @@ def cut_results(
         Whether a node runs on the host anyway, and so takes what has been cut.
     """
     late = _Late(graph, changing)
-    waiting = list(dict.fromkeys(graph.outputs))
+    # Copies first, which are taken from the end: nothing else reads their originals then.
+    waiting: list[Any] = sorted(dict.fromkeys(graph.outputs), key=_is_copy)
     while waiting:
         result: Any = waiting.pop()
         node = last_indexing(result)
@@ -57,6 +59,10 @@ def cut_results(
                 cut.name = result.name
                 graph.replace_all([(result, cut)], import_missing=True)
                 waiting.append(cut.owner.inputs[0])
+
+
+def _is_copy(result: Any) -> bool:
+    return result.owner is not None and isinstance(result.owner.op, DeepCopyOp)
 
 
 class _Late:

@@ -185,8 +185,9 @@ class _Attempt(Masks):
         if self._changing or not may_cut_results(self.fgraph):
             return may_cut_results(self.fgraph)
         before = max(node.inputs[0].type.ndim for node in self.sources)
+        moves = any(v.owner not in self.sources or self._is_by_places(v.owner) for v in returned)
         return (
-            not all(v.owner in self.sources and not self._is_by_places(v.owner) for v in returned)
+            (moves or bool(self.values))
             and all(is_size(mask) or mask.type.dtype == "bool" for mask in self._masks_of(returned))
             and all(self.selections[v].full.type.ndim <= before for v in returned)
         )

@@ -44,6 +44,8 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "flags": lambda: X[:K] > 0.5,
     "integers": lambda: pt.argsort(X)[:K],
     "several": lambda: [X[:K] * 2, X[:K].sum(), X, K, X[X > 0]],
+    "as it is, and its length": lambda: [X[X > 0], X[X > 0].shape[0], X[X > 0].sum()],
+    "as it is, twice": lambda: [X[X > 0], X[:K], X[X > 0], X[:K]],
     "used inside": lambda: [X[X > 0] * 2, (X[X > 0] * 2).sum(), (X[X > 0] * 2).prod()],
     "read on the host": lambda: [X[X > 0], sort(X[X > 0]) * 2],
     "with a size": lambda: [X[:K] * N, X[:N].sum()],
