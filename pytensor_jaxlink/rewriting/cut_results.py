@@ -11,8 +11,7 @@ host step that reads the value reads it cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
 
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
@@ -27,6 +26,7 @@ from pytensor_jaxlink.ops import CutResult
 from pytensor_jaxlink.rewriting.graph_masks import is_size
 from pytensor_jaxlink.rewriting.notes import late_values
 from pytensor_jaxlink.rewriting.prepare import last_indexing
+from pytensor_jaxlink.rewriting.selections import Tensor
 
 
 def cut_results(
@@ -45,9 +45,9 @@ def cut_results(
     """
     late = _Late(graph, changing)
     # Copies first, which are taken from the end: nothing else reads their originals then.
-    waiting: list[Any] = sorted(dict.fromkeys(graph.outputs), key=_is_copy)
+    waiting: list[Tensor] = sorted(dict.fromkeys(graph.outputs), key=_is_copy)
     while waiting:
-        result: Any = waiting.pop()
+        result = waiting.pop()
         node = last_indexing(result)
         if node is None:
             continue
@@ -61,7 +61,7 @@ def cut_results(
                 waiting.append(cut.owner.inputs[0])
 
 
-def _is_copy(result: Any) -> bool:
+def _is_copy(result: Tensor) -> bool:
     return result.owner is not None and isinstance(result.owner.op, DeepCopyOp)
 
 
@@ -79,9 +79,9 @@ class _Late:
         ]
         self._masks = late_values(view, of_masks)
 
-    def cut(self, node: Apply) -> Any:
+    def cut(self, node: Apply) -> Tensor:
         """The part that a node takes, cut by the host; None where other values index too."""
-        indices: Any = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+        indices: Sequence[Tensor] = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
         if isinstance(node.op, Subtensor):
             return self._sliced(node, indices)
         variables = [index for index in indices if isinstance(index, Variable)]
@@ -91,20 +91,20 @@ class _Late:
         [mask] = variables
         return CutResult(node.op)(*node.inputs) if mask.type.dtype == "bool" else None
 
-    def _sliced(self, node: Apply, indices: Any) -> Any:
+    def _sliced(self, node: Apply, indices: Sequence[Tensor]) -> Tensor:
         """The same for slices, of which a region takes those to bounds that are known before."""
         last = [index if self._is_late(index) else slice(None) for index in indices]
         if all(index == slice(None) for index in last):
             return None
         first = tuple(slice(None) if self._is_late(index) else index for index in indices)
         left = [k for k, index in zip(last, indices, strict=True) if isinstance(index, slice)]
-        array: Any = node.inputs[0]
+        array: Tensor = node.inputs[0]
         if any(index != slice(None) for index in first):
             array = array[first]
         indexed = array[tuple(left)]
         return CutResult(indexed.owner.op)(*indexed.owner.inputs)
 
-    def _is_late(self, index: Any) -> bool:
+    def _is_late(self, index: Tensor) -> bool:
         bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else ()
         return any(
             isinstance(bound, Variable) and tensor_behind(bound) in self._bounds for bound in bounds
