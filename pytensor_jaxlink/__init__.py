@@ -85,14 +85,16 @@ def _register() -> None:
     from pytensor_jaxlink.link import register
 
     register(_open_cache)
-    _when_imported("pymc.sampling.parallel", _start_processes, own=__name__)
+    _when_imported("pymc", _suit_pymc, own=__name__)
 
 
-def _start_processes() -> None:
+def _suit_pymc() -> None:
     from pytensor_jaxlink.compat import start_processes_as_for_jax
     from pytensor_jaxlink.link import JAXLinker
+    from pytensor_jaxlink.link.samplers import give_numpy_to_samplers
 
     start_processes_as_for_jax(JAXLinker)
+    give_numpy_to_samplers()
 
 
 def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:

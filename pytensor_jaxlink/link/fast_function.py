@@ -192,8 +192,7 @@ class FastFunction(FastCall, Function):
 
     def _pack(self) -> Callable[[list[Any]], Any] | None:
         """A function that makes the answer of the outputs, where nothing else is left to do."""
-        done = not (self._updates or self._forms() or self.vm.ending.overwritten)
-        return self._packed if done else None
+        return None if self._updates or self.vm.ending.overwritten else self._packed
 
     def _forms(self) -> dict[int, Any]:
         return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)

@@ -57,6 +57,24 @@ def to_numpy(value: Any, stats: Stats) -> np.ndarray:
     return array
 
 
+def copying_to_host(stats: Stats) -> Callable[[Any], np.ndarray]:
+    """A function that gives a value as a NumPy array of its own: views of JAX's are read-only.
+
+    This is the end of each call of a function that gives NumPy arrays.  The common case, a result
+    on one device that is there, is one frame of Python.
+    """
+
+    def copy(value: Any) -> np.ndarray:
+        one = type(value) is ARRAY and type(value.sharding) is SingleDeviceSharding
+        if not (one and value.is_ready()):
+            return np.array(to_numpy(value, stats))
+        array = np.array(value)
+        stats.bytes_to_host += array.nbytes
+        return array
+
+    return copy
+
+
 def place_for(values: Iterable[object]) -> Sharding | None:
     """Where constants have to be for a call with these values, None where JAX decides.
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime.devices import to_numpy
+from pytensor_jaxlink.runtime.devices import copying_to_host, to_numpy
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration, device_put
@@ -57,8 +57,7 @@ class Ending:
     def _forms(self, stats: Stats, plan: Plan | None) -> dict[int, Form]:
         forms: dict[int, Form] = dict.fromkeys((*self.arrays, *self.numbers), as_jax_array)
         if self.as_numpy:
-            # A copy, because views of JAX's arrays are read-only.
-            forms = dict.fromkeys(self.arrays, lambda value: np.array(to_numpy(value, stats)))
+            forms = dict.fromkeys(self.arrays, copying_to_host(stats))
             forms |= dict.fromkeys(self.numbers, lambda value: to_numpy(value, stats)[()])
         elif plan is not None:
             made = {number for region in plan.own_regions for number in region.results}

@@ -60,8 +60,7 @@ class Whole:
     """Such a plan as a function of its arguments.
 
     It gives what ``pack`` makes of the outputs; with conditions, a tuple of that and one boolean,
-    or a `Result` where the condition has been checked.  Outputs that change their form are given
-    in a `Result`; then ``pack`` has to leave them a list.
+    or a `Result` where the condition has been checked.
 
     Parameters
     ----------
@@ -70,7 +69,8 @@ class Whole:
     boundary
         How the function takes its arguments.
     pack
-        Makes the answer of the list of outputs, while JAX traces.
+        Makes the answer of the list of outputs: while JAX traces, or after they have changed their
+        form where some do.
     repeatable
         Whether the same arguments give the same condition; see `Condition`.
 
@@ -92,7 +92,8 @@ class Whole:
     ) -> None:
         plan, [region], [function] = ready.plan, ready.plan.regions, ready.functions
         self._ready, self._cells = ready, list(boundary.cells.values())
-        self._leave = boundary.leave
+        self._leave, self._pack = [*boundary.leave.items()], pack
+        inside: Callable[[list[object]], object] = list if self._leave else pack
         self._numbers = [n for n in region.arguments if n not in plan.inputs]  # of constants
         places = {n: k for k, n in enumerate((*plan.inputs, *self._numbers))}
         taken = [places[number] for number in region.arguments]
@@ -104,7 +105,7 @@ class Whole:
             if not complete or not all(map(boundary.accepts, range(count), values[:count])):
                 raise NotAcceptedError
             results, conditions = function.traced((), *[values[place] for place in taken])
-            outputs = pack([results[place] for place in given])
+            outputs = inside([results[place] for place in given])
             return (outputs, *conditions) if conditions else outputs
 
         self.condition = Condition(traced, ready.policy, repeatable=repeatable)
@@ -116,37 +117,43 @@ class Whole:
     def _run(self, compiled: Function) -> None:
         """Have calls run a compiled function."""
         self._compiled = compiled
-        others = self._numbers or self._cells or self._leave
-        self.call: Function = self._with_others if others else compiled
+        others = self._numbers or self._cells
+        self._given: Function = self._with_others if others else compiled
+        self.call: Function = self._left if self._leave else self._given
 
     def timed(self, clock: Clock) -> Function:
         """The call with clocks; nothing is compiled again."""
         timed, plan, [region] = copy(self), self._ready.plan, self._ready.plan.regions
-        timed._leave = {
-            k: clock.crossing(plan.names[plan.outputs[k]], leave)
-            for k, leave in self._leave.items()
-        }
+        timed._leave = [
+            (k, clock.crossing(plan.names[plan.outputs[k]], leave)) for k, leave in self._leave
+        ]
         takes = (*plan.inputs, *self._numbers)
         timed._run(clock.region(region, self._compiled, takes))
         return timed.call
 
     def _with_others(self, *args: object) -> object:
-        """The call where cells are read, constants follow the arguments, or outputs change."""
+        """The call where cells are read, or constants follow the arguments."""
         values = [*args, *[cell[0] for cell in self._cells]]
         others = self._constants_for(values) if self._numbers else ()
         found = self._compiled(*values, *others)
+        if type(found) is tuple:
+            return self.condition.result(found, values, others)
+        return found
+
+    def _left(self, *args: object) -> object:
+        """The call where outputs change their form."""
+        found: Any = self._given(*args)
         kind = class_of(found)
         if kind is tuple:
-            found = self.condition.result(found, values, others)
-        return self._left(found) if self._leave else found
-
-    def _left(self, found: object) -> Result:
-        """The result with the outputs in their last form."""
-        result = found if type(found) is Result else Result(found)
-        outputs = list(result.outputs)
-        for position, leave in self._leave.items():
-            outputs[position] = leave(outputs[position])
-        return result._replace(outputs=outputs)
+            found = self.condition.result(found, args)
+            kind = Result
+        if kind is Result:
+            if found.conditions:  # nobody wants the outputs
+                return found
+            found = found.outputs
+        for position, leave in self._leave:  # of a list that JAX has made for this call
+            found[position] = leave(found[position])
+        return self._pack(found)
 
     def compile(self, values: list[object]) -> None:
         """Compile for values of all inputs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
-from pytensor_jaxlink import JAXFunction, NotJittableError
+from pytensor_jaxlink import JAXFunction, JAXLinker, NotJittableError
 from pytensor_jaxlink.generators import held_key
 from pytensor_jaxlink.link.maker import JAXFunctionMaker
+from pytensor_jaxlink.link.samplers import WITH_COMPILE_KWARGS, WITH_MODE, numpy_mode
 from pytensor_jaxlink.pymc import jax_function, jax_samplers
 
 NOT_INSTALLED = "needs the extra pymc: pip install 'pytensor_jaxlink[pymc]'"
@@ -201,6 +204,86 @@ class TestOurModeIsWhatRuns:
 
 def simulated(rng: np.random.Generator, level: float, size: Any = None) -> Any:
     return rng.normal(level, 1.5, size=40)
+
+
+class TestArraysOfSamplers:
+    """PyMC's own samplers compute in Python, with NumPy arrays; users' functions stay the same."""
+
+    def test_the_places_are_there(self, pm: Any) -> None:
+        for module, path in (*WITH_MODE, *WITH_COMPILE_KWARGS):
+            found: Any = import_module(module)
+            for name in path.split("."):
+                found = getattr(found, name)
+            assert hasattr(found, "__wrapped__"), f"{module}.{path}"
+
+    def test_samplers_get_numpy_arrays(self, pm: Any, made: list[JAXFunction]) -> None:
+        with pm.Model():
+            level = pm.Normal("level", 0, 5)
+            coin, die = pm.Bernoulli("coin", 0.4), pm.Categorical("die", [0.2, 0.3, 0.5])
+            pm.Normal("y", level + coin + die, 1, observed=DATA)
+            for step in (pm.NUTS, pm.HamiltonianMC, pm.Metropolis, pm.Slice, pm.DEMetropolisZ):
+                step([level], **OURS)
+            for step in (pm.BinaryMetropolis, pm.BinaryGibbsMetropolis):
+                step([coin], **OURS)
+            pm.CategoricalGibbsMetropolis([die], **OURS)
+            import_module("pymc.tuning.scipy_interface").scipy_optimize_funcs_from_loss(
+                (level - 1) ** 2, [level], {"level": np.zeros(())}, use_grad=True, **OURS
+            )
+        assert len(made) == 9
+        assert {type(output) for f in made for output in outputs_of(f)} == {np.ndarray}
+
+    def test_also_with_the_mode_by_default(self, pm: Any) -> None:
+        with pytensor.config.change_flags(mode="JAXSELECTIVE"), plain(pm):
+            density: Any = pm.NUTS()._logp_dlogp_func._pytensor_function
+            ratio = pm.Metropolis(blocked=True).delta_logp
+        assert isinstance(density, JAXFunction)
+        for f in (density, ratio):
+            assert {type(output) for output in outputs_of(f)} == {np.ndarray}
+
+    def test_functions_of_users_give_what_they_promise(self, pm: Any) -> None:
+        freeze_model = import_module("pymc.model.transform.optimization").freeze_model
+        with freeze_model(plain(pm)) as model:
+            point = model.initial_point()
+            for _ in range(2):  # also after a step method has compiled the same density
+                assert isinstance(model.compile_logp(**OURS["compile_kwargs"])(point), jax.Array)
+                assert isinstance(model.compile_dlogp(mode="JAXSELECTIVE")(point), jax.Array)
+                pm.NUTS(**OURS)
+        with pm.Model() as coins:
+            coin = pm.Bernoulli("coin", 0.4)
+        with freeze_model(coins) as model:
+            pm.BinaryMetropolis([model["coin"]], **OURS)
+            found = model.compile_logp(mode="JAXSELECTIVE")(model.initial_point())
+            assert isinstance(found, jax.Array)
+        assert isinstance(pm.draw(coin, mode="JAXSELECTIVE"), jax.Array)
+
+    def test_other_modes_and_options_are_kept(self) -> None:
+        for mode in ("NUMBA", "FAST_COMPILE", None):
+            assert numpy_mode(mode) is mode
+        linker = JAXLinker(recompile_limit=3)
+        for given in (linker, Mode(linker=linker, optimizer="fast_run")):
+            found: Any = numpy_mode(given)
+            assert found.linker.options == replace(linker.options, outputs="numpy")
+        assert linker.options.outputs == "jax"
+        without: Any = numpy_mode(get_mode("JAXSELECTIVE").excluding("jaxlink_masks"))
+        assert "jaxlink_masks" in without.provided_optimizer.exclude
+
+    def test_extra_values_change_between_steps(self, pm: Any) -> None:
+        """A compound step: each one reads the values of the other's variables."""
+        with pm.Model():
+            level = pm.Normal("level", 0, 5)
+            coin = pm.Bernoulli("coin", 0.5)
+            pm.Normal("y", level + 4 * coin, 1, observed=DATA)
+            steps = [pm.NUTS([level], **OURS), pm.Metropolis([coin], **OURS)]
+            trace = pm.sample(step=steps, **DEFAULTS | {"draws": 300, "tune": 300})
+        mean = (trace.posterior["level"] + 4 * trace.posterior["coin"]).mean()
+        assert abs(float(mean) - DATA.mean()) < 0.3
+
+
+def outputs_of(function: JAXFunction) -> list[Any]:
+    """The outputs of a function for zeros."""
+    kinds: list[Any] = [cell.type for cell in function.input_storage if cell.required]
+    found = function(*(np.zeros([n or 1 for n in kind.shape], kind.dtype) for kind in kinds))
+    return found if isinstance(found, list) else [found]
 
 
 class TestOurModeByDefault:

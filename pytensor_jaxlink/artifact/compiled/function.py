@@ -175,9 +175,8 @@ class LoadedFunction(FastCall):
         cells = {k: cell for k, cell in enumerate(self._storage) if k not in self._taken}
         accepts = partial(_accepts, signature, self._executor.policy.x64)
         boundary = Boundary(accepts, self._fast_convert, cells, leave)
-        done = not (self._updated or leave or self._ending.overwritten)
         donatable = None if self._ending.as_numpy else self._donatable()
-        pack = self._packed if done else None
+        pack = None if self._updated or self._ending.overwritten else self._packed
         self._path = self._executor.fast(boundary, pack, donatable, repeatable=True)
         if self._path is not None:
             self._fast = self._path.call
