@@ -7,6 +7,7 @@ from pytensor_jaxlink.rewriting import layouts as _layouts
 from pytensor_jaxlink.rewriting import matrices as _matrices
 from pytensor_jaxlink.rewriting import orderings as _orderings
 from pytensor_jaxlink.rewriting import prefix_loops as _prefix_loops
+from pytensor_jaxlink.rewriting import searches as _searches
 from pytensor_jaxlink.rewriting import updates as _updates
 from pytensor_jaxlink.rewriting.black_boxes import with_shapes as with_shapes
 from pytensor_jaxlink.rewriting.buffers import check_buffers as check_buffers
@@ -29,4 +30,14 @@ from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_R
 from pytensor_jaxlink.rewriting.selection import default_query as default_query
 
 # Importing these modules registers their rules of `follow`.
-RULES = (_allocations, _entries, _gathers, _layouts, _matrices, _orderings, _prefix_loops, _updates)
+RULES = (
+    _allocations,
+    _entries,
+    _gathers,
+    _layouts,
+    _matrices,
+    _orderings,
+    _prefix_loops,
+    _searches,
+    _updates,
+)

@@ -279,6 +279,15 @@ class Masks:
         self._longer[found] = mask, more + before
         return found
 
+    def grouped(self, mask: Tensor, size: int) -> Tensor:
+        """The mask of one entry for so many that another one selects, at the front."""
+
+        def make() -> Tensor:
+            sizes = [self.count(mask), Shape_i(0)(mask)]
+            return self._front(*(length // size for length in sizes))
+
+        return self.derived(f"groups of {size}", (mask,), make)
+
     def count(self, mask: object) -> Tensor:
         """How many entries a mask selects."""
         return self._counts.of(mask)

@@ -17,6 +17,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Reshape
 
 from pytensor_jaxlink.rewriting.bounds import entries_of
+from pytensor_jaxlink.rewriting.folds import folded
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -41,7 +42,8 @@ def _follow_reshape(op: Reshape, node: Apply, known: Known) -> Results:
     groups = _groups(chosen, array, lengths, known)
     rest = lengths[len(groups) :]
     if max(chosen.axes) >= sum(map(len, groups)):
-        return None
+        divided = folded(chosen, array, lengths, known)
+        return None if divided is None else [divided]
     full = _divisible(chosen, groups, lengths)
     sizes = [prod((full.shape[axis] for axis in axes), start=_ONE) for axes in groups]
     masks = [_merged(chosen, array, axes, known) for axes in groups]

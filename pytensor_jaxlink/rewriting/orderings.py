@@ -106,8 +106,10 @@ def _follow_place(op: Argmax, node: Apply, known: Known) -> Results:
     if not across:
         return [Selection(Argmax(axes)(chosen.full), left)]
     kind = np.dtype(chosen.full.type.dtype)
-    if axes != (*across,) or len(across) != 1 or kind.kind not in "fiu":
+    if axes != (*across,) or len(across) != 1 or kind.kind not in "bfiu":
         return None
+    if kind.kind == "b":
+        chosen, kind = Selection(chosen.full.astype("int8"), chosen.masks), np.dtype("int8")
     [axis], mask = across, chosen.masks[across[0]]
     lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     best = chosen.masked(lowest, across).max(axis=axis, keepdims=True)

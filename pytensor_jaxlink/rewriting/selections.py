@@ -165,6 +165,10 @@ class Known(Protocol):
         """The mask of more entries than another one selects, at the front; itself for no more."""
         ...
 
+    def grouped(self, mask: object, size: int) -> Tensor:
+        """The mask of one entry for so many that another one selects, at the front."""
+        ...
+
     def length_key(self, array: object, axis: int) -> object:
         """Equal keys of lengths that are known to be equal."""
         ...

@@ -149,9 +149,36 @@ WHOLE = {
     "reshaped_rows": lambda: M[MASK].reshape((X[MASK].shape[0], -1)).sum(axis=0),
     "kronecker": lambda: pt.linalg.kron(M[MASK][:, MASK], M).sum(),
     "gradient_of_a_prefix": lambda: grad((X[: B.argmax()] ** 2).sum(), X),
+    "first_true": lambda: (X[MASK] > 0.2).argmax() + (X[: B.argmax()] > 0.2).argmin(),
+    "first_true_of_columns": lambda: (M[MASK] > 0).argmax(axis=0) + (M[:, MASK] > 0).argmax(axis=1),
+    "searched_for": lambda: pt.searchsorted(pt.sort(B), X[MASK]).sum(),
+    "rows_searched_for": lambda: pt.searchsorted(pt.sort(B), M[MASK], side="right").sum(axis=1)[0],
+    "searched_for_by_an_order": lambda: pt.searchsorted(B, X[MASK], sorter=pt.argsort(B)).sum(),
+    "searched_in": lambda: pt.searchsorted(pt.sort(X[MASK]), M),
+    "searched_in_on_the_right": lambda: pt.searchsorted(pt.sort(X[MASK]), X, side="right"),
+    "searched_in_integers": lambda: pt.searchsorted(pt.sort(G[MASK]), pt.arange(-1, 5)),
+    "searched_in_distinct": lambda: pt.searchsorted(pt.unique(G), G[MASK], side="right").sum(),
+    "searched_in_a_prefix": lambda: pt.searchsorted(pt.sort(B)[: B.argmax()], Y),
+    "groups": lambda: (X[MASK].reshape((-1, 2)) ** 2).sum(axis=1).sum(),
+    "gradient_of_groups": lambda: grad((X[MASK].reshape((-1, 2))[:, 0] ** 3).sum(), X),
+    "given_number_of_groups": lambda: X[MASK].reshape((2, -1)).sum(axis=1),
+    "groups_between": lambda: (M[SQUARE].reshape((2, -1, 1)) ** 2).sum(axis=(1, 2)),
+    "groups_of_one": lambda: pt.dot(X[MASK].reshape((-1, 1)), B[None, :]).sum(axis=0),
+    "groups_of_rows": lambda: (M[MASK].reshape((-1, 2, M.shape[1])) ** 2).sum(axis=0),
+    "groups_of_two": lambda: (X[MASK].reshape((-1, 2)) * Y[MASK].reshape((-1, 2))).sum(),
+    "groups_of_a_prefix": lambda: X[: B.argmax() // 2 * 2].reshape((-1, 2)).sum(axis=0),
 }
 
-OWN_WORDS = ("another_mask", "as_many_as_given")
+OWN_WORDS = (
+    "another_mask",
+    "as_many_as_given",
+    "groups",
+    "gradient_of_groups",
+    "given_number_of_groups",
+    "groups_between",
+    "groups_of_rows",
+    "groups_of_two",
+)
 """Errors that name lengths, which only the host knows."""
 
 IN_LOOPS = {
@@ -224,7 +251,7 @@ KEPT = {
     "returned_and_larger": lambda: X[MASK][:, None] * X,
     "returned_and_distinct": lambda: pt.unique(X[MASK]) * 2,
     "set_by_selected_indices": lambda: pt.set_subtensor(X[G[MASK]], Y[MASK]),
-    "one_reader_needs_it": lambda: X[MASK].sum() + pt.searchsorted(X[MASK], B),
+    "one_reader_needs_it": lambda: X[MASK].sum() + pt.searchsorted(B, B, sorter=G[MASK]).sum(),
 }
 
 
