@@ -134,15 +134,31 @@ def rewrite_inner_graphs_as_for_jax(linker: type[Linker]) -> None:
 
 
 def start_processes_as_for_jax(linker: type[Linker]) -> None:
-    """Let PyMC start its processes by forkserver for ``linker``, as for PyTensor's mode "JAX".
+    """Let PyMC, which must have been imported, start its processes by forkserver for ``linker``.
 
-    PyMC asks for the class of PyTensor's linker in `pymc.sampling.parallel`, which must have been
-    imported.  JAX has threads, and a forked process that uses it can wait for ever.  A hook in
-    PyMC would end this.
+    It does so for PyTensor's mode "JAX", if `pymc.sample` is given that mode: it asks for the class
+    of PyTensor's linker, and never for the mode of the configuration.  JAX has threads, and a
+    forked process has none of them.  A hook in PyMC would end this.
     """
     parallel: Any = sys.modules["pymc.sampling.parallel"]
     if hasattr(parallel, "JAXLinker"):
         parallel.JAXLinker |= linker
+    for module in ("pymc.sampling.parallel", "pymc.sampling.mcmc", "pymc.smc.sampling"):
+        choose = getattr(sys.modules.get(module), CHOOSES_PROCESSES, None)
+        if choose is not None:
+            setattr(sys.modules[module], CHOOSES_PROCESSES, _with_configured_mode(choose))
+
+
+CHOOSES_PROCESSES = "_initialize_multiprocessing_context"
+"""The function of PyMC that chooses how processes start.  It has no public name."""
+
+
+def _with_configured_mode(choose: Callable[..., object]) -> Callable[..., object]:
+    @wraps(choose)
+    def chosen(context: object, *, mode: object = None, **options: object) -> object:
+        return choose(context, mode=config.mode if mode is None else mode, **options)
+
+    return chosen
 
 
 def accept_in_configuration(mode: str, linker: str) -> None:

@@ -17,6 +17,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
 from pytensor_jaxlink import JAXFunction, JAXLinker, NotJittableError
+from pytensor_jaxlink.compat import CHOOSES_PROCESSES
 from pytensor_jaxlink.generators import held_key
 from pytensor_jaxlink.link.maker import JAXFunctionMaker
 from pytensor_jaxlink.link.samplers import WITH_COMPILE_KWARGS, WITH_MODE, numpy_mode
@@ -166,6 +167,15 @@ class TestOurModeIsWhatRuns:
             assert context.get_start_method() == "forkserver"
         context = parallel._initialize_multiprocessing_context("fork", mode="FAST_COMPILE")
         assert context.get_start_method() == "fork"
+
+    def test_nor_with_the_mode_by_default(self, pm: Any) -> None:
+        """A forked process has none of JAX's threads, so our functions would run on the host."""
+        for module in ("pymc.sampling.parallel", "pymc.sampling.mcmc", "pymc.smc.sampling"):
+            choose = getattr(import_module(module), CHOOSES_PROCESSES)
+            assert choose("fork").get_start_method() == "fork"
+            with pytensor.config.change_flags(mode="JAXSELECTIVE"):
+                assert choose(None).get_start_method() == "forkserver"
+                assert choose(None, mode="FAST_COMPILE") == choose(None, mode="NUMBA")
 
     def test_draws_of_a_frozen_model_compile_once(self, pm: Any, made: list[JAXFunction]) -> None:
         freeze_model = import_module("pymc.model.transform.optimization").freeze_model
