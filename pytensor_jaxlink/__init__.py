@@ -91,7 +91,7 @@ def _register() -> None:
 def _suit_pymc() -> None:
     from pytensor_jaxlink.compat import start_processes_as_for_jax
     from pytensor_jaxlink.link import JAXLinker
-    from pytensor_jaxlink.link.samplers import give_numpy_to_samplers
+    from pytensor_jaxlink.link.step_methods import give_numpy_to_samplers
 
     start_processes_as_for_jax(JAXLinker)
     give_numpy_to_samplers()

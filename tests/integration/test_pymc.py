@@ -20,7 +20,7 @@ from pytensor_jaxlink import JAXFunction, JAXLinker, NotJittableError
 from pytensor_jaxlink.compat import CHOOSES_PROCESSES
 from pytensor_jaxlink.generators import held_key
 from pytensor_jaxlink.link.maker import JAXFunctionMaker
-from pytensor_jaxlink.link.samplers import WITH_COMPILE_KWARGS, WITH_MODE, numpy_mode
+from pytensor_jaxlink.link.step_methods import WITH_COMPILE_KWARGS, WITH_MODE, numpy_mode
 from pytensor_jaxlink.pymc import jax_function, jax_samplers
 
 NOT_INSTALLED = "needs the extra pymc: pip install 'pytensor_jaxlink[pymc]'"
