@@ -63,6 +63,7 @@ def _places(before: int, groups: Tensor, after: int, count: Tensor, full: Tensor
     length = groups.shape[0]
     if before == 1:
         return slice(None, length * after)
-    rows = pt.arange(before)[:, None, None] * (count // before // after)
-    places: Tensor = (rows + pt.arange(length)[:, None]) * after + pt.arange(after)
+    parts: list[Tensor] = [pt.arange(size) for size in (before, length, after)]
+    rows = parts[0][:, None, None] * (count // before // after)
+    places: Tensor = (rows + parts[1][:, None]) * after + parts[2]
     return pt.minimum(places, full.shape[0] - 1).flatten()

@@ -93,7 +93,7 @@ class Whole:
         plan, [region], [function] = ready.plan, ready.plan.regions, ready.functions
         self._ready, self._cells = ready, list(boundary.cells.values())
         self._leave, self._pack = [*boundary.leave.items()], pack
-        inside: Callable[[list[object]], object] = list if self._leave else pack
+        inside = _as_a_list if self._leave else pack
         self._numbers = [n for n in region.arguments if n not in plan.inputs]  # of constants
         places = {n: k for k, n in enumerate((*plan.inputs, *self._numbers))}
         taken = [places[number] for number in region.arguments]
@@ -136,9 +136,8 @@ class Whole:
         values = [*args, *[cell[0] for cell in self._cells]]
         others = self._constants_for(values) if self._numbers else ()
         found = self._compiled(*values, *others)
-        if type(found) is tuple:
-            return self.condition.result(found, values, others)
-        return found
+        kind = class_of(found)
+        return self.condition.result(found, values, others) if kind is tuple else found
 
     def _left(self, *args: object) -> object:
         """The call where outputs change their form."""
@@ -170,6 +169,10 @@ class Whole:
             if type(value) is ARRAY and value.sharding is not home:
                 return self.constants_at(place_for(values))
         return self._here
+
+
+def _as_a_list(outputs: list[object]) -> object:
+    return outputs
 
 
 # -- conditions that need not be checked again ---------------------------------------------------
