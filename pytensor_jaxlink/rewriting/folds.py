@@ -50,7 +50,7 @@ def folded(
     count: Tensor = known.count(mask)
     message = f"cannot reshape a selection into shape ({', '.join(map(str, sizes))})"
     divides = pt.eq(count % (before * after), 0)
-    full = CheckAndRaise(ValueError, message)(front.full, divides)
+    full: Tensor = CheckAndRaise(ValueError, message)(front.full, divides)
     entries = full[_places(before, groups, after, count, full)]
     shape = [*sizes[:place], groups.shape[0], *sizes[place + 1 :]]
     shape += [full.shape[1 + axis] for axis in range(rest)]
