@@ -13,7 +13,7 @@ FAILED_NODE = "__pytensor_jaxlink_node__"
 """The attribute that tells, on an exception raised while JAX traces, which node raised it."""
 
 FAILED_ON_HOST = "__pytensor_jaxlink_host_step__"
-"""The attribute that marks an exception of a host step: running it again would not help."""
+"""The attribute that marks an exception of an Op that runs on the host."""
 
 
 class JAXLinkError(WithCode, Exception):

@@ -47,7 +47,14 @@ from pytensor_jaxlink.link.shared import bytes_held
 from pytensor_jaxlink.link.sketch import sketch_of, titles_of
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import Lowered, LowerGraph, Rules, lower, unread
-from pytensor_jaxlink.ops import Branch, NestedGraph, UnknownShapes, data_inputs, output_shapes
+from pytensor_jaxlink.ops import (
+    Branch,
+    NestedGraph,
+    UnknownShapes,
+    data_inputs,
+    has_effects,
+    output_shapes,
+)
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
@@ -556,11 +563,14 @@ class CompiledGraph:
         inputs
             The values of the call.
         error
-            The failure of a region; None where one of its conditions is false.
+            The failure of a region, or of an Op on the host; None where a condition is false.
         plan
             The plan that failed.  A failure of an earlier plan than the present one has been
             recorded, by another thread.
         """
+        node = getattr(error, FAILED_NODE, None)
+        if error is not None and node is None and has_effects(self.source):
+            raise error
         self.stats.fallbacks += 1
         try:
             outputs = self._fallback(inputs, error, self.stats)
@@ -570,10 +580,10 @@ class CompiledGraph:
         broken = self._rules.take_broken_promise()
         if error is None and broken is not None:
             raise broken
-        if error is not None:
+        if error is not None and node is not None:
             with self.lock:
                 if self.changing.is_plan(plan):
-                    self._record(getattr(error, FAILED_NODE), error)
+                    self._record(node, error)
             if (refused := self._refusal()) is not None:
                 raise refused from error
         return outputs

@@ -7,14 +7,14 @@ The Python linker runs both sides, and so an exception is its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any
 
 from pytensor.compile.aliasing import Supervisor
 from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
@@ -25,7 +25,8 @@ from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import as_declared
-from pytensor_jaxlink.rewriting import check_buffers
+from pytensor_jaxlink.ops import has_effects
+from pytensor_jaxlink.rewriting import check_buffers, given_of, notes_of
 from pytensor_jaxlink.runtime import Stats, to_numpy
 
 
@@ -85,44 +86,66 @@ class PythonFallback:
             try:
                 return self._declared(_evaluated(eagerly, values))
             except Exception as error:
-                self._raise_another(error, values)
+                if not has_effects(self._source):
+                    self._raise_another(error, values)
                 raise
 
     def _raise_another(self, error: Exception, values: Sequence[object]) -> None:
         """Raise the exception of the Python linker, where this is one of another class.
 
         Of several nodes that raise, the one that runs first decides.  PyTensor orders the nodes
-        after the rewrites that fuse and work in place, which the fallback does without.  They are
-        only applied where the order matters: where another one raises another exception.
+        of the user's graph, after the rewrites that fuse and work in place, which the fallback
+        does without.  That graph is only made where nodes raise different exceptions, or where
+        rewrites of ours have put other nodes in the place of some.
         """
-        orders: list[Callable[[], Any]] = [self._by_level, self._as_in_python]
-        for place, order in enumerate(orders):
-            if len(self._ordered) == place:
-                self._ordered.append(order())
-            try:
-                _evaluated(self._ordered[place], values)
-            except Exception as other:
-                if type(other) is type(error):
-                    return
-                if order is orders[-1]:
-                    raise
+        if not notes_of(self._source) and all(
+            type(other) is type(error) for other in self._all_errors(values)
+        ):
+            return
+        if not self._ordered:
+            self._ordered.append(self._as_in_python())
+        try:
+            _evaluated(self._ordered[0], values)
+        except Exception as other:
+            if type(other) is not type(error):
+                raise
 
-    def _by_level(self) -> Any:
-        return PerformLinker(allow_gc=True, schedule=_levels).accept(self._graph).make_thunk()
+    def _all_errors(self, values: Sequence[object]) -> list[Exception]:
+        """The exceptions of all nodes that can be reached without the value of one that raises."""
+        linker = PerformLinker(allow_gc=False).accept(self._graph)
+        _, given, _, thunks, nodes = linker.make_all()
+        for container, value in zip(given, values, strict=True):
+            container.storage[0] = value
+        errors: list[Exception] = []
+        missing: set[Variable] = set()
+        for thunk, node in zip(thunks, nodes, strict=True):
+            if missing.isdisjoint(node.inputs):
+                try:
+                    thunk()
+                except Exception as error:
+                    errors.append(error)
+                else:
+                    continue
+            missing.update(node.outputs)
+        return errors
 
     def _as_in_python(self) -> Any:
-        graph = self._source.clone()
-        check_buffers(graph)
+        given = given_of(self._source)
+        graph = (given or self._source).clone()
+        if given is None:
+            check_buffers(graph)
         graph.attach_feature(Supervisor(graph.inputs))
         rewrites: Any = Mode("py", "fast_run").optimizer
         rewrites.rewrite(graph)
         return PerformLinker(allow_gc=True).accept(graph).make_thunk()
 
     def _linkers(self) -> list[Any]:
-        linkers: list[Any] = [PerformLinker(allow_gc=True)]
-        if any(isinstance(node.op, IfElse) for node in self._graph.apply_nodes):
-            linkers.insert(0, VMLinker(allow_gc=True, lazy=True, use_cloop=False, c_thunks=False))
-        return linkers
+        eager = PerformLinker(allow_gc=True)
+        if not any(isinstance(node.op, IfElse) for node in self._graph.apply_nodes):
+            return [eager]
+        lazy = VMLinker(allow_gc=True, lazy=True, use_cloop=False, c_thunks=False)
+        # An Op whose evaluation may show does not run again for the sake of an exception.
+        return [lazy] if has_effects(self._source) else [lazy, eager]
 
     def _declared(self, outputs: Sequence[Any]) -> Sequence[Any]:
         # Some `perform` methods give another dtype than they declare; a region never does.
@@ -134,15 +157,6 @@ class PythonFallback:
         view = GraphView.of(self._graph)
         if node in view.nodes:
             error.add_note(f"while computing {operation_with_place(view, view.nodes.index(node))}")
-
-
-def _levels(graph: FunctionGraph) -> list[Apply]:
-    """The nodes of a graph, each after those that need fewer others before them."""
-    levels: dict[Apply, int] = {}
-    for node in graph.toposort():
-        before = (levels[v.owner] for v in node.inputs if v.owner is not None)
-        levels[node] = 1 + max(before, default=0)
-    return sorted(levels, key=levels.__getitem__)
 
 
 def _evaluated(made: Any, values: Sequence[object]) -> Sequence[Any]:

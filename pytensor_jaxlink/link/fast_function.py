@@ -17,6 +17,7 @@ from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays
+from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.runtime import (
     ARRAY,
     Boundary,
@@ -148,6 +149,10 @@ class FastFunction(FastCall, Function):
                 self._find_fast()
                 return self(*args)
         return super()._again(args, error)
+
+    def _is_final(self, error: Exception) -> bool:
+        # Another operation might raise first in the Python linker, but what shows runs once.
+        return super()._is_final(error) and has_effects(self._compiled.source)
 
     def _slow(self, args: tuple[object, ...]) -> Any:
         try:

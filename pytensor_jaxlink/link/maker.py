@@ -17,7 +17,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of, with_inplace
 from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, open_cache
-from pytensor_jaxlink.rewriting import hand_on, keeping_lines
+from pytensor_jaxlink.rewriting import hand_on, keep_given, keeping_lines
 
 _copied: ContextVar[FunctionGraph | None] = ContextVar("_copied", default=None)
 
@@ -79,8 +79,9 @@ class JAXFunctionMaker(FunctionMaker):
         fgraph: FunctionGraph,
         *rest: Any,
     ) -> Any:
-        """Rewrite the graph; a copy of it as the user gave it is kept, for `save`."""
+        """Rewrite the graph; a copy of it as the user gave it is kept for `save` and errors."""
         self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
+        keep_given(fgraph, self._given)
         prepare = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
 
         compiler = config.cxx

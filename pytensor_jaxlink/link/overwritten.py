@@ -12,7 +12,7 @@ from typing import Any
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.rewriting import hand_on
+from pytensor_jaxlink.rewriting import given_of, hand_on, keep_given
 
 
 def with_overwritten(fgraph: FunctionGraph) -> tuple[FunctionGraph, tuple[int, ...]]:
@@ -26,6 +26,8 @@ def with_overwritten(fgraph: FunctionGraph) -> tuple[FunctionGraph, tuple[int, .
     copy, copies = fgraph.clone_get_equiv()
     added: list[Any] = [copies[variable] for variable in final.values()]
     hand_on(fgraph, copy)
+    if given := given_of(fgraph):
+        keep_given(copy, given)
     for variable in added:
         copy.add_output(variable)
     return copy, tuple(final)

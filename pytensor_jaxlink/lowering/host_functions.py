@@ -59,7 +59,7 @@ def host_function(node: Apply, where: str | None = None) -> HostFunction:
 def _locate(error: Exception, node: Apply, where: str | None) -> None:
     if where is not None:
         error.add_note(f"while running {op_name(node.op)} on the host, written at {where}")
-        setattr(error, FAILED_ON_HOST, True)
+    setattr(error, FAILED_ON_HOST, True)
 
 
 def _special(node: Apply) -> HostFunction | None:

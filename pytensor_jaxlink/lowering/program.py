@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 
 from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
 from pytensor_jaxlink.analysis.facts import static_variables
-from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import SMALL, barriers_of, small_barriers_of, stored
@@ -145,7 +145,11 @@ class Program:
             if all(number in values for number in instruction.writes):
                 continue
             function = self.host_function(instruction.node)
-            outputs = function(*(value_of(number) for number, _ in instruction.reads))
+            try:
+                outputs = function(*(value_of(number) for number, _ in instruction.reads))
+            except Exception as error:
+                setattr(error, FAILED_ON_HOST, True)
+                raise
             # Some `perform` methods give another dtype than they declare; a region never does.
             found = {
                 number: as_declared(output, self.view.variables[number].type)

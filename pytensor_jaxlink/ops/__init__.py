@@ -5,6 +5,7 @@ from pytensor_jaxlink.ops.control_flow import Branch as Branch
 from pytensor_jaxlink.ops.control_flow import WhileLoop as WhileLoop
 from pytensor_jaxlink.ops.control_flow import measured_outputs as measured_outputs
 from pytensor_jaxlink.ops.cut_result import CutResult as CutResult
+from pytensor_jaxlink.ops.effects import has_effects as has_effects
 from pytensor_jaxlink.ops.factors import is_a_factor as is_a_factor
 from pytensor_jaxlink.ops.fitting import Fitted as Fitted
 from pytensor_jaxlink.ops.fitting import Indexable as Indexable

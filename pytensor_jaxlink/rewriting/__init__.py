@@ -20,7 +20,9 @@ from pytensor_jaxlink.rewriting.inner import offsets as offsets
 from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
 from pytensor_jaxlink.rewriting.notes import Avoided as Avoided
 from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
+from pytensor_jaxlink.rewriting.notes import given_of as given_of
 from pytensor_jaxlink.rewriting.notes import hand_on as hand_on
+from pytensor_jaxlink.rewriting.notes import keep_given as keep_given
 from pytensor_jaxlink.rewriting.notes import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.prepare import may_be_cut as may_be_cut

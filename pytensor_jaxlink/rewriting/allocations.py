@@ -39,7 +39,8 @@ def _follow_alloc(op: Alloc, node: Apply, known: Known) -> Results:
         known.new(length) if mask is None else mask.shape[0]
         for mask, length in zip(masks, lengths, strict=True)
     ]
-    return [Selection(pt.alloc(filler.full, *sizes), masks)]
+    value = known.allocated(filler.full, *lengths)
+    return [Selection(pt.alloc(value, *sizes), masks)]
 
 
 @follow.register(AllocEmpty)
@@ -52,7 +53,7 @@ def _follow_room(op: AllocEmpty, node: Apply, known: Known) -> Results:
         known.new(length) if mask is None else Shape_i(0)(mask)
         for mask, length in zip(masks, node.inputs, strict=True)
     ]
-    return [Selection(op(*sizes), masks)]
+    return [Selection(known.allocated(op(*sizes), *node.inputs), masks)]
 
 
 @follow.register(Eye)

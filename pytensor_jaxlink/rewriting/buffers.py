@@ -8,7 +8,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
-from pytensor.tensor.math import ge
+from pytensor.tensor.math import add, ge
 from pytensor.tensor.type import TensorType
 
 
@@ -24,6 +24,12 @@ def check_buffers(graph: FunctionGraph) -> None:
             _check(graph, node)
 
 
+def as_size(value: object, *sizes: object) -> Any:
+    """A value, if some sizes, or the value itself, are not negative."""
+    holds = [ge(size, 0) for size in sizes or (value,)]
+    return CheckAndRaise(ValueError, "negative dimensions are not allowed")(value, *holds)
+
+
 def _check(graph: FunctionGraph, node: Apply) -> None:
     info, steps = node.op.info, node.inputs[0]
     carried = node.op.outer_untraced_sit_sot_outs(node.outputs)  # or generators, without buffers
@@ -31,7 +37,6 @@ def _check(graph: FunctionGraph, node: Apply) -> None:
     if not (info.n_mit_sot or info.n_sit_sot or saved):
         return
     least = 0 if info.n_mit_sot else -1
-    check = CheckAndRaise(ValueError, "negative dimensions are not allowed")
-    checked: Any = check(steps, ge(steps, least))
+    checked = as_size(steps, add(steps, -least) if least else steps)
     checked.tag.trace = getattr(node.outputs[0].tag, "trace", [])
     graph.change_node_input(node, 0, checked, reason="check_buffers")

@@ -101,6 +101,16 @@ class Counts:
                 return mask, more
         return None
 
+    def may_be_negative(self, length: object) -> bool:
+        """Return True for the number of entries that a mask selects, less some."""
+        if length.type.ndim or not self.is_late(length):
+            return False
+        expected = self.read(length)
+        least = constant_value(expected)
+        found = [difference(expected, self._extents.of(each)) for each in self._counts.values()]
+        more = [n for n in (least, *map(constant_value, found)) if n is not None]
+        return bool(more) and max(more) < 0
+
     def _resolve(self, length: object) -> Tensor:
         """A length with counts in the place of what is computed to be equal to them."""
         if length.owner is None:

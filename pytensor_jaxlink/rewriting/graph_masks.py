@@ -22,6 +22,7 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import is_one
+from pytensor_jaxlink.rewriting.buffers import as_size
 from pytensor_jaxlink.rewriting.counts import Counts, summed
 from pytensor_jaxlink.rewriting.notes import late_values
 from pytensor_jaxlink.rewriting.packing import flattened, order, packed, raised, ranks, unpacked
@@ -306,6 +307,11 @@ class Masks:
             return self._bounded(length)
         mask, more = found
         return self.longer(self.flat(mask), more)
+
+    def allocated(self, value: object, *lengths: object) -> Tensor:
+        """A value, if some lengths that masks count are not negative."""
+        sizes = [self.new(each) for each in lengths if self._counts.may_be_negative(each)]
+        return as_size(value, *sizes) if sizes else value
 
     def _bounded(self, length: object) -> Tensor:
         """The mask of as many entries as a length says, of which a bound is known; or None."""

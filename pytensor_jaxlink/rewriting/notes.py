@@ -128,6 +128,17 @@ def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
     copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)
 
 
+def keep_given(fgraph: FunctionGraph, given: FunctionGraph) -> None:
+    """Keep the graph that the user gave with the one that it is rewritten to."""
+    graph: Any = fgraph
+    graph.jaxlink_given = given
+
+
+def given_of(fgraph: Any) -> FunctionGraph | None:
+    """The graph that the user gave, with the same inputs; None where it is not known."""
+    return getattr(fgraph, "jaxlink_given", None)
+
+
 class KeepLines(Feature):
     """Gives a node that a rewrite inserts the user's line of the value that it replaces.
 

@@ -113,6 +113,10 @@ def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Kn
     outputs = _outputs(node, given, sequences, known, mask if carried else None)
     if outputs is None:
         return None
+    outputs = [
+        known.allocated(output, node.inputs[0]) if isinstance(output.type, TensorType) else output
+        for output in outputs
+    ]
     pairs = zip(outputs, traces, strict=False)
     return [*(trace.of(output, known) for output, trace in pairs), *outputs[len(traces) :]]
 

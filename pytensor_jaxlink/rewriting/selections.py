@@ -181,6 +181,10 @@ class Known(Protocol):
         """The mask of a selection whose length a variable is, or None."""
         ...
 
+    def allocated(self, value: object, *lengths: object) -> Tensor:
+        """A value, if some lengths that masks count are not negative."""
+        ...
+
     def derived(self, how: str, of: tuple[object, ...], make: Callable[[], Tensor]) -> Tensor:
         """A mask that follows from others: the same object for the same ones."""
         ...

@@ -37,6 +37,7 @@ from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.analysis.polynomials import Polynomials
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
+from pytensor_jaxlink.rewriting.buffers import as_size
 from pytensor_jaxlink.rewriting.gathers import indices_of
 from pytensor_jaxlink.rewriting.notes import late_values, note
 
@@ -155,7 +156,7 @@ def _trace(source: Apply) -> Any:
     rows, columns, diagonal = integers_of(source)
     first: Any = pt.maximum(-diagonal, 0)
     ones: Any = pt.maximum(pt.minimum(rows, columns - diagonal) - first, 0)
-    return _as_size(ones, rows, columns)
+    return as_size(ones, rows, columns)
 
 
 def _sum_of_equal(value: object, *sizes: object, dtype: str) -> Any:
@@ -164,7 +165,7 @@ def _sum_of_equal(value: object, *sizes: object, dtype: str) -> Any:
         return None
     count = pt.prod(pt.stack([size.astype("int64") for size in sizes]))
     total = _scalar(value).astype(dtype) * count.astype(dtype)
-    return _as_size(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
+    return as_size(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
 
 
 def _sum_of_parts(node: Apply, late: Late) -> tuple[Any, Any]:
@@ -213,12 +214,6 @@ def _part(array: object, dtype: str) -> tuple[Any, Any]:
     return _scalar(owner.inputs[0]).dimshuffle("x").astype(dtype), owner.inputs[1]
 
 
-def _as_size(value: object, *sizes: object) -> Any:
-    """A value, if some sizes, or the value itself, are not negative."""
-    holds = [pt.ge(size, 0) for size in sizes or (value,)]
-    return CheckAndRaise(ValueError, "negative dimensions are not allowed")(value, *holds)
-
-
 # -- indexing --------------------------------------------------------------------------------------
 
 
@@ -241,7 +236,7 @@ def _indexed(node: Apply, late: Late) -> _Found | None:
         return _Found((start + place * step).astype(kind), source)
     if isinstance(source.op, Eye):
         rows, columns, diagonal = integers_of(source)
-        rows, columns = _as_size(rows), _as_size(columns)
+        rows, columns = as_size(rows), as_size(columns)
         place = in_range(indices[0], rows) + diagonal
         other = pt.arange(columns) if len(indices) == 1 else in_range(indices[1], columns)
         if len(indices) == 1:
@@ -280,7 +275,7 @@ def _joined(node: Apply, late: Late) -> _Found | None:
         ends.append(end)
     for value, stop in reversed(list(zip(values[:-1], ends, strict=True))):
         result = pt.switch(place < stop, _scalar(value), result)
-    result = _as_size(result, *lengths)
+    result = as_size(result, *lengths)
     source = next(o for o, length in zip(owners, lengths, strict=True) if length in late)
     return _Found(result, source)
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
@@ -189,7 +189,7 @@ class Executor:
             self.stats.general_region_calls = counted
             return list(self._finish(inputs, error))
         except Exception as error:
-            if self._fallback is None or not hasattr(error, FAILED_NODE):
+            if self._fallback is None or not _is_of_node(error):
                 raise
             return list(self._fallback(inputs, error))
         if conditions and self._fallback is not None and not all_hold(*conditions):
@@ -292,6 +292,10 @@ replace_in_forked_child(
     __call__=Executor.call_in_child,
     trace=Executor.trace_in_child,
 )
+
+
+def _is_of_node(error: Exception) -> bool:
+    return hasattr(error, FAILED_NODE) or hasattr(error, FAILED_ON_HOST)
 
 
 def _run_on(run: Run, boundary: Boundary, values: Sequence[object]) -> None:

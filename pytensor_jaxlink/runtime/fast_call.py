@@ -69,7 +69,7 @@ class FastCall:
         try:
             found = fast(*args)
         except Exception as error:
-            if hasattr(error, FAILED_ON_HOST) and not hasattr(error, FAILED_NODE):
+            if hasattr(error, FAILED_ON_HOST) and self._is_final(error):
                 raise
             return self._again(args, error)
         self._stats.direct += 1
@@ -132,11 +132,15 @@ class FastCall:
         if self._rejections > _MOST_REJECTIONS:
             self._fast = None  # the slow path is faster than failing
         answer = self._slow(args)
-        if accepted and not hasattr(error, FAILED_NODE):
+        if accepted and not hasattr(error, FAILED_NODE) and not hasattr(error, FAILED_ON_HOST):
             text = f"{type(error).__name__}: {error}"
             self._stats.note_slow_calls(1, text)
             Topic.SLOW_CALLS.log(lambda: f"the fast path of a call at {running_line()}: {text}")
         return answer
+
+    def _is_final(self, error: Exception) -> bool:
+        """Return True for an exception of an Op on the host that is the user's to see."""
+        return not hasattr(error, FAILED_NODE)
 
     def _slow(self, args: tuple[object, ...]) -> object:
         """The call on the slow path, from the start."""

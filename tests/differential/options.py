@@ -19,7 +19,7 @@ from pytensor.link.vm import VMLinker
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.rewriting import default_query, hand_on
+from pytensor_jaxlink.rewriting import default_query, hand_on, keep_given
 from tests.differential.grammar import Graph
 from tests.differential.rounding import noisy_mode
 
@@ -106,6 +106,7 @@ def _linked(function: Any, linker: JAXLinker) -> Any:
     fgraph, _ = maker.fgraph.clone_get_equiv(attach_feature=False)
     fgraph.update_mapping = maker.fgraph.update_mapping
     hand_on(maker.fgraph, fgraph)
+    keep_given(fgraph, maker.given)
     updates = {place: output for output, place in fgraph.update_mapping.items()}
     inputs = [copy(spec) for spec in maker.inputs]
     for place, spec in enumerate(inputs):

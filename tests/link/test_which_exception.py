@@ -9,6 +9,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.raise_op import Assert
+from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker
 from tests.edges.compare import outcomes
@@ -24,6 +25,10 @@ def loop(n: Any) -> Any:
     )
 
 
+def largest() -> Any:
+    return pt.stack([X[:N], PLACES[:N]]).max(axis=0)
+
+
 POSITIVE = Assert("positive")(X, pt.all(X > 0))
 CASES = {
     "gradient of a last state": pt.grad(loop(N)[-1], X),
@@ -36,6 +41,15 @@ CASES = {
     "sum of both": POSITIVE.sum() + X[PLACES].sum(),
     "factor and index": [pt.linalg.inv(M).sum(), X[PLACES]],
     "scatter and size": pt.set_subtensor(X[PLACES], 1.0).sum() + pt.arange(N)[-1],
+    "gradient of the largest": pt.grad(
+        pytensor.scan(
+            lambda e, s: (s + e, until(s > 2)),
+            sequences=[largest()],
+            outputs_info=[pt.zeros(())],
+            return_updates=False,
+        )[-1],
+        X,
+    ),
     "entry and range": pt.exp(X[N]) * pt.zeros((N, 2))[-1],
 }
 
@@ -51,7 +65,8 @@ def test_the_same_exception(name: str, dynamic: Any) -> None:
     )
     good = np.array([1.0, 2.0]), np.eye(2), np.array([0, 1]), 1
     bad = np.array([1.0, -2.0]), np.zeros((2, 2)), np.array([0, 5]), -2
-    for arguments in (good, bad, (*bad[:3], 0), (*bad[:3], -7), good):
+    uneven = np.array([1.0, 2.0, 3.0]), np.eye(2), np.array([], int), 2
+    for arguments in (good, bad, (*bad[:3], 0), (*bad[:3], -7), uneven, good):
         found, expected = (outcomes(each, *arguments) for each in (f, reference))
         if isinstance(expected, type) or isinstance(found, type):
             assert found is expected

@@ -1,0 +1,31 @@
+"""Ops whose evaluation may show outside of the graph, so that they run as seldom as they can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytensor.compile.ops import FromFunctionOp
+from pytensor.graph.fg import AbstractFunctionGraph
+from pytensor.printing import Print
+
+from pytensor_jaxlink.ops.inner_graph import inner_graphs
+
+_FREE_OF_EFFECTS = ("pytensor", "pytensor_jaxlink")
+
+
+def has_effects(graph: AbstractFunctionGraph) -> bool:
+    """Return True if a graph has an Op of the user's, or one that prints."""
+    return any(_may_show(node.op) for node in graph.apply_nodes) or any(
+        has_effects(nested.fgraph)
+        for node in graph.apply_nodes
+        for nested in inner_graphs(node.op, node)
+    )
+
+
+def _may_show(op: Any) -> bool:
+    op = getattr(op, "core_op", op)  # of a batch
+    return isinstance(op, FromFunctionOp | Print) or _package(type(op)) not in _FREE_OF_EFFECTS
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
