@@ -164,8 +164,14 @@ def _check_values(values: Index, array: jax.Array, index: tuple[Index | slice, .
     if not any(_is_empty(part) for part in (values, array, *index)):
         return
     selected = jax.eval_shape(lambda: array[index]).shape
-    if not any(map(export.is_symbolic_dim, (*selected, *np.shape(values)))):
-        np.broadcast_to(np.broadcast_to(0, np.shape(values)), selected)
+    given = np.shape(values)
+    if not any(map(export.is_symbolic_dim, (*selected, *given))):
+        np.broadcast_to(np.broadcast_to(0, given), selected)
+    elif 0 in selected:
+        for open_length, length in zip(reversed(given), reversed(selected), strict=False):
+            if open_length != length:
+                one, two = (jnp.asarray(each, dtype="int64") for each in (open_length, length))
+                require((one == two) | (one == 1))
 
 
 def _is_empty(part: Index | slice) -> bool:

@@ -25,6 +25,21 @@ def loop(n: Any) -> Any:
     )
 
 
+CHOSEN = X[X > 0]
+FEWER = (X > 0).sum() - 2
+
+
+def loop_over(array: Any, n: Any) -> Any:
+    start = pt.ones((), dtype="float64")
+    return pytensor.scan(
+        lambda e, s: s + e,
+        sequences=[array],
+        outputs_info=[start],
+        n_steps=n,
+        return_updates=False,
+    )
+
+
 def largest() -> Any:
     return pt.stack([X[:N], PLACES[:N]]).max(axis=0)
 
@@ -41,6 +56,10 @@ CASES = {
     "sum of both": POSITIVE.sum() + X[PLACES].sum(),
     "factor and index": [pt.linalg.inv(M).sum(), X[PLACES]],
     "scatter and size": pt.set_subtensor(X[PLACES], 1.0).sum() + pt.arange(N)[-1],
+    "a loop over what is chosen": loop_over(CHOSEN, N)[-1],
+    "steps less than what is chosen": loop_over(CHOSEN, FEWER).sum(),
+    "gradient of those": pt.grad(loop_over(CHOSEN, FEWER).sum(), X),
+    "one less than what is chosen": pt.concatenate([pt.zeros(FEWER + 1), CHOSEN[:1]]) @ CHOSEN,
     "gradient of the largest": pt.grad(
         pytensor.scan(
             lambda e, s: (s + e, until(s > 2)),
@@ -66,7 +85,8 @@ def test_the_same_exception(name: str, dynamic: Any) -> None:
     good = np.array([1.0, 2.0]), np.eye(2), np.array([0, 1]), 1
     bad = np.array([1.0, -2.0]), np.zeros((2, 2)), np.array([0, 5]), -2
     uneven = np.array([1.0, 2.0, 3.0]), np.eye(2), np.array([], int), 2
-    for arguments in (good, bad, (*bad[:3], 0), (*bad[:3], -7), uneven, good):
+    none = np.array([-1.0, -2.0]), *good[1:]
+    for arguments in (good, bad, (*bad[:3], 0), (*bad[:3], -7), uneven, none, good):
         found, expected = (outcomes(each, *arguments) for each in (f, reference))
         if isinstance(expected, type) or isinstance(found, type):
             assert found is expected

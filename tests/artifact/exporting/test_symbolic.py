@@ -141,6 +141,24 @@ def test_checks_beside_open_sizes(tmp_path: Path) -> None:
             loaded(given, row)
 
 
+@pytest.mark.parametrize("index", ["places", "slice"])
+def test_what_is_set_into_no_entries(index: str, tmp_path: Path) -> None:
+    """JAX does not look at the length of values there."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    part = x[np.array([], dtype="int64")] if index == "places" else x[: n * 0 : 2]
+    f = pytensor.function([x, Y, n], pt.set_subtensor(part, Y) + n, mode="JAXSELECTIVE")
+    values = np.arange(3.0)
+    with pytest.raises(ValueError, match="broadcast"):
+        f(values, np.ones(5), 1)
+    assert len(f(values, np.ones(0), 1)) == 3
+    save(f, tmp_path / "f.jaxlink")
+    loaded = load(tmp_path / "f.jaxlink", prefer="compiled")
+    assert len(loaded(values, np.ones(0), 1)) == 3
+    for given in (np.ones(5), np.ones(2)):
+        with pytest.raises(ValueError, match="check of the saved function"):
+            loaded(values, given, 1)
+
+
 def test_loops_that_end_by_a_condition_have_no_reverse_mode(tmp_path: Path) -> None:
     y = pt.dvector("y")
     sums = pytensor.scan(
