@@ -67,3 +67,13 @@ def test_reductions_that_are_declared_as_integers() -> None:
         for found, expected in zip(f(array), reference(array), strict=True):
             assert found.dtype == expected.dtype
             assert found == expected
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_derivatives_that_jax_takes(axis: int | None) -> None:
+    x = pt.dmatrix("x")
+    array = np.random.default_rng(0).normal(size=(3, 4))
+    for reduced, own in ((x.max(axis), jax.numpy.max), (x.min(axis), jax.numpy.min)):
+        ours, theirs = jaxify([x], (reduced**3).sum()), lambda a, own=own: (own(a, axis) ** 3).sum()
+        for derive in (jax.grad, jax.hessian, jax.jacfwd):
+            np.testing.assert_allclose(derive(ours)(array), derive(theirs)(array))
