@@ -107,6 +107,7 @@ class ArtifactError(JAXLinkError, ValueError):
         Whether the message names a part of a graph.
     """
 
+    raised_again = False  # its text may be a user's, who writes about codes
     names_part = False
 
     def __init__(self, *args: object, code: Code | None = None, path: str | None = None) -> None:

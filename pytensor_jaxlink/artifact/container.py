@@ -176,7 +176,7 @@ class Container:
     ) -> None:
         self._close()
 
-    def error(self, problem: str, code: Code = Code.DAMAGED) -> ArtifactError:
+    def error(self, problem: str, code: Code | None = Code.DAMAGED) -> ArtifactError:
         """The error that names this file."""
         return ArtifactError(f"{self.path}: {problem}", code=code, path=self.path)
 
@@ -292,7 +292,7 @@ class Container:
         try:
             return parse_document(bytes(content))
         except ArtifactError as error:
-            raise self.error(f"{name}: {error}") from error
+            raise self.error(f"{name}: {error.text}") from error
 
     def _raw(self, name: str) -> memoryview:
         self._seek(name)

@@ -16,7 +16,7 @@ from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import Cell, Signature, cell_of, signature_of
 from pytensor_jaxlink.artifact.values import DataReader
-from pytensor_jaxlink.catalogue import Code, code_of, without_codes
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
 from pytensor_jaxlink.logs import Topic
 
@@ -334,10 +334,9 @@ def reading(container: Container) -> Iterator[None]:
     except ArtifactError as error:
         if error.path == container.path:
             raise
-        found = code_of(str(error.code))
         # One that is about saving comes from a description that `save` would not have written.
-        code = Code.DAMAGED if found is Code.NOT_SAVABLE else found
-        raise container.error(without_codes(str(error)), code) from error
+        code = Code.DAMAGED if error.reason is Code.NOT_SAVABLE else error.reason
+        raise container.error(error.text, code) from error
     except JAXLinkError:
         raise
     except Exception as error:

@@ -107,7 +107,7 @@ def plain_value(value: object, where: str) -> Json:
     try:
         return _WRITER.value(value)
     except ArtifactError as error:
-        raise ArtifactError(f"{where}: {error}") from error
+        raise ArtifactError(f"{where}: {error.text}") from error
 
 
 _WRITER = DataWriter()

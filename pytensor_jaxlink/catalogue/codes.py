@@ -270,8 +270,8 @@ def _taken_apart(text: str) -> tuple[str, Code | None]:
 class WithCode(BaseException):
     """An error or a warning that ends with its code.
 
-    The text of another error may be part of the message (PyTensor raises errors again with more
-    text).  Then the code of that one holds, unless another one is given, and it stands once.
+    PyTensor raises errors again with more text.  Of classes that are ``raised_again`` the code is
+    read from the text of the first one, unless another one is given, and stands once.
 
     Parameters
     ----------
@@ -282,21 +282,33 @@ class WithCode(BaseException):
 
     Attributes
     ----------
-    code
+    code : str or None
         The code, such as ``"PJL201"``; None where nobody knows it.
+    reason : Code or None
+        Its entry in the catalogue.
+    text : str
+        The message without its code.
     """
 
-    code: str | None
+    raised_again = True
 
     def __init__(self, *args: Any, code: Code | None = None) -> None:
         said = None
-        if len(args) == 1 and isinstance(args[0], str):
+        if self.raised_again and len(args) == 1 and isinstance(args[0], str):
             text, said = _taken_apart(args[0])
             args = (text,)
         super().__init__(*args)
-        found = code or said or _default(type(self))
-        self.code = None if found is None else found.text
+        self.reason = code or said or _default(type(self))
+
+    @property
+    def code(self) -> str | None:
+        """The code of the reason."""
+        return None if self.reason is None else self.reason.text
+
+    @property
+    def text(self) -> str:
+        """The message without its code."""
+        return super().__str__()
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return text if self.code is None else f"{text} [{self.code}]".lstrip()
+        return self.text if self.code is None else f"{self.text} [{self.code}]".lstrip()

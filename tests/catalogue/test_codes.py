@@ -29,10 +29,12 @@ from pytensor_jaxlink.catalogue import Code, WithCode, code_of, without_codes
 from pytensor_jaxlink.catalogue.codes import BASES, GROUPS
 from pytensor_jaxlink.errors import (
     ArtifactError,
+    BrokenShapeError,
     CheckFailedError,
     JAXLinkError,
     JAXLinkWarning,
     NotJittableError,
+    NotSavedError,
     NotTranspilableOrJittableError,
     RecompileLimitError,
 )
@@ -158,18 +160,28 @@ class TestOnce:
             pickle.loads(pickle.dumps(first)),
             copy.copy(first),
             copy.deepcopy(first),
-            type(first)(str(first)),
-            type(first)(*first.args, code=code_of(first.code)),
+            type(first)(*first.args, code=first.reason),
         ]
+        if kind.raised_again:
+            again.append(type(first)(str(first)))
         for each in again:
             assert type(each) is kind
             assert (str(each), each.code) == ("text [PJL621]", "PJL621")
 
     def test_a_part_of_another_message(self) -> None:
-        inner = ArtifactError("no code", code=Code.UNREADABLE_CODE)
-        assert str(ArtifactError(f"file: {inner}, and more")) == "file: no code, and more [PJL807]"
-        assert str(ArtifactError(str(inner), code=Code.DAMAGED)) == "no code [PJL801]"
+        inner = BrokenShapeError("no code", code=Code.UNREADABLE_CODE)
+        again = BrokenShapeError(f"file: {inner}, and more")
+        assert str(again) == "file: no code, and more [PJL807]"
+        assert str(BrokenShapeError(str(inner), code=Code.DAMAGED)) == "no code [PJL801]"
         assert without_codes(f"{inner}; {inner}") == "no code; no code"
+
+    @pytest.mark.parametrize("kind", [ArtifactError, NotSavedError])
+    def test_errors_of_files_read_no_code_from_text(self, kind: Any) -> None:
+        """It may be a user's: the name of an input, of a file, the text of an Op."""
+        error = kind("see [PJL801] of x", code=Code.NO_GRAPH_LAYER)
+        assert (error.code, error.text) == ("PJL710", "see [PJL801] of x")
+        assert str(error) == "see [PJL801] of x [PJL710]"
+        assert kind("x [PJL801]").code == kind("x").code != "PJL801"
 
     def test_the_codes_of_breaks_stay(self) -> None:
         text = str(NotJittableError("1. x [PJL111]\n2. y [PJL102]"))
@@ -203,12 +215,12 @@ class TestOnce:
                 return Apply(self, [x], [x.type()])
 
             def perform(self, node: Apply, inputs: Any, output_storage: Any) -> None:
-                raise ArtifactError("no file", code=Code.DAMAGED)
+                raise BrokenShapeError("no file", code=Code.DAMAGED)
 
         x = pt.dvector("x")
         for mode in (PYTHON, JAXLinker()):
             f = pytensor.function([x], Refusing()(x), mode=mode)
-            with pytest.raises(ArtifactError, match="no file") as caught:
+            with pytest.raises(BrokenShapeError, match="no file") as caught:
                 f(X)
             assert str(caught.value).count("[PJL801]") == 1
             assert caught.value.code == "PJL801"

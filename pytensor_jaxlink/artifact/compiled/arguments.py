@@ -13,7 +13,7 @@ from pytensor_jaxlink.artifact.compiled.typed_keys import data_of, implementatio
 from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.signature import Input
 from pytensor_jaxlink.artifact.skeletons import plain_value
-from pytensor_jaxlink.catalogue import Code, without_codes
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import a_class
@@ -81,8 +81,7 @@ def _static(value: object, name: str) -> str:
     try:
         return static_text(value, name)
     except ArtifactError as error:
-        text = without_codes(str(error))
-        raise TypeError(Code.CALL_OF_LOADED.mark(text)) from error
+        raise TypeError(Code.CALL_OF_LOADED.mark(error.text)) from error
 
 
 class _Converter:

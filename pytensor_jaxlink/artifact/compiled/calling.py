@@ -157,7 +157,8 @@ def check_trees(signature: Signature, data: Members) -> None:
     try:
         Calling(signature, data, Names())
     except Exception as error:
-        raise ArtifactError(f"{signature.name}: its trees cannot be kept: {error}") from error
+        reason = error.text if isinstance(error, ArtifactError) else error
+        raise ArtifactError(f"{signature.name}: its trees cannot be kept: {reason}") from error
 
 
 def position_names(parameters: Iterable[inspect.Parameter], count: int) -> list[str]:

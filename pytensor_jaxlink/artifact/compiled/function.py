@@ -11,7 +11,7 @@ import jax
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
 from pytensor_jaxlink.artifact.compiled.state import SavedState
 from pytensor_jaxlink.artifact.signature import Signature
-from pytensor_jaxlink.catalogue import Code, without_codes
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
     ArtifactError,
     JAXLinkError,
@@ -208,7 +208,7 @@ class LoadedFunction(FastCall):
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
         return self._instead(error)(*(values[place] for place in self._taken))
 
-    def _instead(self, error: Exception) -> Any:
+    def _instead(self, error: JAXLinkError) -> Any:
         """The function compiled from the graph, for a call that there is no code for."""
         if self.from_graph is None:
             raise error
@@ -219,7 +219,7 @@ class LoadedFunction(FastCall):
             raise error if isinstance(other.__cause__, ImportError) else other from None
         if not self._warned:
             self._warned = True
-            text = f"{without_codes(str(error))} For now it is compiled from its graph."
+            text = f"{error.text} For now it is compiled from its graph."
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)
         return found
 

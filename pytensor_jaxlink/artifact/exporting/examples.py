@@ -19,7 +19,7 @@ from pytensor_jaxlink.artifact.compiled.typed_keys import (
 )
 from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
-from pytensor_jaxlink.catalogue import Code, without_codes
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
 
@@ -281,7 +281,7 @@ def describe_arguments(example: Example, names: Sequence[str], where: str) -> di
             },
         }
     except ArtifactError as error:
-        text = f"{without_codes(str(error))}. {Remedy.BIND_TO_FUNCTION.text()}."
+        text = f"{error.text}. {Remedy.BIND_TO_FUNCTION.text()}."
         raise ArtifactError(text, code=Code.OTHER_TREE) from error
 
 

@@ -156,15 +156,15 @@ def _made_of(part: object, kind: str, writer: GraphWriter) -> Json:
     except ArtifactError as error:
         if error.names_part:  # of the parts of a part the innermost is named
             raise
-        raise _of_part(f"{what}: {error}") from error
+        raise _of_part(error, f"{what}: {error.text}") from error
     try:
         return {kind: name_of(type(part), what), "of": described}
     except ArtifactError as error:
-        raise _of_part(str(error)) from error
+        raise _of_part(error, error.text) from error
 
 
-def _of_part(text: str) -> ArtifactError:
-    error = ArtifactError(text)
+def _of_part(inner: ArtifactError, text: str) -> ArtifactError:
+    error = ArtifactError(text, code=inner.reason)
     error.names_part = True
     return error
 
