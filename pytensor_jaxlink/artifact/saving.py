@@ -25,6 +25,7 @@ from pytensor_jaxlink.artifact.exporting.jaxified import with_trees
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
 from pytensor_jaxlink.artifact.exporting.region_export import Target
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
+from pytensor_jaxlink.artifact.graphs.comparing import check_saved
 from pytensor_jaxlink.artifact.graphs.functions import (
     Cells,
     describe_cell,
@@ -32,7 +33,7 @@ from pytensor_jaxlink.artifact.graphs.functions import (
     graph_of,
 )
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, op_of_jax
-from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, check_saved
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Signature, to_document
 from pytensor_jaxlink.artifact.values import DataWriter

@@ -8,38 +8,39 @@ its class by name, its fields and its parts).
 from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Never
 
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.documents import Json, Parsed
+from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document
 from pytensor_jaxlink.artifact.names import Names
-from pytensor_jaxlink.artifact.values import DataReader, DataWriter, Members
+from pytensor_jaxlink.artifact.values import (
+    BY_CLASS,
+    Codec,
+    DataReader,
+    Members,
+    ValueWriter,
+    dict_of,
+    several,
+)
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.trees import a_class, fields_of, is_named, parts_of
+from pytensor_jaxlink.trees import a_class, fields_of, is_named
 
 _DEEPEST = 50  # a dictionary is three levels of the document
 _MOST_CLASSES, _MOST_FIELDS = 100, 250  # of named tuples: Python compiles each class
+_NODES = (type(None), dict, OrderedDict, list, tuple)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value that is given or computed.
+    """A value that is given or computed."""
 
-    Attributes
-    ----------
-    place
-        Which input or output it is.
-    key
-        Of a typed key of random bits its implementation; its data are the input or output.
-    """
-
-    place: int
-    key: str | None = None
+    place: int  # of the input or output
+    key: str | None = None  # of a typed key of random bits its implementation; its data are given
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,38 @@ def is_mark(value: object) -> bool:
     return isinstance(value, Leaf | Constant)
 
 
+def marks_of(skeletons: Sequence[object]) -> list[Any]:
+    """The leaves of some skeletons, in the order of JAX."""
+    return jax.tree_util.tree_leaves(list(skeletons), is_leaf=is_mark)
+
+
 # -- saving ----------------------------------------------------------------------------------------
 
 
-def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Json:
+class _PlainWriter(ValueWriter):
+    """Describes plain data: no arrays, no objects with an identity, no classes above."""
+
+    codecs, tuples = BY_CLASS, ()
+
+    def codec(self, value: object) -> Codec:
+        if type(value) in self.codecs or isinstance(value, np.generic | np.dtype):
+            return super().codec(value)
+        return self.data(value)
+
+    def data(self, value: object, describe: object = None) -> Never:
+        raise ArtifactError(f"{a_class(value)} is not plain data")
+
+
+class _SkeletonWriter(_PlainWriter):
+    """Describes skeletons."""
+
+    def codec(self, value: object) -> Codec:
+        if is_named(type(value)):
+            return _NAMED
+        return _OF_SKELETONS.get(type(value)) or super().codec(value)
+
+
+def describe_skeleton(skeleton: object, where: str) -> Json:
     """A skeleton as JSON.
 
     Raises
@@ -65,70 +94,45 @@ def describe_skeleton(skeleton: Any, where: str, depth: int = 0) -> Json:
     ArtifactError
         If a part cannot be kept; the message says where in the tree it is.
     """
-    if depth > _DEEPEST:
-        raise ArtifactError(f"{where}: the tree is more than {_DEEPEST} levels deep")
-    kind = type(skeleton)
-    if kind is Leaf:
-        return {"leaf": [skeleton.place, skeleton.key]}
-    if kind is Constant:
-        return {"constant": plain_value(skeleton.value, where)}
-    if skeleton is None:
-        return None
-    parts = [
-        describe_skeleton(part, f"{where}{step}", depth + 1) for step, part in parts_of(skeleton)
-    ]
-    if kind in (list, tuple):
-        return parts if kind is tuple else {"list": parts}
-    if kind in (dict, OrderedDict):
-        keys = [plain_value(key, f"the key {key!r:.80} of {where}") for key in skeleton]
-        pairs = [list(pair) for pair in zip(keys, parts, strict=True)]
-        return {"dict" if kind is dict else "ordered": pairs}
-    if is_named(kind):
-        name = f"{kind.__module__}:{kind.__qualname__}"
-        return {"named": {"class": name, "fields": list(fields_of(kind)), "parts": parts}}
-    raise ArtifactError(
-        f"{where} is {a_class(skeleton)}, which a file cannot make again: "
-        "trees of dictionaries, lists, tuples, named tuples and None can be saved"
-    )
+    nodes, _ = jax.tree_util.tree_flatten_with_path(skeleton, is_leaf=_is_no_node)
+    for path, node in nodes:
+        place = where + jax.tree_util.keystr(path)
+        if len(path) > _DEEPEST:
+            raise ArtifactError(f"{where}: the tree is more than {_DEEPEST} levels deep")
+        for step in path:
+            key = getattr(step, "key", None)
+            plain_value(key, f"the key {key!r:.80} of {where}")
+        if isinstance(node, Constant):
+            plain_value(node.value, place)
+        elif not isinstance(node, Leaf):
+            raise ArtifactError(
+                f"{place} is {a_class(node)}, which a file cannot make again: "
+                "trees of dictionaries, lists, tuples, named tuples and None can be saved"
+            )
+    return _SKELETONS.value(skeleton)
+
+
+def _is_no_node(tree: object) -> bool:
+    return type(tree) not in _NODES and not is_named(type(tree))
 
 
 def plain_value(value: object, where: str) -> Json:
-    """Plain data as JSON: no arrays, no objects with an identity.
+    """Plain data as JSON.
 
     Raises
     ------
     ArtifactError
         If it is anything else; the message says where it is.
     """
-    others = list(_not_plain(value))
-    if others:
-        text = f"{where}: {value!r:.80} cannot be kept: {a_class(others[0])} is not plain data"
-        raise ArtifactError(text)
     try:
-        return _WRITER.value(value)
+        return _PLAIN.value(value)
     except ArtifactError as error:
-        raise ArtifactError(f"{where}: {error.text}") from error
+        raise ArtifactError(f"{where}: {value!r:.80} cannot be kept: {error.text}") from error
 
 
-_WRITER = DataWriter()
-_SINGLE = (type(None), bool, int, float, complex, str, type(...))
-_SEVERAL = (tuple, list, set, frozenset)
-
-
-def _not_plain(value: Any) -> Iterator[object]:
-    """The parts that are not plain data."""
-    kind = type(value)
-    if kind in _SINGLE or isinstance(value, np.generic | np.dtype):
-        return
-    if kind is slice:
-        value = value.start, value.stop, value.step
-    elif kind is dict:
-        value = *value.keys(), *value.values()
-    elif kind not in _SEVERAL:
-        yield value
-        return
-    for part in value:
-        yield from _not_plain(part)
+def plain_text(value: object, where: str) -> str:
+    """Plain data as text, by which code is found: equal for the same value of the same type."""
+    return dump_document(plain_value(value, where)).decode()
 
 
 # -- loading ---------------------------------------------------------------------------------------
@@ -150,14 +154,11 @@ class SkeletonReader(DataReader):
         super().__init__(container, ())
         self._names = names
         self._classes: dict[tuple[str, ...], type] = {}
-        self.tags |= {
-            "leaf": lambda reader, content: _leaf(*content),
-            "constant": lambda reader, content: Constant(reader.value(content)),
-            "ordered": lambda reader, pairs: OrderedDict(reader.value({"dict": pairs})),
-            "named": SkeletonReader._named,
-        }
+        own = (_NAMED, *_OF_SKELETONS.values())
+        self.codecs = {**self.codecs, **{codec.tag: codec for codec in own}}
 
-    def _named(self, described: Parsed) -> object:
+    def named(self, described: Parsed) -> object:
+        """A named tuple."""
         key = described["class"], *described["fields"]
         if key not in self._classes:
             if len(key) > _MOST_FIELDS or len(self._classes) == _MOST_CLASSES:
@@ -174,18 +175,34 @@ class SkeletonReader(DataReader):
         return kind
 
 
-def _leaf(place: object, key: object) -> Leaf:
-    if type(place) is not int or place < 0 or not isinstance(key, str | None):
-        raise ValueError(f"{place!r} is not the number of a leaf")
-    return Leaf(place, key)
-
-
 @cache
 def _stand_in(name: str, fields: tuple[str, ...]) -> type:
     """A class of named tuples.  Python checks that name and fields are identifiers."""
     return namedtuple(name, fields)
 
 
-def marks_of(skeletons: Sequence[object]) -> list[Any]:
-    """The leaves of some skeletons, in the order of JAX."""
-    return jax.tree_util.tree_leaves(list(skeletons), is_leaf=is_mark)
+def _read_leaf(place: object, key: object) -> Leaf:
+    if type(place) is not int or place < 0 or not isinstance(key, str | None):
+        raise ValueError(f"{place!r} is not the number of a leaf")
+    return Leaf(place, key)
+
+
+def _write_named(value: Any, writer: ValueWriter) -> Json:
+    kind, parts = type(value), [writer.value(part) for part in value]
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    return {"class": name, "fields": list(fields_of(kind)), "parts": parts}
+
+
+_NAMED = Codec("named", _write_named, SkeletonReader.named)
+_OF_SKELETONS = {
+    Leaf: Codec(
+        "leaf", lambda leaf, _: [leaf.place, leaf.key], lambda _, content: _read_leaf(*content)
+    ),
+    Constant: Codec(
+        "constant",
+        lambda constant, _: _PLAIN.value(constant.value),
+        lambda reader, content: Constant(reader.value(content)),
+    ),
+    OrderedDict: several("ordered", OrderedDict.items, lambda pairs: OrderedDict(dict_of(pairs))),
+}
+_PLAIN, _SKELETONS = _PlainWriter(), _SkeletonWriter()

@@ -5,14 +5,14 @@ once however often it is referred to, and one object again after loading.  In th
 
 - ``null``, booleans, strings, integers and finite floats stand for themselves,
 - an array stands for a tuple,
-- an object has one key, which says what it is.
+- an object has one key, which says what it is: the tag of a `Codec`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from functools import singledispatch
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -48,6 +48,17 @@ BIT_GENERATORS = {
 _LARGEST_REPEATED = 1 << 24  # bytes
 _MOST_KEYS = 256
 _MOST_WORDS = 64  # of a seed: what is longer, nobody has
+_ITSELF = (type(None), bool, int, str)
+_NESTED = (list, dict)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """One kind of value, both ways."""
+
+    tag: str
+    write: Callable[[Any, Any], Json]  # from a value and the writer
+    read: Callable[[Any, Any], Any]  # from the reader and what stands beside the tag
 
 
 class Members(Protocol):
@@ -56,10 +67,6 @@ class Members(Protocol):
     def read(self, name: str) -> memoryview:
         """The bytes of a member."""
         ...
-
-
-Tag = Callable[[Any, Any], Any]
-"""Makes a value from what stands beside its key; the first argument is the reader."""
 
 
 class DataReader:
@@ -75,7 +82,7 @@ class DataReader:
         Large arrays by their checksums, which the file does not hold.
     """
 
-    tags: dict[str, Tag]
+    codecs: Mapping[str, Codec]
 
     def __init__(
         self,
@@ -83,20 +90,20 @@ class DataReader:
         entries: Iterable[Json],
         given: Mapping[str, np.ndarray] = MappingProxyType({}),
     ) -> None:
-        self.container, self.given = container, given
-        self.tags = dict(_TAGS)
+        self.container, self.given, self.codecs = container, given, CODECS
         self.objects: list[object] = []
         for entry in entries:
-            self.objects.append(self._entry(entry))
+            self.objects.append(self.entry(entry))
 
-    def value(self, described: object) -> Any:
+    def value(self, described: Any) -> Any:
         """The value that some JSON stands for."""
-        if isinstance(described, list):
-            return tuple(map(self.value, described))
-        if not isinstance(described, dict):
+        if type(described) is list:
+            value = self.value
+            return tuple([value(each) if type(each) in _NESTED else each for each in described])
+        if type(described) is not dict:
             return described
         [[tag, content]] = described.items()
-        return self.tags[tag](self, content)
+        return self.codecs[tag].read(self, content)
 
     def data(self, place: object) -> Any:
         """An object of the table."""
@@ -104,109 +111,10 @@ class DataReader:
             raise ValueError(f"a reference to {place!r}, which is no entry")
         return self.objects[place]
 
-    def _entry(self, entry: Parsed) -> Any:
-        [[kind, content]] = entry.items()
+    def entry(self, described: Parsed) -> Any:
+        """The object of an entry."""
+        [[kind, content]] = described.items()
         return _ENTRIES[kind](self, content)
-
-    def array(self, described: object) -> np.ndarray:
-        """An array, from its member or from the document."""
-        if isinstance(described, str):
-            return array_of_member(self.container.read(described))
-        return array_of_document(described)
-
-
-def is_view(size: int, owner: np.ndarray) -> bool:
-    """Return True if an array of ``size`` bytes in another's memory is kept as a part of that.
-
-    One that shows the same memory many times could be as large as one likes.
-    """
-    return size <= max(owner.nbytes, _LARGEST_REPEATED)
-
-
-def _view(reader: DataReader, described: Parsed) -> Any:
-    owner = reader.data(described["of"])
-    memory = owner.reshape(-1, order="A")
-    shape, strides = tuple(described["shape"]), tuple(described["strides"])
-    dtype = plain_dtype(described["dtype"])
-    if not is_view(math.prod(shape) * dtype.itemsize, owner):
-        raise ValueError(f"an array of shape {shape} in memory of {owner.nbytes} bytes")
-    return np.ndarray(shape, dtype, memory, described["offset"], strides)
-
-
-def _read_generator(reader: DataReader, described: Parsed) -> np.random.Generator:
-    seed = reader.value(described["seed"])
-    sequence = None
-    if seed:
-        entropy, spawn_key, pool_size, spawned = seed
-        lengths = [len(words) for words in (entropy, spawn_key) if isinstance(words, tuple)]
-        if max([*lengths, pool_size]) > _MOST_WORDS:
-            raise ValueError("the seed of a generator is too long")
-        sequence = np.random.SeedSequence(
-            entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=spawned
-        )
-    bits: Any = BIT_GENERATORS[described["kind"]](0 if sequence is None else sequence)
-    bits.state = reader.value(described["state"])
-    return np.random.Generator(bits)
-
-
-def _keys(keys: list[Any]) -> list[Any]:
-    """Keys of a set or a dictionary.
-
-    Python compares each two that have the same hash.  Strings and small integers have their own;
-    of others, somebody can give thousands the same.
-    """
-    others = sum(type(key) is not str and not _is_small(key) for key in keys)
-    if others > _MOST_KEYS:
-        raise ValueError(f"{others} keys that are neither text nor small numbers")
-    return keys
-
-
-def _is_small(key: object) -> bool:
-    return type(key) is int and abs(key) < 1 << 32
-
-
-def _read_sparse(reader: DataReader, described: Parsed) -> object:
-    # Imported where there is one: SciPy's package costs a tenth of what importing JAX does.
-    from pytensor_jaxlink.artifact.sparse import read_sparse
-
-    return read_sparse(reader, described)
-
-
-def _extended(reader: DataReader, described: Parsed) -> np.ndarray:
-    [[kind, bits]] = described["bits"].items()
-    return _ENTRIES[kind](reader, bits).view(extended_dtype(described["dtype"]))
-
-
-_ENTRIES: dict[str, Tag] = {
-    "array": DataReader.array,
-    "given": lambda reader, checksum: reader.given[checksum],
-    "extended": _extended,
-    "view": _view,
-    "generator": _read_generator,
-    "sparse": _read_sparse,
-}
-_TAGS: dict[str, Tag] = {
-    "data": lambda reader, place: reader.data(place),
-    "float": lambda reader, text: float(text),
-    "complex": lambda reader, parts: complex(*map(reader.value, parts)),
-    "list": lambda reader, parts: list(map(reader.value, parts)),
-    "dict": lambda reader, pairs: dict(
-        zip(
-            _keys([reader.value(key) for key, _ in pairs]),
-            [reader.value(each) for _, each in pairs],
-            strict=True,
-        )
-    ),
-    "set": lambda reader, parts: set(_keys([reader.value(part) for part in parts])),
-    "frozenset": lambda reader, parts: frozenset(_keys([reader.value(part) for part in parts])),
-    "slice": lambda reader, parts: slice(*map(reader.value, parts)),
-    "ellipsis": lambda reader, content: ...,
-    "dtype": lambda reader, text: plain_dtype(text),
-    "scalar": lambda reader, described: array_of_document(described)[()],
-}
-
-
-# -- writing ---------------------------------------------------------------------------------------
 
 
 class Table:
@@ -232,7 +140,45 @@ class Table:
         return place
 
 
-class DataWriter:
+class ValueWriter:
+    """Describes values by the codecs of their classes, or of the nearest class above."""
+
+    codecs: Mapping[type, Codec]
+    tuples: type | tuple[()] = tuple  # the class whose subclasses are written as tuples too
+
+    def value(self, value: Any) -> Json:
+        """A value as JSON.
+
+        Raises
+        ------
+        ArtifactError
+            If it is of a kind that cannot be saved.
+        """
+        kind = type(value)
+        if kind in _ITSELF or (kind is float and math.isfinite(value)):
+            return value
+        if kind is tuple or isinstance(value, self.tuples):
+            return [self.value(each) for each in value]
+        codec = self.codec(value)
+        return {codec.tag: codec.write(value, self)}
+
+    def codec(self, value: object) -> Codec:
+        """The codec of a value."""
+        kind = type(value)
+        for each in kind.__mro__:
+            if each in self.codecs:
+                return self.codecs[each]
+        # Classes of packages that need not be there, or be imported.
+        if hasattr(value, "__jax_array__") or kind.__module__.startswith("jax"):
+            return _JAX_ARRAY
+        if any(each.__module__.startswith("scipy.sparse") for each in kind.__mro__):
+            return _SPARSE
+        raise ArtifactError(
+            f"a value of type {kind.__module__}.{kind.__qualname__} cannot be saved: {value!r:.200}"
+        )
+
+
+class DataWriter(ValueWriter):
     """Collects the data of a file.
 
     Parameters
@@ -249,18 +195,14 @@ class DataWriter:
     """
 
     def __init__(self, given: Container[str] = ()) -> None:
-        self.table, self._given = Table(), given
+        self.codecs, self.table, self._given = BY_CLASS, Table(), given
         self.members: dict[str, Member] = {}
         self._names: dict[str, str] = {}
         self._divided: dict[int, np.ndarray] = {}
 
-    def value(self, value: object) -> Json:
-        """A value as JSON."""
-        return rule_for(describe_value, type(value))(value, self)
-
-    def data(self, value: object, describe: Callable[[], Json]) -> dict[str, int]:
-        """A reference to an object of the table."""
-        return {"data": self.table.place(value, describe)}
+    def data(self, value: object, describe: Callable[[Any, Any], Json]) -> int:
+        """The entry of an object; ``describe(value, writer)`` makes it."""
+        return self.table.place(value, lambda: describe(value, self))
 
     def keep_overlaps(self, values: Iterable[object]) -> None:
         """Note which arrays are parts of the same memory, so that they still are after loading."""
@@ -287,7 +229,7 @@ class DataWriter:
             return {"extended": {"dtype": array.dtype.name, "bits": self.array(bits)}}
         check_dtype(array.dtype, "an array")
         owner = self._divided.get(id(_owner(array)))
-        if owner is not None and owner is not array and is_view(array.nbytes, owner):
+        if owner is not None and owner is not array and _is_view(array.nbytes, owner):
             start = owner.__array_interface__["data"][0]
             return {
                 "view": {
@@ -298,9 +240,7 @@ class DataWriter:
                     "dtype": array.dtype.str,
                 }
             }
-        if array.nbytes <= SMALL:
-            return {"array": small_array(array)}
-        return self.large(array)
+        return {"array": small_array(array)} if array.nbytes <= SMALL else self.large(array)
 
     def large(self, array: np.ndarray) -> Json:
         """The entry of an array that is a member of its own."""
@@ -313,6 +253,33 @@ class DataWriter:
         return {"array": name}
 
 
+class Checksums(DataWriter):
+    """Describes large arrays by their checksums alone.
+
+    Attributes
+    ----------
+    arrays
+        These arrays.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def large(self, array: np.ndarray) -> Json:
+        """The entry of an array that is a member of its own."""
+        name = digest_of(array_member(array))
+        self.arrays[name] = array
+        return {"array": name}
+
+    def read(self, name: str) -> memoryview:
+        """The bytes of a large array by its checksum."""
+        return memoryview(b"".join(array_member(self.arrays[name])))
+
+
+# -- arrays ----------------------------------------------------------------------------------------
+
+
 def _owner(array: np.ndarray) -> np.ndarray:
     base = array.base
     while base is not None:  # `as_strided` puts an object between an array and its owner
@@ -321,116 +288,34 @@ def _owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def rule_for(table: Any, kind: type) -> Callable[..., Any]:
-    """The entry of a table for a class, or for the nearest class that it is derived from.
+def _is_view(size: int, owner: np.ndarray) -> bool:
+    """Return True if an array of ``size`` bytes in another's memory is kept as a part of that.
 
-    `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's
-    Ops and Types are such, and a question to one of them goes through all that are derived from it:
-    a tenth of a second for the classes of a model.
+    One that shows the same memory many times could be as large as one likes.
     """
-    registered = table.registry
-    return next(registered[each] for each in kind.__mro__ if each in registered)
+    return size <= max(owner.nbytes, _LARGEST_REPEATED)
 
 
-@singledispatch
-def describe_value(value: object, writer: DataWriter) -> Json:
-    """A value as JSON.  Other parts of the library add their own kinds of values.
-
-    Raises
-    ------
-    ArtifactError
-        If it is of a kind that cannot be saved.
-    """
-    if hasattr(value, "__jax_array__") or type(value).__module__.startswith("jax"):
-        return writer.data(value, lambda: writer.array(np.asarray(value)))
-    kind = type(value)
-    raise ArtifactError(
-        f"a value of type {kind.__module__}.{kind.__qualname__} cannot be saved: {value!r:.200}"
-    )
+def _read_view(reader: DataReader, described: Parsed) -> np.ndarray:
+    owner = reader.data(described["of"])
+    memory = owner.reshape(-1, order="A")
+    shape, strides = tuple(described["shape"]), tuple(described["strides"])
+    dtype = plain_dtype(described["dtype"])
+    if not _is_view(math.prod(shape) * dtype.itemsize, owner):
+        raise ValueError(f"an array of shape {shape} in memory of {owner.nbytes} bytes")
+    return np.ndarray(shape, dtype, memory, described["offset"], strides)
 
 
-@describe_value.register(type(None))
-@describe_value.register(bool)
-@describe_value.register(str)
-@describe_value.register(int)
-def _plain(value: str | int | None, writer: DataWriter) -> Json:
-    if type(value) not in (type(None), bool, str, int):
-        raise ArtifactError(f"a value of type {type(value)} cannot be saved: {value!r:.200}")
-    return value
+def _read_array(reader: DataReader, described: Parsed) -> np.ndarray:
+    if isinstance(described, str):
+        return array_of_member(reader.container.read(described))
+    return array_of_document(described)
 
 
-@describe_value.register(float)
-def _float(value: float, writer: DataWriter) -> Json:
-    if isinstance(value, np.generic):
-        return _scalar(value, writer)  # NumPy's float64 is also a Python float
-    return float(value) if np.isfinite(value) else {"float": float.__str__(value)}
+# -- generators ------------------------------------------------------------------------------------
 
 
-@describe_value.register(complex)
-def _complex(value: complex, writer: DataWriter) -> Json:
-    if isinstance(value, np.generic):
-        return _scalar(value, writer)
-    return {"complex": [writer.value(value.real), writer.value(value.imag)]}
-
-
-@describe_value.register(tuple)
-def _tuple(value: tuple, writer: DataWriter) -> Json:
-    return [writer.value(each) for each in value]
-
-
-@describe_value.register(list)
-def _list(value: list, writer: DataWriter) -> Json:
-    return {"list": [writer.value(each) for each in value]}
-
-
-@describe_value.register(dict)
-def _dict(value: dict, writer: DataWriter) -> Json:
-    return {"dict": [[writer.value(key), writer.value(each)] for key, each in value.items()]}
-
-
-@describe_value.register(set)
-def _set(value: set, writer: DataWriter) -> Json:
-    return {"set": [writer.value(each) for each in sorted(value, key=repr)]}
-
-
-@describe_value.register(frozenset)
-def _frozenset(value: frozenset, writer: DataWriter) -> Json:
-    return {"frozenset": [writer.value(each) for each in sorted(value, key=repr)]}
-
-
-@describe_value.register(slice)
-def _slice(value: slice, writer: DataWriter) -> Json:
-    return {"slice": [writer.value(each) for each in (value.start, value.stop, value.step)]}
-
-
-@describe_value.register(type(Ellipsis))
-def _ellipsis(value: object, writer: DataWriter) -> Json:
-    return {"ellipsis": True}
-
-
-@describe_value.register(np.dtype)
-def _dtype(value: np.dtype, writer: DataWriter) -> Json:
-    check_dtype(value, "a property")
-    return {"dtype": value.str}
-
-
-@describe_value.register(np.generic)
-def _scalar(value: np.generic, writer: DataWriter) -> Json:
-    check_dtype(value.dtype, "a number")
-    return {"scalar": small_array(np.asarray(value))}
-
-
-@describe_value.register(np.ndarray)
-def _array(value: np.ndarray, writer: DataWriter) -> Json:
-    return writer.data(value, lambda: writer.array(value))
-
-
-@describe_value.register(np.random.Generator)
-def _generator(value: np.random.Generator, writer: DataWriter) -> Json:
-    return writer.data(value, lambda: _describe_generator(value, writer))
-
-
-def _describe_generator(generator: np.random.Generator, writer: DataWriter) -> Json:
+def _write_generator(generator: np.random.Generator, writer: DataWriter) -> Json:
     bits = generator.bit_generator
     if type(bits).__name__ not in BIT_GENERATORS:
         raise ArtifactError(f"a generator over {type(bits).__name__} cannot be saved")
@@ -456,3 +341,146 @@ def _plain_state(state: object) -> object:
         case np.integer():
             return int(state)
     return state
+
+
+def _read_generator(reader: DataReader, described: Parsed) -> np.random.Generator:
+    seed = reader.value(described["seed"])
+    sequence = None
+    if seed:
+        entropy, spawn_key, pool_size, spawned = seed
+        lengths = [len(words) for words in (entropy, spawn_key) if isinstance(words, tuple)]
+        if max([*lengths, pool_size]) > _MOST_WORDS:
+            raise ValueError("the seed of a generator is too long")
+        sequence = np.random.SeedSequence(
+            entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=spawned
+        )
+    bits: Any = BIT_GENERATORS[described["kind"]](0 if sequence is None else sequence)
+    bits.state = reader.value(described["state"])
+    return np.random.Generator(bits)
+
+
+# -- sparse matrices; SciPy's package costs a tenth of what importing JAX does ---------------------
+
+
+def _write_sparse(matrix: Any, writer: DataWriter) -> Json:
+    from scipy import sparse
+
+    if matrix.format not in ("csr", "csc"):
+        raise ArtifactError(f"a sparse matrix in the format {matrix.format!r} cannot be saved")
+    return {
+        "sparse": {
+            "format": matrix.format,
+            "array": isinstance(matrix, sparse.sparray),
+            "shape": [int(length) for length in matrix.shape],
+            "parts": [writer.value(part) for part in (matrix.data, matrix.indices, matrix.indptr)],
+        }
+    }
+
+
+def _read_sparse(reader: DataReader, described: Parsed) -> object:
+    from scipy import sparse
+
+    kinds = {
+        ("csr", True): sparse.csr_array,
+        ("csc", True): sparse.csc_array,
+        ("csr", False): sparse.csr_matrix,
+        ("csc", False): sparse.csc_matrix,
+    }
+    parts = tuple(map(reader.value, described["parts"]))
+    kind = kinds[described["format"], described["array"]]
+    matrix = kind(parts, shape=tuple(described["shape"]))
+    matrix.check_format(full_check=True)  # SciPy's code does not look at indices again
+    return matrix
+
+
+_ENTRIES: dict[str, Callable[[DataReader, Parsed], Any]] = {
+    "array": _read_array,
+    "given": lambda reader, checksum: reader.given[checksum],
+    "extended": lambda reader, described: reader.entry(described["bits"]).view(
+        extended_dtype(described["dtype"])
+    ),
+    "view": _read_view,
+    "generator": _read_generator,
+    "sparse": _read_sparse,
+}
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def several(
+    tag: str, parts: Callable[[Any], Iterable[object]], make: Callable[[list[Any]], object]
+) -> Codec:
+    """The codec of a kind of value that is made of other values."""
+    return Codec(
+        tag,
+        lambda value, writer: [writer.value(part) for part in parts(value)],
+        lambda reader, parts: make([reader.value(part) for part in parts]),
+    )
+
+
+def _keys(keys: Iterable[Any]) -> list[Any]:
+    """Keys of a set or a dictionary.
+
+    Python compares each two that have the same hash.  Strings and small integers have their own;
+    of others, somebody can give thousands the same.
+    """
+    keys = list(keys)
+    others = sum(type(key) is not str and not _is_small(key) for key in keys)
+    if others > _MOST_KEYS:
+        raise ValueError(f"{others} keys that are neither text nor small numbers")
+    return keys
+
+
+def _is_small(key: object) -> bool:
+    return type(key) is int and abs(key) < 1 << 32
+
+
+def _in_order(value: Iterable[object]) -> list[object]:
+    return sorted(value, key=repr)
+
+
+def dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A dictionary of a file."""
+    return dict(zip(_keys(key for key, _ in pairs), [each for _, each in pairs], strict=True))
+
+
+def _write_scalar(value: np.generic, writer: DataWriter) -> Json:
+    check_dtype(value.dtype, "a number")
+    return small_array(np.asarray(value))
+
+
+def _write_dtype(value: np.dtype, writer: DataWriter) -> Json:
+    check_dtype(value, "a property")
+    return value.str
+
+
+def _entry(describe: Callable[[Any, Any], Json]) -> Codec:
+    """The codec of objects with an identity: the place of their entry."""
+    return Codec(
+        "data",
+        lambda value, writer: writer.data(value, describe),
+        lambda reader, place: reader.data(place),
+    )
+
+
+_JAX_ARRAY = _entry(lambda value, writer: writer.array(np.asarray(value)))
+_SPARSE = _entry(_write_sparse)
+
+BY_CLASS: Mapping[type, Codec] = {
+    float: Codec("float", lambda value, _: float.__str__(value), lambda _, text: float(text)),
+    complex: several("complex", lambda each: (each.real, each.imag), lambda two: complex(*two)),
+    list: several("list", iter, list),
+    dict: several("dict", dict.items, dict_of),
+    set: several("set", _in_order, lambda parts: set(_keys(parts))),
+    frozenset: several("frozenset", _in_order, lambda parts: frozenset(_keys(parts))),
+    slice: several("slice", lambda s: (s.start, s.stop, s.step), lambda parts: slice(*parts)),
+    type(...): Codec("ellipsis", lambda *_: True, lambda *_: ...),
+    np.dtype: Codec("dtype", _write_dtype, lambda _, text: plain_dtype(text)),
+    np.generic: Codec("scalar", _write_scalar, lambda _, parts: array_of_document(parts)[()]),
+    np.ndarray: _entry(lambda array, writer: writer.array(array)),
+    np.random.Generator: _entry(_write_generator),
+}
+"""How values of each class are written and read."""
+
+CODECS: Mapping[str, Codec] = {codec.tag: codec for codec in BY_CLASS.values()}

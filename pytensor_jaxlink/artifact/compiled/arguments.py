@@ -10,9 +10,8 @@ import numpy as np
 
 from pytensor_jaxlink.artifact.arrays import EXTENDED, extended_dtype, plain_dtype
 from pytensor_jaxlink.artifact.compiled.typed_keys import data_of, implementation_of
-from pytensor_jaxlink.artifact.documents import dump_document
 from pytensor_jaxlink.artifact.signature import Input
-from pytensor_jaxlink.artifact.skeletons import plain_value
+from pytensor_jaxlink.artifact.skeletons import plain_text
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.runtime import ARRAY
@@ -72,14 +71,9 @@ def leaf_converter(spec: Input, key: str | None, name: str, *, x64: bool) -> Con
     return _Leaf(spec, key, name, x64=x64)
 
 
-def static_text(value: object, where: str) -> str:
-    """A static value as text, by which code is found: equal for the same value of the same type."""
-    return dump_document(plain_value(value, where)).decode()
-
-
 def _static(value: object, name: str) -> str:
     try:
-        return static_text(value, name)
+        return plain_text(value, name)
     except ArtifactError as error:
         raise TypeError(Code.CALL_OF_LOADED.mark(error.text)) from error
 

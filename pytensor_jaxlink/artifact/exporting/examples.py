@@ -11,14 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.arguments import static_text
 from pytensor_jaxlink.artifact.compiled.typed_keys import (
     data_of,
     implementation_of,
     with_implementation,
 )
 from pytensor_jaxlink.artifact.documents import Json
-from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
+from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton, plain_text
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
@@ -89,13 +88,13 @@ class Example:
     @property
     def static(self) -> tuple[str, ...]:
         """The static leaves, as the text by which code is found."""
-        return tuple(static_text(each.value, each.name) for each in self.given if each.kind is None)
+        return tuple(plain_text(each.value, each.name) for each in self.given if each.kind is None)
 
     def check_static(self, where: str) -> None:
         """Refuse static leaves that are no plain data."""
         for each in self.given:
             if each.kind is None:
-                static_text(each.value, f"{where}: {each.name}, which is static")
+                plain_text(each.value, f"{where}: {each.name}, which is static")
 
     def filled(self, arrays: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The arguments with other arrays."""

@@ -29,6 +29,7 @@ from pytensor.scalar.loop import ScalarLoop
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.optimize import ScipyWrapperOp
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type import TensorType
 
@@ -79,6 +80,17 @@ def properties_of(part: object) -> Properties:
     {'by': 3}
     """
     return constructor_arguments(part)
+
+
+def rule_for(table: Any, kind: type) -> Callable[..., Any]:
+    """The entry of a `singledispatch` for a class, or for the nearest class it is derived from.
+
+    `singledispatch` looks also for abstract classes that a class is not derived from.  PyTensor's
+    Ops and Types are such, and a question to one of them goes through all that are derived from it:
+    a tenth of a second for the classes of a model.
+    """
+    registered = table.registry
+    return next(registered[each] for each in kind.__mro__ if each in registered)
 
 
 @singledispatch
@@ -398,6 +410,48 @@ def _lost(kind: type, what: str, name: str | None) -> Callable[..., list[Variabl
         return [NullType(why)() for _ in results]
 
     return override
+
+
+# -- optimisers, whose constructors take the outer variables of their inner graph ------------------
+
+_OF_OPTIMISERS = {"x", "variables", "args", "objective", "equation", "equations"}
+"""The parameters of the constructors that are parts of the inner graph."""
+
+_DERIVATIVES = {"jac", "hess"}
+"""Those by which a constructor adds derivatives to the graph."""
+
+
+def optimiser_parameters(kind: type) -> list[str]:
+    """The names of the parameters of an optimiser that are no part of its graph."""
+    return [name for name in inspect.signature(kind).parameters if name not in _OF_OPTIMISERS]
+
+
+@properties_of.register(ScipyWrapperOp)
+def _optimiser(op: ScipyWrapperOp) -> Properties:
+    return {
+        "graph": InnerGraph.of(op),
+        "own": {name: getattr(op, name) for name in optimiser_parameters(type(op))},
+    }
+
+
+@build_part.register(ScipyWrapperOp)
+def _build_optimiser(kind: type[ScipyWrapperOp], properties: Properties) -> ScipyWrapperOp:
+    """The Op with the graph as it was saved, with its derivatives, which have been rewritten."""
+    graph, own = properties["graph"], dict(properties["own"])
+    known = optimiser_parameters(kind)
+    if own.keys() != {*known}:
+        raise ArtifactError(
+            f"an {kind.__name__} has {', '.join(known)}, found {', '.join(own)}", code=Code.DAMAGED
+        )
+    [target] = _OF_OPTIMISERS & {*inspect.signature(kind).parameters} - {"x", "variables", "args"}
+    without = dict.fromkeys(_DERIVATIVES & {*known}, False)
+    op = kind(*graph.inputs, **{target: graph.outputs[0]}, **{**own, **without})
+    for name in without:
+        setattr(op, name, bool(own[name]))
+    inner = FunctionGraph(graph.inputs, graph.outputs, clone=True)
+    # From PyTensor 3.1 on inner graphs are frozen.
+    op.fgraph = inner if isinstance(op.fgraph, FunctionGraph) else inner.freeze()
+    return op
 
 
 # -- types -----------------------------------------------------------------------------------------

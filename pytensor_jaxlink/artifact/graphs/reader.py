@@ -18,19 +18,16 @@ from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
 from pytensor.link.c.type import generic
-from pytensor.scan.op import ScanInfo
 from pytensor.tensor.basic import Choose
 from pytensor.typed_list.basic import MakeList
 
 from pytensor_jaxlink.artifact.documents import Parsed
-from pytensor_jaxlink.artifact.graphs import optimisers, properties
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part
+from pytensor_jaxlink.artifact.graphs.writer import OF_GRAPHS
 from pytensor_jaxlink.artifact.names import Names
-from pytensor_jaxlink.artifact.values import DataReader, Tag
+from pytensor_jaxlink.artifact.values import Codec, DataReader
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-
-REGISTERED = (properties, optimisers)  # importing the modules registers what they know to build
 
 _KINDS: dict[str, tuple[type, ...]] = {"op": (Op,), "type": (Type,), "object": (MetaObject,)}
 _CLASSES = (Exception, Op, Type, MetaObject)
@@ -53,7 +50,8 @@ class GraphReader:
 
     def __init__(self, data: DataReader, entries: Iterable[object], names: Names, version: str):
         self._data, self.names, self._version = data, names, version
-        self.tags: dict[str, Tag] = {**data.tags, **_TAGS}
+        graphs = {codec.tag: codec for codec in OF_GRAPHS.values()}
+        self.codecs: Mapping[str, Codec] = {**data.codecs, **graphs}
         self._parts: list[object] = []
         for entry in entries:
             self._parts.append(self._entry(entry))
@@ -217,12 +215,3 @@ def _tagged(variable: Variable, tags: Sequence[Mapping[str, object]]) -> Variabl
             raise ValueError(f"a tag {name!r} of a variable")
         setattr(variable.tag, name, value)
     return variable
-
-
-_TAGS: dict[str, Tag] = {
-    "part": lambda reader, place: reader.part(place),
-    "function": lambda reader, name: reader.names.of_function(name),
-    "override": lambda reader, name: reader.names.of_override(name),
-    "class": lambda reader, name: reader.kind(name),
-    "scan_info": lambda reader, of: ScanInfo(**{k: reader.value(each) for k, each in of.items()}),
-}

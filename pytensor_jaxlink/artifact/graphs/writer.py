@@ -1,51 +1,27 @@
-"""PyTensor graphs as a table of parts: types, Ops, inner graphs, each once.
-
-Before a graph is saved, it is read back and compared with itself.
-"""
+"""PyTensor graphs as a table of parts: types, Ops, inner graphs, each once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-import numpy as np
-import pytensor
-from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, Node, Variable
+from pytensor.graph.basic import Constant, Node, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
 from pytensor.link.c.type import generic
 from pytensor.scan.op import ScanInfo
-from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.optimize import ScipyWrapperOp
-from scipy.sparse import issparse
 
-from pytensor_jaxlink.artifact import sparse
 from pytensor_jaxlink.artifact.documents import Json
-from pytensor_jaxlink.artifact.graphs import optimisers, properties
-from pytensor_jaxlink.artifact.graphs.optimisers import parameters
-from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, properties_of
-from pytensor_jaxlink.artifact.graphs.reader import GraphReader
-from pytensor_jaxlink.artifact.names import EveryName, Override, name_of
-from pytensor_jaxlink.artifact.values import (
-    DataReader,
-    DataWriter,
-    Table,
-    describe_value,
-    rule_for,
-)
-from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, properties_of, rule_for
+from pytensor_jaxlink.artifact.names import Override, name_of
+from pytensor_jaxlink.artifact.values import BY_CLASS, Codec, DataWriter, Table, ValueWriter
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.remedies import Remedy
-
-# Importing these modules registers what they know to describe.
-REGISTERED = (properties, optimisers, sparse)
 
 
-class GraphWriter:
+class GraphWriter(ValueWriter):
     """Describes graphs; their data go to another writer, which the compiled layer shares.
 
     Attributes
@@ -55,7 +31,7 @@ class GraphWriter:
     """
 
     def __init__(self, data: DataWriter) -> None:
-        self._data = data
+        self.codecs, self._data = {**BY_CLASS, **OF_GRAPHS}, data
         self._table = Table()
         self._by_text: dict[str, int] = {}
         self.entries: list[Json] = []
@@ -65,16 +41,12 @@ class GraphWriter:
         """The properties of the parts: types, Ops, inner graphs and others."""
         return self._table.objects
 
-    def value(self, value: object) -> Json:
-        """A value as JSON."""
-        return rule_for(describe_value, type(value))(value, self)
+    def data(self, value: object, describe: Callable[[Any, Any], Json]) -> int:
+        """The entry of an object of the data."""
+        return self._data.data(value, describe)
 
-    def data(self, value: object, describe: object) -> Json:
-        """A reference to an entry of the data."""
-        return self._data.value(value)
-
-    def part(self, value: object, describe: Callable[[], Json]) -> dict[str, Json]:
-        """A reference to a part; parts with the same description are the same part."""
+    def part(self, value: object, describe: Callable[[], Json]) -> Json:
+        """The place of a part; parts with the same description are the same part."""
 
         def place() -> int:
             entry = describe()
@@ -84,7 +56,7 @@ class GraphWriter:
                 self.entries.append(entry)
             return self._by_text[text]
 
-        return {"part": self._table.entries[self._table.place(value, place)]}
+        return self._table.entries[self._table.place(value, place)]
 
     def place(self, part: object) -> int:
         """The number of a part."""
@@ -169,158 +141,50 @@ def _of_part(inner: ArtifactError, text: str) -> ArtifactError:
     return error
 
 
-@describe_value.register(Op)
-def _op(value: Op, writer: GraphWriter) -> Json:
-    return writer.part(value, lambda: _made_of(value, "op", writer))
+def _part(kind: str) -> Codec:
+    """The codec of the parts of a graph that are made of a class and properties."""
+    return Codec(
+        "part",
+        lambda value, writer: writer.part(value, lambda: _made_of(value, kind, writer)),
+        lambda reader, place: reader.part(place),
+    )
 
 
-@describe_value.register(Type)
-def _type(value: Type, writer: GraphWriter) -> Json:
-    return writer.part(value, lambda: _made_of(value, "type", writer))
-
-
-@describe_value.register(MetaObject)
-def _object(value: MetaObject, writer: GraphWriter) -> Json:
-    return writer.part(value, lambda: _made_of(value, "object", writer))
-
-
-@describe_value.register(Node)
-def _node(value: Node, writer: GraphWriter) -> Json:
+def _refuse(value: Node, writer: GraphWriter) -> Json:
     raise ArtifactError("a property is a variable of some graph, which cannot be saved")
 
 
-@describe_value.register(InnerGraph)
-def _graph(value: InnerGraph, writer: GraphWriter) -> Json:
-    return writer.part(value, lambda: {"graph": writer.graph(value)})
+def _write_graph(graph: InnerGraph, writer: GraphWriter) -> Json:
+    return writer.part(graph, lambda: {"graph": writer.graph(graph)})
 
 
-@describe_value.register(FunctionType)
-@describe_value.register(BuiltinFunctionType)
-def _function(value: object, writer: GraphWriter) -> Json:
-    return {"function": name_of(value, "a property")}
-
-
-@describe_value.register(Override)
-def _override(value: Override, writer: GraphWriter) -> Json:
-    return {"override": value.name}
-
-
-@describe_value.register(type)
-def _class(value: type, writer: GraphWriter) -> Json:
-    return {"class": name_of(value, "a property")}
-
-
-@describe_value.register(ScanInfo)
-def _scan_info(value: ScanInfo, writer: GraphWriter) -> Json:
-    return {"scan_info": {name: writer.value(each) for name, each in vars(value).items()}}
-
-
-# -- comparing what was read back ------------------------------------------------------------------
-
-
-def check_same(found: InnerGraph, expected: InnerGraph) -> None:
-    """Compare two graphs node by node.
-
-    Raises
-    ------
-    ArtifactError
-        If an Op, a type or a constant is not equal to what it was made from; it is named.
-    """
-    numbers: dict[Variable, Variable] = dict(zip(found.inputs, expected.inputs, strict=True))
-    pairs = list(zip(found.inputs, expected.inputs, strict=True))
-    for one, other in zip(found.nodes, expected.nodes, strict=True):
-        _check_op(one, other)
-        for mine, theirs in zip(one.inputs, other.inputs, strict=True):
-            _check_input(mine, theirs, numbers, other)
-        pairs += zip(one.outputs, other.outputs, strict=True)
-        numbers.update(zip(one.outputs, other.outputs, strict=True))
-    for mine, theirs in zip(found.outputs, expected.outputs, strict=True):
-        _check_input(mine, theirs, numbers, None)
-    for mine, theirs in pairs:
-        if mine.type != theirs.type or mine.name != theirs.name:
-            raise ArtifactError(f"the variable {theirs} of {theirs.type} came back as {mine.type}")
-
-
-def _check_op(found: Apply, expected: Apply) -> None:
-    other = expected.op
-    if _same_op(found.op, other):
-        return
-    kind = type(other)
-    raise ArtifactError(
-        f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from "
-        f"what its constructor names. {Remedy.PROPERTIES.text()}.",
-        code=Code.CONSTRUCTOR,
-    )
-
-
-def _same_op(one: Any, other: Any) -> bool:
-    if type(one) is not type(other):
-        return False
-    if isinstance(other, Blockwise):
-        return one.signature == other.signature and _same_op(one.core_op, other.core_op)
-    if isinstance(other, OpFromGraph):
-        # Their own comparison calls the functions that override gradients.
-        names = ("is_inline", "destroy_map", *getattr(type(other), "__props__", ()))
-        check_same(InnerGraph.of(one), InnerGraph.of(other))
-        return all(getattr(one, name, None) == getattr(other, name, None) for name in names)
-    if isinstance(other, ScipyWrapperOp):
-        # Before PyTensor 3.1 they equal only themselves.
-        check_same(InnerGraph.of(one), InnerGraph.of(other))
-        return all(getattr(one, n) == getattr(other, n) for n in parameters(type(other)))
-    return one == other or _same_state(one, other)
-
-
-def _same_state(one: object, other: object) -> bool:
-    """For Ops that equal only themselves: whether they hold the same."""
-    if type(one).__eq__ is not object.__eq__:
-        return False
-    mine, theirs = vars(one), vars(other)
-    return mine.keys() == theirs.keys() and all(
-        mine[name] is theirs[name] or bool(np.all(mine[name] == theirs[name])) for name in mine
-    )
-
-
-def _check_input(
-    found: Variable, expected: Variable, numbers: dict[Variable, Variable], node: Apply | None
-) -> None:
-    if isinstance(expected, Constant):
-        if not isinstance(found, Constant) or not _same_data(found, expected):
-            raise ArtifactError(f"the constant {expected} does not come back equal")
-    elif numbers.get(found) is not expected:
-        raise ArtifactError(f"an input of {node} came back as another variable")
-
-
-def _same_data(found: Constant, expected: Constant) -> bool:
-    one, other = found.data, expected.data
-    if found.type != expected.type or type(found) is not type(expected):
-        return False
-    if isinstance(other, np.ndarray | np.generic):
-        return one.dtype == other.dtype and one.shape == other.shape and _bits(one) == _bits(other)
-    if issparse(other):
-        return all(
-            _bits(getattr(one, part)) == _bits(getattr(other, part))
-            for part in ("data", "indices", "indptr")
-        )
-    if isinstance(other, np.random.Generator):
-        return repr(one.bit_generator.state) == repr(other.bit_generator.state)
-    return type(one) is type(other) and one == other
-
-
-def _bits(array: object) -> bytes:
-    return np.asarray(array).tobytes()
-
-
-def check_saved(document: object, graphs: Mapping[str, InnerGraph], data: DataWriter) -> None:
-    """Read back what is about to be saved, and compare.
-
-    Raises
-    ------
-    ArtifactError
-        If something would not come back; it is named.
-    """
-    content = json.loads(json.dumps([document, data.table.entries]))
-    reader = GraphReader(
-        DataReader(data, content[1]), content[0]["parts"], EveryName(), pytensor.__version__
-    )
-    for name, graph in graphs.items():
-        check_same(reader.graph(content[0]["functions"][name]), graph)
+_FUNCTION = Codec(
+    "function",
+    lambda value, _: name_of(value, "a property"),
+    lambda reader, name: reader.names.of_function(name),
+)
+OF_GRAPHS = {
+    Op: _part("op"),
+    Type: _part("type"),
+    MetaObject: _part("object"),
+    Node: Codec("node", _refuse, lambda *_: None),
+    InnerGraph: Codec("part", _write_graph, lambda reader, place: reader.part(place)),
+    FunctionType: _FUNCTION,
+    BuiltinFunctionType: _FUNCTION,
+    Override: Codec(
+        "override",
+        lambda value, _: value.name,
+        lambda reader, name: reader.names.of_override(name),
+    ),
+    type: Codec(
+        "class",
+        lambda value, _: name_of(value, "a property"),
+        lambda reader, name: reader.kind(name),
+    ),
+    ScanInfo: Codec(
+        "scan_info",
+        lambda info, writer: {name: writer.value(each) for name, each in vars(info).items()},
+        lambda reader, of: ScanInfo(**{name: reader.value(each) for name, each in of.items()}),
+    ),
+}
+"""How the values that only graphs hold are written and read."""

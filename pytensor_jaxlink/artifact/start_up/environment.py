@@ -15,7 +15,7 @@ from pytensor.configdefaults import config
 from pytensor.graph.op import Op
 
 from pytensor_jaxlink.artifact.documents import Json
-from pytensor_jaxlink.artifact.values import rule_for
+from pytensor_jaxlink.artifact.graphs.properties import rule_for
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import data_inputs, static_inputs
 

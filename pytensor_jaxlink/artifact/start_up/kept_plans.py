@@ -10,8 +10,8 @@ from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, Part
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
-from pytensor_jaxlink.artifact.start_up.key import Checksums, Key, checksum_of
-from pytensor_jaxlink.artifact.values import DataReader, DataWriter
+from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of
+from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.plan import HostExecuted, Plan
 
 if TYPE_CHECKING:

@@ -6,54 +6,28 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
 from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
-from pytensor_jaxlink.artifact.arrays import array_member
-from pytensor_jaxlink.artifact.container import digest_of
 from pytensor_jaxlink.artifact.documents import Json, dump_document
+from pytensor_jaxlink.artifact.graphs.comparing import check_saved
 from pytensor_jaxlink.artifact.graphs.functions import tags_of
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
-from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, check_saved
+from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.start_up.environment import (
     flags,
     foreign_code,
     machine,
     versions,
 )
-from pytensor_jaxlink.artifact.values import DataWriter
+from pytensor_jaxlink.artifact.values import Checksums
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
 
 FORMAT = 1
-
-
-class Checksums(DataWriter):
-    """Describes large arrays by their checksums alone.
-
-    Attributes
-    ----------
-    arrays
-        These arrays.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.arrays: dict[str, np.ndarray] = {}
-
-    def large(self, array: np.ndarray) -> Json:
-        """The entry of an array that is a member of its own."""
-        name = digest_of(array_member(array))
-        self.arrays[name] = array
-        return {"array": name}
-
-    def read(self, name: str) -> memoryview:
-        """The bytes of a large array by its checksum."""
-        return memoryview(b"".join(array_member(self.arrays[name])))
 
 
 @dataclass(frozen=True)
