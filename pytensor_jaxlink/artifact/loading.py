@@ -23,7 +23,7 @@ from pytensor_jaxlink.logs import Topic
 if TYPE_CHECKING:
     from pytensor_jaxlink.artifact.compiled.calling import Calling
     from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
-    from pytensor_jaxlink.artifact.graphs.rebuilding import GraphLayer
+    from pytensor_jaxlink.artifact.graphs.functions import GraphLayer
 
 
 def load(
@@ -203,7 +203,7 @@ class _File:
 
     def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> GraphLayer:
         with _pytensor("the graph layer of a saved function"):
-            from pytensor_jaxlink.artifact.graphs.rebuilding import GraphLayer
+            from pytensor_jaxlink.artifact.graphs.functions import GraphLayer
         return GraphLayer(
             document,
             self._cells,
@@ -252,7 +252,7 @@ class _File:
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
         from pytensor_jaxlink.artifact.compiled.code_reader import MOST_KEPT, CompiledReader
-        from pytensor_jaxlink.artifact.compiled.state import SavedState
+        from pytensor_jaxlink.artifact.compiled.function import SavedState
         from pytensor_jaxlink.runtime import Policy
 
         summary = self._layers["compiled"]
@@ -295,7 +295,7 @@ class _File:
     def _host_ops(self, place: object) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
         with _pytensor("a host step of this function"):
-            from pytensor_jaxlink.artifact.graphs.rebuilding import host_ops_of
+            from pytensor_jaxlink.artifact.graphs.functions import host_ops_of
         parts = self._container.document("host.json")
         return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
 

@@ -7,6 +7,7 @@ import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +22,6 @@ from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, problem_of_place, write_container
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
-from pytensor_jaxlink.artifact.exporting.jaxified import with_trees
 from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
 from pytensor_jaxlink.artifact.exporting.region_export import Target
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
@@ -36,6 +36,7 @@ from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, op_of_jax
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Signature, to_document
+from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
@@ -243,7 +244,7 @@ def _describe(
     given: object, function: JAXFunction, cells: Cells, value: Callable[[object], Json]
 ) -> Signature:
     signature = describe_signature(function, cells, value)
-    return with_trees(signature, given) if isinstance(given, PureFunction) else signature
+    return _with_trees(signature, given) if isinstance(given, PureFunction) else signature
 
 
 def _delete_abandoned(path: Path) -> None:
@@ -356,3 +357,34 @@ def _versions() -> dict[str, str]:
 
     found = {package: version(package) for package in _PACKAGES}
     return {"pytensor_jaxlink": __version__, "python": platform.python_version(), **found}
+
+
+def _with_trees(signature: Signature, function: PureFunction) -> Signature:
+    """How a pure function is called, from the signature of its flat function."""
+    outputs = tuple(
+        replace(spec, name=name)
+        for spec, name in zip(signature.outputs, function.output_names, strict=True)
+    )
+    return replace(signature, name=function.name, outputs=outputs, trees=_describe_trees(function))
+
+
+def _describe_trees(function: PureFunction) -> Json:
+    trees = function.trees
+    places = iter(trees.places)
+    arguments = [
+        describe_skeleton(
+            tree.unflatten([Leaf(next(places)) for _ in range(tree.num_leaves)]),
+            f"{function.name}: inputs[{argument}]",
+        )
+        for argument, tree in enumerate(trees.arguments)
+    ]
+    outputs = trees.outputs.unflatten(list(map(Leaf, range(trees.outputs.num_leaves))))
+    return {
+        "arguments": arguments,
+        "keywords": {},
+        "outputs": describe_skeleton(outputs, f"{function.name}: outputs"),
+        "parameters": None,
+        "names": list(trees.names[: len(trees.places)]),
+        "x64": True,
+        "pure": True,
+    }

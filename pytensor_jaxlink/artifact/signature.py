@@ -11,56 +11,31 @@ from pytensor_jaxlink.artifact.documents import Json, Parsed
 
 @dataclass(frozen=True)
 class Kind:
-    """The type of a value, without PyTensor.
+    """The type of a value, without PyTensor."""
 
-    Attributes
-    ----------
-    kind
-        ``"array"``, ``"number"``, ``"generator"``, ``"sparse"`` or ``"other"``.
-    text
-        PyTensor's text for the type.
-    dtype, shape
-        Of arrays, numbers and sparse matrices; None where a length is open.
-    format
-        Of sparse matrices.
-    """
-
-    kind: str
-    text: str
+    kind: str  # ``"array"``, ``"number"``, ``"generator"``, ``"sparse"`` or ``"other"``
+    text: str  # PyTensor's text for the type
+    # of arrays, numbers and sparse matrices; None where a length is open
     dtype: str | None = None
     shape: tuple[int | None, ...] | None = None
-    format: str | None = None
+    format: str | None = None  # of sparse matrices
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a function, given by the caller or kept between calls.
+    """An input of a function, given by the caller or kept between calls."""
 
-    Attributes
-    ----------
-    name
-        Its keyword.
-    type
-        Its type.
-    cell
-        The number of the cell of the file's state that it reads, for a shared variable; else None.
-    default
-        Its value where the caller gives none, as JSON (see `pytensor_jaxlink.artifact.values`).
-    updated
-        Whether a call leaves a new value in it.
-    strict, allow_downcast
-        How its value is converted, as in `pytensor.In`.
-    borrow, mutable
-        As in `pytensor.In`.
-    """
-
-    name: str | None
-    type: Kind
+    name: str | None  # its keyword
+    type: Kind  # its type
+    # the number of the cell of the file's state that it reads, for a shared variable; else None
     cell: int | None = None
+    # its value where the caller gives none, as JSON (see `pytensor_jaxlink.artifact.values`)
     default: Sequence[Json] | None = None
-    updated: bool = False
+    updated: bool = False  # whether a call leaves a new value in it
+    # how its value is converted, as in `pytensor.In`
     strict: bool = False
     allow_downcast: bool | None = None
+    # as in `pytensor.In`
     borrow: bool = True
     mutable: bool = False
 
@@ -85,36 +60,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Signature:
-    """How a function is called.
+    """How a function is called."""
 
-    Attributes
-    ----------
-    inputs
-        Those of the caller first, then the shared variables.
-    outputs
-        What it returns.
-    form
-        ``"one"`` for a single output, ``"list"``, or ``"none"``.
-    name
-        The function's name.
-    trust_input
-        Whether arguments are taken as they are.
-    options
-        Those of `JAXLinker` that say how it runs, and ``compiler_options`` to show them to people.
-    rewrites
-        The tags of the rewrites: those included, excluded and required.
-    trees
-        How trees are given and returned, where they are: see
-        `pytensor_jaxlink.artifact.compiled.calling`.  None where arguments are values.
-    """
-
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
-    form: str
-    name: str | None
-    trust_input: bool
+    inputs: tuple[Input, ...]  # those of the caller first, then the shared variables
+    outputs: tuple[Output, ...]  # what it returns
+    form: str  # ``"one"`` for a single output, ``"list"``, or ``"none"``
+    name: str | None  # the function's name
+    trust_input: bool  # whether arguments are taken as they are
+    # those of `JAXLinker` that say how it runs, and ``compiler_options`` to show them to people
     options: dict[str, Json]
+    # the tags of the rewrites: those included, excluded and required
     rewrites: tuple[tuple[str, ...], ...]
+    # how trees are given and returned, where they are: see
+    # `pytensor_jaxlink.artifact.compiled.calling`.  None where arguments are values.
     trees: Parsed = None
 
 

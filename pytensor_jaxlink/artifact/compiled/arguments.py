@@ -9,9 +9,8 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.artifact.arrays import EXTENDED, extended_dtype, plain_dtype
-from pytensor_jaxlink.artifact.compiled.typed_keys import data_of, implementation_of
 from pytensor_jaxlink.artifact.signature import Input
-from pytensor_jaxlink.artifact.skeletons import plain_text
+from pytensor_jaxlink.artifact.skeletons import data_of, implementation_of, plain_text
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.runtime import ARRAY

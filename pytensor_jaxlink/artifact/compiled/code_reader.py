@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pytensor_jaxlink.artifact.compiled.arguments import converter
-from pytensor_jaxlink.artifact.compiled.calling import Calling
-from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
+from pytensor_jaxlink.artifact.compiled.calling import Calling, TreeFunction
+from pytensor_jaxlink.artifact.compiled.function import LoadedFunction, SavedState
 from pytensor_jaxlink.artifact.compiled.plan_documents import plan_of
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion, Specialisation
-from pytensor_jaxlink.artifact.compiled.state import SavedState
-from pytensor_jaxlink.artifact.compiled.tree_function import TreeFunction
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.signature import Signature

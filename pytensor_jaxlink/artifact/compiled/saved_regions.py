@@ -45,31 +45,17 @@ Found = tuple[tuple[jax.Array | SparseValue, ...], tuple[jax.Array, ...]]
 
 @dataclass
 class Specialisation:
-    """The code of a region for some static values, and shapes or families of shapes.
+    """The code of a region for some static values, and shapes or families of shapes."""
 
-    Attributes
-    ----------
-    static
-        The values.
-    arguments, results
-        The form of each: None for an array, else the shape and format of a sparse matrix.
-    leaves
-        The arrays that it takes.
-    constraints
-        What holds for the open dimensions, as texts such as ``"n >= 3"``.
-    blob
-        The code, serialised by `jax.export`.
-    where
-        The file and the region, for errors.
-    """
-
-    static: tuple[object, ...]
+    static: tuple[object, ...]  # the values
+    # the form of each: None for an array, else the shape and format of a sparse matrix
     arguments: tuple[Form, ...]
     results: tuple[Form, ...]
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[Leaf, ...]  # the arrays that it takes
+    # what holds for the open dimensions, as texts such as ``"n >= 3"``
     constraints: tuple[str, ...]
-    blob: bytearray
-    where: str = ""
+    blob: bytearray  # the code, serialised by `jax.export`
+    where: str = ""  # the file and the region, for errors
     _calls_open: bool = field(default=False, repr=False)
     _traced: list[jax.ShapeDtypeStruct] | None = field(default=None, repr=False)
 

@@ -11,13 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.typed_keys import (
+from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.skeletons import (
+    Leaf,
     data_of,
+    describe_skeleton,
     implementation_of,
+    plain_text,
     with_implementation,
 )
-from pytensor_jaxlink.artifact.documents import Json
-from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton, plain_text
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
@@ -25,60 +27,34 @@ from pytensor_jaxlink.remedies import Remedy
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of a call.
+    """The arguments of a call."""
 
-    Attributes
-    ----------
-    args, kwargs
-        Positional as far as the signature allows it.
-    given
-        The positional and the keyword arguments as the user gives them.
-    """
-
+    # positional as far as the signature allows it
     args: tuple[object, ...]
     kwargs: dict[str, object]
+    # the positional and the keyword arguments as the user gives them
     given: tuple[tuple[object, ...], dict[str, object]]
 
 
 @dataclass(frozen=True)
 class Given:
-    """A leaf of the arguments.
+    """A leaf of the arguments."""
 
-    Attributes
-    ----------
-    argument
-        The argument that it is a part of, by position or keyword.
-    name
-        Its place, as in ``"params['w']"``.
-    value
-        The value of the example.
-    kind
-        Its array as JAX traces it, a key as its data; None where it is static.
-    key
-        The implementation of a typed key of random bits.
-    """
-
-    argument: int | str
-    name: str
-    value: object
+    argument: int | str  # the argument that it is a part of, by position or keyword
+    name: str  # its place, as in ``"params['w']"``
+    value: object  # the value of the example
+    # its array as JAX traces it, a key as its data; None where it is static
     kind: jax.ShapeDtypeStruct | None
-    key: str | None = None
+    key: str | None = None  # the implementation of a typed key of random bits
 
 
 @dataclass(frozen=True)
 class Example:
-    """One call.
+    """One call."""
 
-    Attributes
-    ----------
-    skeleton
-        ``(arguments, keywords)``, with a mark in the place of each leaf.
-    given
-        The leaves, in their order.
-    """
-
+    # ``(arguments, keywords)``, with a mark in the place of each leaf
     skeleton: tuple[tuple[object, ...], dict[str, object]]
-    given: tuple[Given, ...]
+    given: tuple[Given, ...]  # the leaves, in their order
 
     @property
     def arrays(self) -> list[Given]:

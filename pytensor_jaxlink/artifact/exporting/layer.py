@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
@@ -24,7 +25,6 @@ from pytensor_jaxlink.artifact.exporting.region_export import (
     export_for_dimensions,
     export_for_shapes,
 )
-from pytensor_jaxlink.artifact.exporting.static import static_values
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, is_generic_none
@@ -38,6 +38,7 @@ from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.runtime.specialisation import hashable
 
 Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""
@@ -389,3 +390,30 @@ def _summary(
             text += f" where {', '.join(each.constraints)}"
         lines.append(text)
     return f"region {region.index}: {'; '.join(lines) or f'no code: {reason}'}"
+
+
+def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tuple[object, ...]]:
+    """For each region whose static values follow from the given inputs, these values.
+
+    Parameters
+    ----------
+    lowered
+        The plan.
+    given
+        The values of inputs by number, None for those that are not known.
+    """
+    known: dict[int, object] = {
+        number: np.asarray(value) for number, value in given.items() if value is not None
+    }
+    known.update(lowered.constants)
+    found: dict[int, tuple[object, ...]] = {}
+    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
+        run: Any = function
+        match step:
+            case HostStep(_, arguments, results, folded=True):
+                if all(number in known for number in arguments):
+                    outputs = run(*(known[number] for number in arguments))
+                    known.update(zip(results, outputs, strict=True))
+            case Region(index, static) if all(number in known for number in static):
+                found[index] = tuple(hashable(known[number]) for number in static)
+    return found

@@ -31,21 +31,11 @@ Bounds = dict[str, int]
 
 @dataclass(frozen=True)
 class Target:
-    """The platforms that code is made for.
+    """The platforms that code is made for."""
 
-    Attributes
-    ----------
-    platforms
-        As in `jax.export.export`; None for the one that runs here.
-    vjp_order
-        How often the code can be differentiated backward.
-    x64
-        Whether JAX has 64-bit types while it traces.
-    """
-
-    platforms: tuple[str, ...] | None
-    vjp_order: int
-    x64: bool = True
+    platforms: tuple[str, ...] | None  # as in `jax.export.export`; None for the one that runs here
+    vjp_order: int  # how often the code can be differentiated backward
+    x64: bool = True  # whether JAX has 64-bit types while it traces
 
 
 Found = tuple[Specialisation, list[tuple[int | str, ...]]]

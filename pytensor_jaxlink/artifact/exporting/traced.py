@@ -15,12 +15,6 @@ from pytensor_jaxlink.artifact.compiled.calling import position_names
 from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
-from pytensor_jaxlink.artifact.compiled.typed_keys import (
-    data_of,
-    implementation_of,
-    with_implementation,
-)
-from pytensor_jaxlink.artifact.exporting.closed_over import Key, large_constants, with_arguments
 from pytensor_jaxlink.artifact.exporting.dimensions import lengths_said
 from pytensor_jaxlink.artifact.exporting.examples import (
     Example,
@@ -32,7 +26,13 @@ from pytensor_jaxlink.artifact.exporting.examples import (
     signature_of,
     static_arguments,
 )
-from pytensor_jaxlink.artifact.exporting.held import Held, is_tree
+from pytensor_jaxlink.artifact.exporting.held import (
+    Held,
+    Key,
+    is_tree,
+    large_constants,
+    with_arguments,
+)
 from pytensor_jaxlink.artifact.exporting.region_export import (
     NoBackwardError,
     NotSymbolicError,
@@ -41,7 +41,14 @@ from pytensor_jaxlink.artifact.exporting.region_export import (
     export_for_shapes,
 )
 from pytensor_jaxlink.artifact.signature import Input, Kind, Output, Signature
-from pytensor_jaxlink.artifact.skeletons import Constant, Leaf, describe_skeleton
+from pytensor_jaxlink.artifact.skeletons import (
+    Constant,
+    Leaf,
+    data_of,
+    describe_skeleton,
+    implementation_of,
+    with_implementation,
+)
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.plan import Plan, Region

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from pytensor.compile.executor import Function
 from pytensor.compile.io import In, Out
 from pytensor.compile.maker import FunctionMaker
-from pytensor.compile.mode import get_mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.compile.sharedvalue import SharedVariable, shared
+from pytensor.configdefaults import config
 from pytensor.graph.basic import Variable, clone
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.type import Type
 from pytensor.link.basic import Container
+from pytensor.link.c.basic import CLinker, DualLinker, OpWiseCLinker
 from pytensor.scalar.basic import ScalarType
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
@@ -22,31 +25,29 @@ from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
-from pytensor_jaxlink.artifact.names import name_of
+from pytensor_jaxlink.artifact.names import Names, name_of
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
+from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.jax_function import JAXFunction
+from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
+from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
+from pytensor_jaxlink.remedies import Remedy
 
 
 @dataclass(frozen=True)
 class SavedGraph:
-    """The graph of a loaded function, as PyTensor variables, for use in any mode.
+    """The graph of a loaded function, as PyTensor variables, for use in any mode."""
 
-    Attributes
-    ----------
-    inputs, outputs
-        What the function takes and returns.
-    updates
-        The new value of each shared variable (or other input) that a call changes.
-    state
-        The shared variables, also those that no update changes, in order.
-    """
-
+    # what the function takes and returns
     inputs: list[Variable]
     outputs: list[Variable]
+    # the new value of each shared variable (or other input) that a call changes
     updates: dict[Variable, Variable]
-    state: list[SharedVariable]
+    state: list[SharedVariable]  # the shared variables, also those that no update changes, in order
 
 
 def kind_of(kind: Type) -> Kind:
@@ -266,4 +267,122 @@ def saved_graph(graph: InnerGraph, signature: Signature) -> SavedGraph:
         graph.outputs[:count],
         dict(zip(changed, graph.outputs[count:], strict=True)),
         [variable for variable in graph.inputs if isinstance(variable, SharedVariable)],
+    )
+
+
+# -- loading ---------------------------------------------------------------------------------------
+
+
+class GraphLayer:
+    """The functions of a file, to be compiled anew.
+
+    Parameters
+    ----------
+    document
+        The graph layer.
+    cells
+        What the manifest says of the shared variables.
+    storages
+        Lists that hold their values, which the functions share.
+    data
+        The data of the file.
+    allow
+        See `pytensor_jaxlink.load`.
+    version
+        The version of PyTensor that wrote the file.
+    """
+
+    def __init__(
+        self,
+        document: Parsed,
+        cells: Sequence[Cell],
+        storages: Sequence[list[object]],
+        data: DataReader,
+        *,
+        allow: Sequence[str],
+        version: str,
+    ) -> None:
+        self._functions = document["functions"]
+        self._reader = GraphReader(data, document["parts"], Names(allow), version)
+        self._state: list[Any] = [
+            None if described is None else make_cell(described, cell, storage, self._reader)
+            for described, cell, storage in zip(document["cells"], cells, storages, strict=True)
+        ]
+
+    def function(
+        self,
+        name: str,
+        signature: Signature,
+        storages: Sequence[list[object] | None],
+        mode: object,
+        options: Mapping[str, object],
+    ) -> Any:
+        """A function by its name.
+
+        Parameters
+        ----------
+        name, signature
+            Of the function.
+        storages
+            For each input with a default the list that holds it, else None.
+        mode
+            What compiles it; None for the mode that it was compiled with.
+        options
+            Options of `JAXLinker` that a file may not say: for XLA, and the device.
+        """
+        given = {
+            place: self._state[spec.cell]
+            for place, spec in enumerate(signature.inputs)
+            if spec.cell is not None
+        }
+        graph = self._reader.graph(self._functions[name], given)
+        mode = _mode_of(signature, options) if mode is None else mode
+        _check_mode(mode)
+        with config.change_flags(cxx=""):  # constants of Ops without Python code are folded by C
+            function = make_function(graph, signature, storages, mode)
+        function.graph = saved_graph(graph, signature)
+        return function
+
+
+def host_ops_of(
+    parts: Parsed, data: DataReader, *, allow: Sequence[str], version: str
+) -> Callable[[object], HostFunction]:
+    """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
+    reader = GraphReader(data, parts, Names(allow), version)
+
+    def function_of(place: object) -> HostFunction:
+        [node] = reader.part(place, InnerGraph).nodes
+        return host_function(node)
+
+    return function_of
+
+
+def _mode_of(signature: Signature, given: Mapping[str, Any]) -> Mode:
+    """The mode that a function was compiled with, as far as a file may say it."""
+    options = {name: signature.options[name] for name in KEPT_IN_FILES if name in signature.options}
+    include, exclude, require = signature.rewrites
+    query = RewriteDatabaseQuery(include=include, exclude=exclude, require=require)
+    return Mode(linker=JAXLinker(**options, **given), optimizer=query)
+
+
+def _check_mode(mode: object) -> None:
+    """Refuse modes that generate C code: Ops of a file put their properties into it."""
+    try:
+        found = get_mode(mode)
+    except ValueError as error:
+        text = f"mode={mode!r} is no mode of PyTensor: {error}"
+        raise ArtifactError(text, code=Code.LOAD_ARGUMENTS) from error
+    linker = getattr(found, "linker", found)  # ours may be given in the place of a mode
+    linkers = getattr(linker, "linkers", (linker,))
+    if getattr(found, "check_c_code", False) or any(map(_makes_c_code, linkers)):
+        raise ArtifactError(
+            f"mode={mode!r} generates C code, and none is generated from a file. "
+            f"{Remedy.OTHER_MODE.text()}.",
+            code=Code.C_CODE,
+        )
+
+
+def _makes_c_code(linker: object) -> bool:
+    return isinstance(linker, CLinker | DualLinker | OpWiseCLinker) or bool(
+        getattr(linker, "c_thunks", False)
     )

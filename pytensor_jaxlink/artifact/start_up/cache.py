@@ -17,8 +17,14 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.folder import Folder
-from pytensor_jaxlink.artifact.start_up.kept_plans import Kept, describe, read, structure_of
-from pytensor_jaxlink.artifact.start_up.kept_regions import KeptRegion, Original
+from pytensor_jaxlink.artifact.start_up.kept import (
+    Kept,
+    KeptRegion,
+    Original,
+    describe,
+    read,
+    structure_of,
+)
 from pytensor_jaxlink.artifact.start_up.key import Key, key_of
 from pytensor_jaxlink.artifact.start_up.start_up_graph import StartUpGraph
 from pytensor_jaxlink.catalogue import Code, without_codes

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.artifact.start_up.kept_plans import Kept
-from pytensor_jaxlink.artifact.start_up.kept_regions import Original
+from pytensor_jaxlink.artifact.start_up.kept import Kept, Original
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.plan import Plan

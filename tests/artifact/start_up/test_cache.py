@@ -171,13 +171,13 @@ def test_a_recorded_failure_is_kept(build: Any) -> None:
 
 
 def test_graphs_that_come_out_in_another_order(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytensor_jaxlink.artifact.start_up import kept_regions
+    from pytensor_jaxlink.artifact.start_up import kept
 
     x = pt.dvector("x")
     build([x], pt.exp(x).sum())(np.ones(3))
     f = build([x], pt.exp(x).sum())
     assert f(np.ones(3)) == pytest.approx(3 * np.e)
-    monkeypatch.setattr(kept_regions, "structure_of", lambda lowered: "another")
+    monkeypatch.setattr(kept, "structure_of", lambda lowered: "another")
     for length in (4, 3):
         assert f(np.ones(length)) == pytest.approx(length * np.e)
     assert (f.stats.fallbacks, f.stats.calls) == (0, 3)

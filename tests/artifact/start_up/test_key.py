@@ -18,7 +18,7 @@ from pytensor.compile.mode import Mode, get_mode
 from pytensor.configdefaults import config
 
 from pytensor_jaxlink import JAXLinker
-from pytensor_jaxlink.artifact.start_up import environment, key
+from pytensor_jaxlink.artifact.start_up import key
 from tests.lowering.test_failures import Doubled
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,11 +79,11 @@ def test_rewrites_without_names(build: Any) -> None:
 
 
 def test_code_of_others_has_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = environment.foreign_code([Doubled, type(pt.exp)])
+    found = key.foreign_code([Doubled, type(pt.exp)])
     assert list(found) == ["tests.lowering.test_failures"]
     monkeypatch.setattr(sys.modules["tests.lowering.test_failures"], "__file__", None)
     with pytest.raises(Exception, match=r"code of tests\.lowering\.test_failures has a part in"):
-        environment.foreign_code([Doubled])
+        key.foreign_code([Doubled])
 
 
 IN_A_PROCESS = """
