@@ -66,15 +66,7 @@ def _has_no_writer(path: Path, age: float) -> bool:
 
 
 def delete_abandoned(entries: Iterable[os.DirEntry[str]], names: re.Pattern[str]) -> None:
-    """Delete the temporary files of writers that died.
-
-    Parameters
-    ----------
-    entries
-        A folder.  Temporary files of other names than ours are left alone.
-    names
-        The names of the files that were to be written.
-    """
+    """Delete the temporary files of writers that died, for files of these names, among entries."""
     for entry in entries:
         form = _FORM.fullmatch(entry.name)
         if form is None or names.fullmatch(form["name"]) is None:

@@ -64,18 +64,9 @@ def write_container(
 ) -> None:
     """Write a file in one step: until it is complete, what was there before stays.
 
-    Parameters
-    ----------
-    path
-        Where.  The file is written beside it under another name, flushed to the disk and renamed.
-        To a file that is open it is written when it is complete, at once.
-    manifest
-        What describes the file, as a dictionary for JSON.  The checksums of the members are added.
-    members
-        The contents by name.
-    durable
-        Whether to wait until it is on the disk.  Where not, a file may be damaged when the machine
-        loses its power.
+    The file is written beside its place under another name and renamed.  To a file that is open it
+    is written when it is complete, at once.  The checksums of the members are added to the
+    manifest.  If not ``durable``, a file may be damaged when the machine loses its power.
     """
     if len(members) > _MOST_MEMBERS:
         raise ArtifactError(
@@ -136,17 +127,7 @@ def _flush_directory(folder: Path) -> None:
 class Container:
     """An open file whose checksums hold.  Use it in a ``with`` block.
 
-    Attributes
-    ----------
-    path
-        Of the file, or its name, for messages.
-    manifest
-        What describes it.
-
-    Raises
-    ------
-    ArtifactError
-        If the file is damaged, of another kind, or of a version that this library cannot read.
+    Raises `ArtifactError` if it is damaged, of another kind, or of a version that cannot be read.
     """
 
     manifest: dict[str, Parsed]

@@ -28,15 +28,7 @@ Result = TypeVar("Result")
 
 
 class Folder:
-    """A folder with a bound on its size.
-
-    Parameters
-    ----------
-    path
-        The folder; it is made when something is written.
-    limit
-        The bytes that it may have.
-    """
+    """A folder with a bound on its size; it is made when something is written."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path, self.limit = path, limit

@@ -56,11 +56,8 @@ def _wraps(found: object, function: object) -> bool:
 class Names:
     """The objects that the names of a file may lead to.
 
-    Parameters
-    ----------
-    allow
-        Modules whose names all are open, beside the known names of PyTensor; their submodules are
-        included.
+    Beside the known names of PyTensor all are open in the modules of ``allow`` and their
+    submodules.
     """
 
     def __init__(self, allow: Sequence[str] = ()) -> None:

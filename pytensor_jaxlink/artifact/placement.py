@@ -58,15 +58,8 @@ def _axes(part: object) -> list[str]:
 def placed(value: np.ndarray, described: Parsed, asked: object) -> jax.Array | np.ndarray:
     """A value where it was, or where it is asked for.
 
-    Parameters
-    ----------
-    value
-        An array of NumPy.
-    described
-        What `placement_of` noted.
-    asked
-        A device, which takes all; a mesh, over which what was spread is spread by the names of its
-        axes; None for the devices that it was on, or the mesh of `jax.set_mesh`.
+    ``asked`` is a device, which takes all; a mesh, over which what was spread is spread by the
+    names of its axes; or None for the devices that it was on, or the mesh of `jax.set_mesh`.
     """
     where = _sharding(described, asked)
     if where is None:

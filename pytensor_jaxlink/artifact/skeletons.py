@@ -159,13 +159,8 @@ def plain_text(value: object, where: str) -> str:
 class SkeletonReader(DataReader):
     """Makes skeletons from JSON.
 
-    Parameters
-    ----------
-    container
-        The file.
-    names
-        The modules that the classes of named tuples may come from.  One of another module is a
-        named tuple of the same name and fields that is made here.
+    ``names`` has the modules that the classes of named tuples may come from.  One of another module
+    is a named tuple of the same name and fields that is made here.
     """
 
     def __init__(self, container: Members, names: Names) -> None:

@@ -70,16 +70,9 @@ class Members(Protocol):
 
 
 class DataReader:
-    """Makes values from JSON.
+    """Makes values from JSON and the table of entries of a file.
 
-    Parameters
-    ----------
-    container
-        The file, whose `.npy` members are read.
-    entries
-        The table of its data.
-    given
-        Large arrays by their checksums, which the file does not hold.
+    ``given`` has large arrays by their checksums, which the file does not hold.
     """
 
     codecs: Mapping[str, Codec]
@@ -179,19 +172,9 @@ class ValueWriter:
 
 
 class DataWriter(ValueWriter):
-    """Collects the data of a file.
+    """Collects the data of a file: a table of entries, and `.npy` members.
 
-    Parameters
-    ----------
-    given
-        The checksums of large arrays that its readers have, and the file need not hold.
-
-    Attributes
-    ----------
-    table
-        Arrays, generators and sparse matrices.
-    members
-        The contents of the `.npy` members.
+    ``given`` has the checksums of large arrays that its readers have, and the file need not hold.
     """
 
     def __init__(self, given: Container[str] = ()) -> None:

@@ -22,17 +22,9 @@ Convert = Callable[[object], object]
 def converter(spec: Input, float_type: str) -> Convert:
     """A function that gives an argument the type of an input.
 
-    Parameters
-    ----------
-    spec
-        The input.
-    float_type
-        ``floatX`` where the function was saved: Python floats may lose digits to become that.
-
-    Raises
-    ------
-    TypeError
-        From the function, where an argument has another rank or length, or would lose precision.
+    Python floats may lose digits to become ``float_type``, the ``floatX`` where the function was
+    saved. The function raises `TypeError` where a rank or length differs, or precision would be
+    lost.
     """
     match spec.type.kind:
         case "array" | "number":
@@ -47,23 +39,8 @@ def converter(spec: Input, float_type: str) -> Convert:
 def leaf_converter(spec: Input, key: str | None, name: str, *, x64: bool) -> Convert:
     """A function that makes a leaf of a tree what an input of a function of JAX is.
 
-    An input that is no array is a static value, whose text selects the code.
-
-    Parameters
-    ----------
-    spec
-        The input.
-    key
-        The implementation of a typed key of random bits.
-    name
-        The place of the leaf.
-    x64
-        Whether JAX had 64-bit types when the function was saved.
-
-    Raises
-    ------
-    TypeError
-        From the function, where a leaf has another type.
+    An input that is no array is a static value, whose text selects the code.  ``key`` is the
+    implementation of a typed key of random bits.  The function raises `TypeError` for another type.
     """
     if spec.type.kind != "array":
         return lambda value: _static(value, name)

@@ -40,16 +40,9 @@ class Calling:
     """The trees of a function, read from its signature.
 
     The document has the skeletons of the positional ``arguments``, of the ``keywords`` by name and
-    of the ``outputs``; the ``parameters`` of the Python function, by name and kind, or None;
-    the ``names`` of the leaves; ``x64``, whether 64-bit types were on; and ``pure``, whether the
-    caller gives the state and gets the new one, as with `jaxify`.
-
-    Attributes
-    ----------
-    trees
-        The positional arguments as one pure function takes them.
-    pure, x64
-        See above.
+    of the ``outputs``; the ``parameters`` of the Python function, by name and kind, or None; the
+    ``names`` of the leaves; ``x64``, whether 64-bit types were on; and ``pure``, whether the caller
+    gives the state and gets the new one, as with `jaxify`.
     """
 
     def __init__(self, signature: Signature, container: Members, names: Names) -> None:
@@ -97,12 +90,8 @@ class Calling:
     def values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
         """The values of the leaves, for a function whose leaves are inputs of their own.
 
-        Raises
-        ------
-        TypeError
-            If an argument is missing, unknown or of another type; the message says where it is.
-        ValueError
-            If an argument has another tree, likewise.
+        Raises `TypeError` if an argument is missing, unknown or of another type, and `ValueError`
+        if it has another tree; the message says where it is.
         """
         if kwargs or len(args) != len(self._arguments):
             args, kwargs = self._bound(args, kwargs)
@@ -206,14 +195,9 @@ def _answer_of(mark: Leaf | Constant) -> Callable[[Sequence[Any]], object]:
 
 
 class TreeFunction(LoadedFunction):
-    """A saved function of JAX: arguments and results are as the saved one has them.
+    """A saved function of JAX: arguments and results are trees, as the saved one has them.
 
     It reads the arrays that it was saved with, `state`.
-
-    Attributes
-    ----------
-    trees
-        How arguments and results are made of the flat values that the plan takes and gives.
     """
 
     def __init__(self, calling: Calling, *parts: Any) -> None:

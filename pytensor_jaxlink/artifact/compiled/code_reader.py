@@ -38,16 +38,8 @@ class Part:
 class CompiledReader:
     """Makes functions from their compiled layer.
 
-    Parameters
-    ----------
-    container
-        The file.
-    data
-        The reader of its data.
-    host_ops
-        Makes functions of the host steps that need PyTensor, where there may be any.
-    region
-        Makes the functions of regions whose code is elsewhere, from their numbers.
+    ``host_ops`` makes functions of the host steps that need PyTensor, where there may be any;
+    ``region`` those of regions whose code is elsewhere, from their numbers.
     """
 
     def __init__(

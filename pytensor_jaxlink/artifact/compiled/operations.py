@@ -102,15 +102,8 @@ _FORMS = (
 def check_operations(exported: Exported) -> bool:
     """Walk exported code, without its derivatives.
 
-    Returns
-    -------
-    bool
-        Whether it calls kernels with open lengths, which `check_for_shapes` has to look at.
-
-    Raises
-    ------
-    ForeignCodeError
-        If the code holds an operation that the exporter does not write.
+    Returns whether it calls kernels with open lengths, which `check_for_shapes` has to look at.
+    Raises `ForeignCodeError` if the code holds an operation that the exporter does not write.
     """
     with mlir.make_ir_context():
         return _check_module(exported.mlir_module(serialized=False))
@@ -126,14 +119,9 @@ def check_all(exported: Exported) -> bool:
 
 
 def check_for_shapes(exported: Exported, leaves: Sequence[object]) -> None:
-    """Walk code with the lengths that its kernels get for arguments of these shapes.
+    """Walk code and its derivatives with the lengths that kernels get for these arguments.
 
     It takes about as long as tracing the code.
-
-    Raises
-    ------
-    ForeignCodeError
-        As `check_operations`, with the derivatives.
     """
     from jax.extend import mlir as extended
 

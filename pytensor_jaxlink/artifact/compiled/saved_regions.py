@@ -216,16 +216,7 @@ def _kinds(leaves: Sequence[Leaf]) -> str:
 class SavedRegion:
     """A region as a function: ``(static, *arguments) -> (results, conditions)``.
 
-    Parameters
-    ----------
-    names
-        The names of its static values and arguments.
-    specialisations
-        Its code.
-    reason
-        Why there is none, if there is none.
-    by_example
-        Whether it was saved for the shapes of examples.
+    ``names`` are those of its static values and arguments; ``reason`` says why there is no code.
     """
 
     def __init__(

@@ -210,19 +210,8 @@ def example_of(
 ) -> Example:
     """An example as its leaves.
 
-    Parameters
-    ----------
-    call
-        The call.
-    static
-        Those that are static as a whole.
-    names
-        The names of the positional arguments.
-    where
-        The function.
-    filters
-        Whether all leaves but arrays are static, as for functions that are trees themselves; else
-        numbers are traced.
+    ``static`` are the arguments that are static as a whole.  If the example ``filters``, all leaves
+    but arrays are static, as for functions that are trees themselves; else numbers are traced.
     """
     marked = (
         tuple(_Static(each) if k in static else each for k, each in enumerate(call.args)),

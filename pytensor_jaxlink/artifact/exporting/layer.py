@@ -58,29 +58,13 @@ def describe_function(
 
 
 class PlanWriter:
-    """Describes plans.  This one has no code for regions yet, and refuses steps on the host.
-
-    Parameters
-    ----------
-    data
-        Describes the values.
-    members
-        The code of the regions is added to these.
-    """
+    """Describes plans.  This one has no code for regions yet, and refuses steps on the host."""
 
     def __init__(self, data: DataWriter, members: dict[str, Member]) -> None:
         self.data, self.members = data, members
 
     def part(self, lowered: Lowered, shapes: Shapes) -> dict[str, Json]:
-        """The functions of the steps of a plan, and its constants.
-
-        Parameters
-        ----------
-        lowered
-            The plan.
-        shapes
-            Those of its inputs.
-        """
+        """The functions of the steps of a plan, and its constants; ``shapes`` are of its inputs."""
         for number, value in lowered.constants.items():
             if (shape := getattr(value, "shape", None)) is not None:
                 shapes[number] = tuple(shape)
@@ -148,16 +132,7 @@ class Wanted:
 class LayerWriter:
     """Writes the compiled layer of several functions.
 
-    Attributes
-    ----------
-    data, host
-        The writers of values, and of the Ops of host steps.
-    wanted
-        What the user asks for.
-    members
-        The code of the regions.
-    summary
-        What the manifest says, by function.
+    ``members`` are the code of the regions, ``summary`` what the manifest says, by function.
     """
 
     def __init__(self, data: DataWriter, host: GraphWriter, wanted: Wanted) -> None:
@@ -395,12 +370,7 @@ def _summary(
 def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tuple[object, ...]]:
     """For each region whose static values follow from the given inputs, these values.
 
-    Parameters
-    ----------
-    lowered
-        The plan.
-    given
-        The values of inputs by number, None for those that are not known.
+    Inputs are given by number, None for those that are not known.
     """
     known: dict[int, object] = {
         number: np.asarray(value) for number, value in given.items() if value is not None

@@ -72,28 +72,8 @@ class Results:
 class TracedFunction:
     """A function of JAX with examples of its calls.
 
-    Parameters
-    ----------
-    name
-        The name in the file; empty for the only function.
-    function
-        The function.
-    examples
-        Examples of calls; see `pytensor_jaxlink.save`.
-    static_argnums
-        The arguments that are static as a whole, by position or name.
-
-    Attributes
-    ----------
-    state
-        The arrays that it brings along, keys of random bits as their data.
-    state_names
-        A name for each.
-
-    Raises
-    ------
-    ArtifactError
-        If JAX cannot trace it for the examples, or something cannot be kept.
+    It has its ``state``, the arrays that it brings along (keys of random bits as their data), with
+    ``state_names``.
     """
 
     def __init__(

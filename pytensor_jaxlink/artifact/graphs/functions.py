@@ -191,18 +191,9 @@ def make_function(
     storages: Sequence[list[object] | None],
     mode: Any,
 ) -> Any:
-    """A function from its graph.
+    """A function from its graph, whose shared variables hold their values.
 
-    Parameters
-    ----------
-    graph
-        Its inputs that are shared variables hold their values.
-    signature
-        How it is called.
-    storages
-        For each input that has a value of its own (a default) the list that holds it, else None.
-    mode
-        What compiles it.
+    ``storages`` has for each input with a default the list that holds it, else None.
     """
     # A copy, because the maker rewrites the graph in place.
     _, copies = clone(graph.inputs, graph.outputs, copy_inputs=False, copy_orphans=False)
@@ -276,20 +267,7 @@ def saved_graph(graph: InnerGraph, signature: Signature) -> SavedGraph:
 class GraphLayer:
     """The functions of a file, to be compiled anew.
 
-    Parameters
-    ----------
-    document
-        The graph layer.
-    cells
-        What the manifest says of the shared variables.
-    storages
-        Lists that hold their values, which the functions share.
-    data
-        The data of the file.
-    allow
-        See `pytensor_jaxlink.load`.
-    version
-        The version of PyTensor that wrote the file.
+    They share the shared variables, whose values are in ``storages``.
     """
 
     def __init__(
@@ -319,16 +297,9 @@ class GraphLayer:
     ) -> Any:
         """A function by its name.
 
-        Parameters
-        ----------
-        name, signature
-            Of the function.
-        storages
-            For each input with a default the list that holds it, else None.
-        mode
-            What compiles it; None for the mode that it was compiled with.
-        options
-            Options of `JAXLinker` that a file may not say: for XLA, and the device.
+        ``storages`` has for each input with a default the list that holds it, else None.  Without a
+        ``mode`` it is the one of the saved function, with ``options`` that a file may not say: for
+        XLA, and the device.
         """
         given = {
             place: self._state[spec.cell]

@@ -34,19 +34,7 @@ _CLASSES = (Exception, Op, Type, MetaObject)
 
 
 class GraphReader:
-    """Makes graphs from what a `GraphWriter` has written.
-
-    Parameters
-    ----------
-    data
-        The reader of the data that graphs refer to.
-    entries
-        The parts.
-    names
-        What names may lead to.
-    version
-        The version of PyTensor that the file was saved with.
-    """
+    """Makes graphs from what a `GraphWriter` of PyTensor ``version`` has written."""
 
     def __init__(self, data: DataReader, entries: Iterable[object], names: Names, version: str):
         self._data, self.names, self._version = data, names, version

@@ -81,19 +81,7 @@ class Cache:
 
 
 class Entry:
-    """The entry for one graph.
-
-    Parameters
-    ----------
-    folder
-        The cache.
-    options
-        Those of the linker.
-    key
-        The name of the graph there, or None.
-    problem
-        Why it has none.
-    """
+    """The entry for one graph: its key in the folder, or the problem why it has none."""
 
     def __init__(
         self, folder: Folder, options: Options, key: Key | None = None, problem: str | None = None

@@ -105,16 +105,10 @@ class OtherStructureError(Exception):
 
 
 class Original:
-    """The compiled graph itself, made when it is needed.
+    """The compiled graph itself, made when it is needed by ``compile_now``.
 
-    Attributes
-    ----------
-    structure
-        That of the graph that was kept: see `structure_of`.
-    compile_now
-        Makes it.
-    refuse
-        Told why a region cannot be kept.
+    It has the ``structure`` of the graph that was kept (see `structure_of`), and ``refuse`` is told
+    why a region cannot be kept.
     """
 
     def __init__(self) -> None:

@@ -66,25 +66,11 @@ def key_of(
     inputs: Sequence[In],
     outputs: Sequence[Out],
 ) -> Key:
-    """The key of a graph as the user gave it.
+    """The key of a graph as the user gave it, updates after outputs.
 
-    Cost: that of writing the graph as JSON, and of reading its large constants once.
-
-    Parameters
-    ----------
-    given
-        The graph, updates after outputs.
-    updated
-        For each output that is an update the position of its input.
-    mode
-        What rewrites and compiles it.
-    inputs, outputs
-        What the function says of them (`In`, `Out`).
-
-    Raises
-    ------
-    ArtifactError
-        If something has no name by which other processes would know it.
+    ``updated`` has for each output that is an update the position of its input.  It costs writing
+    the graph as JSON, and reading its large constants once.  Raises `ArtifactError` if something
+    has no name by which other processes would know it.
     """
     data, graph = Checksums(), InnerGraph.between(given.inputs, given.outputs)
     writer = GraphWriter(data)
@@ -177,12 +163,8 @@ def flags() -> dict[str, str]:
 def foreign_code(kinds: Iterable[type]) -> dict[str, str]:
     """The checksum of each module that defines a class of Ops or Types, or has a rule for it.
 
-    PyTensor's and our own have versions.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no file to tell whether the code is still the same.
+    PyTensor's and our own have versions.  Raises `ArtifactError` where there is no file of a
+    module.
     """
     kinds = list(kinds)
     modules = {kind.__module__ for kind in kinds}

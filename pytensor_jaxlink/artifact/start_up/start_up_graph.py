@@ -24,11 +24,6 @@ class StartUpGraph:
 
     What only the compiler knows (the explanation, the pure function, what becomes of a call that
     fails) is asked of the original, which is then compiled.
-
-    Attributes
-    ----------
-    exported
-        Whether regions are code made by `jax.export`.
     """
 
     exported = True
