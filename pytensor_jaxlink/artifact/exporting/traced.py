@@ -11,34 +11,17 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from pytensor_jaxlink.artifact.arrays import check_dtype, is_extended
-from pytensor_jaxlink.artifact.compiled.calling import position_names
 from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
+from pytensor_jaxlink.artifact.exporting import held, region_export
 from pytensor_jaxlink.artifact.exporting.dimensions import lengths_said
 from pytensor_jaxlink.artifact.exporting.examples import (
+    NUMBER,
     Example,
-    calls_of,
-    describe_arguments,
-    example_of,
+    examples_of,
     kind_of_leaf,
-    parameters_of,
-    signature_of,
-    static_arguments,
-)
-from pytensor_jaxlink.artifact.exporting.held import (
-    Held,
-    Key,
-    is_tree,
-    large_constants,
-    with_arguments,
-)
-from pytensor_jaxlink.artifact.exporting.region_export import (
-    NoBackwardError,
-    NotSymbolicError,
-    Target,
-    export_for_dimensions,
-    export_for_shapes,
+    not_traced,
 )
 from pytensor_jaxlink.artifact.signature import Input, Kind, Output, Signature
 from pytensor_jaxlink.artifact.skeletons import (
@@ -58,14 +41,11 @@ from pytensor_jaxlink.runtime.typed_jax import configuration
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a function for an example: the kind of each array, and the tree of all.
+    """The results of a function for an example; those of other shapes are equal."""
 
-    Results of other shapes are equal.
-    """
-
-    kinds: tuple[tuple[int, str], ...]
+    kinds: tuple[tuple[int, str], ...]  # of the arrays
     names: tuple[str, ...]
-    skeleton: object
+    skeleton: object  # the tree of all
     shapes: tuple[tuple[int, ...], ...] = field(compare=False)
 
 
@@ -81,50 +61,31 @@ class TracedFunction:
     ) -> None:
         self.name = name or _name_of(function)
         self._x64 = bool(configuration.jax_enable_x64)
-        self._parameters = signature_of(function)
-        calls = calls_of(examples, self._parameters, self.name)
-        self._filters = is_tree(function)
-        static = [
-            static_arguments(function, static_argnums, call, self._position_names, self.name)
-            for call in calls
-        ]
-        self._names = self._position_names(len(calls[0].args))
-        self.examples = [
-            example_of(call, which, self._names, self.name, filters=self._filters)
-            for call, which in zip(calls, static, strict=True)
-        ]
-        self._arguments = describe_arguments(self.examples[0], self._names, self.name)
-        for example in self.examples:
-            example.check_static(self.name)
-        self._held = Held.by(_unjitted(function))
-        self._keys: list[Key] = []
-        constants: dict[Key, jax.Array] = {}
+        self._filters = held.is_tree(function)
+        self.examples, self._arguments = examples_of(
+            function, examples, static_argnums, self.name, filters=self._filters
+        )
+        self._held = held.Held.by(_unjitted(function))
+        self._keys: list[held.Key] = []
+        constants: dict[held.Key, jax.Array] = {}
         self._donated: set[str] = set()
         if isinstance(function, jax.stages.Wrapped):  # which `_held` is not
             jitted, _ = self._traced(self.examples[0], function)
-            self._donated |= self._donated_in(jitted, self.examples[0])
-        found: list[Results] = []
+            self._donated |= _donated_in(jitted, self.examples[0])
+        self._results: list[Results] = []
         for example in self.examples:
             closed, results = self._traced(example)
-            self._donated |= self._donated_in(closed, example)
-            found.append(results)
-            self._check_alike(example, found)
-            constants |= large_constants(closed)
-        self._results = found[0]
-        self._shapes = [each.shapes for each in found]
+            self._donated |= _donated_in(closed, example)
+            self._check_alike(example, results)
+            self._results.append(results)
+            constants |= held.large_constants(closed)
         self._keys = list(constants)
         self.state = [*map(data_of, self._held.arrays), *constants.values()]
-        self.state_names = [
-            *self._held.names,
-            *(f"constant {number}" for number in range(len(constants))),
-        ]
+        numbered = (f"constant {number}" for number in range(len(constants)))
+        self.state_names = [*self._held.names, *numbered]
         for array, state_name in zip(self.state, self.state_names, strict=True):
             if not is_extended(array.dtype):
                 check_dtype(array.dtype, f"{self.name}: {state_name}")
-
-    def _position_names(self, count: int) -> list[str]:
-        parameters = () if self._parameters is None else self._parameters.parameters.values()
-        return position_names(parameters, count)
 
     # -- tracing -------------------------------------------------------------------------------
 
@@ -145,23 +106,19 @@ class TracedFunction:
             found.append(results)
             return arrays
 
-        closed = jax.make_jaxpr(flat)(*kinds, *map(_kind_of_state, self._held.arrays))
-        return closed, found[-1]
+        state = (kind_of_leaf(data_of(array)) for array in self._held.arrays)
+        return jax.make_jaxpr(flat)(*kinds, *state), found[-1]
 
     def _traced(
         self, example: Example, function: Callable[..., object] | None = None
     ) -> tuple[ClosedJaxpr, Results]:
         """The same for an example."""
         try:
-            return self._trace(example, [each.kind for each in example.arrays], function)
+            return self._trace(example, [kind for _, kind in example.arrays], function)
         except ArtifactError:
             raise
         except Exception as error:
-            raise ArtifactError(
-                f"{self.name}: JAX cannot trace it for the example ({type(error).__name__}: "
-                f"{error!s:.400}). {Remedy.STATIC_ARGNUMS.text()}.",
-                code=Code.UNKNOWN_STATIC,
-            ) from error
+            raise not_traced(self.name, error) from error
 
     def _function(self, state: Sequence[jax.Array]) -> Callable[..., object]:
         """The function with other arrays."""
@@ -176,59 +133,45 @@ class TracedFunction:
         names: list[str] = []
 
         def mark(path: tuple[object, ...], leaf: object) -> Constant | Leaf:
-            where = "outputs" + jax.tree_util.keystr(path)
-            number = isinstance(leaf, bool | int | float | complex)
             is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic)
-            if not (is_array or (number and not self._filters)):
+            if not (is_array or (isinstance(leaf, NUMBER) and not self._filters)):
                 return Constant(leaf)
             array = jax.numpy.asarray(leaf)
-            key = implementation_of(array)
             arrays.append(data_of(array))
-            names.append(where)
-            return Leaf(len(arrays) - 1, key)
+            names.append("outputs" + jax.tree_util.keystr(path))
+            return Leaf(len(arrays) - 1, implementation_of(array))
 
         skeleton = jax.tree_util.tree_map_with_path(mark, results)
         describe_skeleton(skeleton, f"{self.name}: outputs")
         kinds = tuple((array.ndim, str(array.dtype)) for array in arrays)
-        shapes = tuple(array.shape for array in arrays)
-        return arrays, Results(kinds, tuple(names), skeleton, shapes)
+        return arrays, Results(
+            kinds, tuple(names), skeleton, tuple(array.shape for array in arrays)
+        )
 
     def __call__(self, static: object, *values: jax.Array) -> tuple[list[object], tuple[()]]:
         """The arrays of the results, for `jax.export`; there are no conditions."""
         example = next(each for each in self.examples if each.static == static)
         arrays = example.arrays
         kinds = [
-            jax.ShapeDtypeStruct(value.shape, given.kind.dtype, weak_type=given.kind.weak_type)
-            for value, given in zip(values, arrays, strict=False)
-            if given.kind is not None
+            jax.ShapeDtypeStruct(value.shape, kind.dtype, weak_type=kind.weak_type)
+            for value, (_, kind) in zip(values, arrays, strict=False)
         ]
         closed, _ = self._trace(example, kinds)
         count = len(arrays) + len(self._held.arrays)
         replaced = dict(zip(self._keys, values[count:], strict=True))
-        return with_arguments(closed, replaced, values[:count]), ()
+        return held.with_arguments(closed, replaced, values[:count]), ()
 
-    # -- donation and examples -----------------------------------------------------------------
-
-    def _donated_in(self, closed: ClosedJaxpr, example: Example) -> set[str]:
-        """The leaves that are given to a jitted function inside, which donates them."""
-        names = dict(zip(closed.jaxpr.invars, [each.name for each in example.arrays], strict=False))
-        return {
-            names[variable]
-            for equation in closed.jaxpr.eqns
-            for variable, donated in zip(
-                equation.invars, equation.params.get("donated_invars", ()), strict=False
-            )
-            if donated and not hasattr(variable, "val") and variable in names
-        }
-
-    def _check_alike(self, example: Example, results: Sequence[Results]) -> None:
+    def _check_alike(self, example: Example, results: Results) -> None:
         """Refuse examples of another tree than the first."""
-        first = self.examples[0]
+        if not self._results:
+            return
+        first, before = self.examples[0], self._results[0]
+        types = [[each.type for each in one.given] for one in (first, example)]
         pairs = (
             ("arguments", first.skeleton, example.skeleton),
-            ("types of arguments", _types(first), _types(example)),
-            ("trees of results", results[0].skeleton, results[-1].skeleton),
-            ("types of results", results[0].kinds, results[-1].kinds),
+            ("types of arguments", *types),
+            ("trees of results", before.skeleton, results.skeleton),
+            ("types of results", before.kinds, results.kinds),
         )
         for what, one, other in pairs:
             if one != other:
@@ -242,16 +185,9 @@ class TracedFunction:
 
     def signature(self, cells: Sequence[int], dims: Mapping[str, object]) -> Signature:
         """How it is called; its arrays are in these cells."""
-        for each in self.examples[0].given:
-            if each.kind is None and each.name in dims:
-                text = f"{self.name}: dims names {each.name}, which is static"
-                raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
         inputs = [
             Input(
-                each.name,
-                Kind("other", "static") if each.kind is None else self._kind(place, dims),
-                mutable=each.name in self._donated,
-                strict=True,
+                each.name, self._kind(place, dims), mutable=each.name in self._donated, strict=True
             )
             for place, each in enumerate(self.examples[0].given)
         ]
@@ -259,18 +195,18 @@ class TracedFunction:
             Input(name, array_kind(array.shape, array.dtype), cell=cell)
             for name, array, cell in zip(self.state_names, self.state, cells, strict=True)
         ]
-        shapes = [_common(each, is_open=bool(dims)) for each in zip(*self._shapes, strict=True)]
+        found = self._results[0]
+        shapes = [
+            [None] * len(each[0]) if dims else _common(each)
+            for each in zip(*(each.shapes for each in self._results), strict=True)
+        ]
         outputs = [
             Output(name, array_kind(shape, dtype))
-            for name, shape, (_, dtype) in zip(
-                self._results.names, shapes, self._results.kinds, strict=True
-            )
+            for name, shape, (_, dtype) in zip(found.names, shapes, found.kinds, strict=True)
         ]
         trees = {
             **self._arguments,
-            "outputs": describe_skeleton(self._results.skeleton, f"{self.name}: outputs"),
-            "parameters": parameters_of(self._parameters),
-            "names": [each.name for each in self.examples[0].given],
+            "outputs": describe_skeleton(found.skeleton, f"{self.name}: outputs"),
             "x64": self._x64,
             "pure": False,
         }
@@ -280,90 +216,105 @@ class TracedFunction:
 
     def _kind(self, place: int, dims: Mapping[str, object]) -> Kind:
         """The type of an argument, for all examples."""
-        kinds = [each.given[place].kind for each in self.examples]
-        shapes = [kind.shape for kind in kinds if kind is not None]
-        lengths = _common(shapes)
         first = self.examples[0].given[place]
-        assert first.kind is not None
-        names = _lengths(dims.get(first.name), first.kind.shape, first.name)
-        open_ = [
-            n if isinstance(name, int) else None for name, n in zip(names, lengths, strict=True)
-        ]
-        return array_kind(open_, first.kind.dtype)
+        if first.kind is None:
+            if first.name in dims:
+                text = f"{self.name}: dims names {first.name}, which is static"
+                raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
+            return Kind("other", "static")
+        kinds = (each.given[place].kind for each in self.examples)
+        common = _common([kind.shape for kind in kinds if kind is not None])
+        said = _lengths(dims, first.name, first.kind.shape)
+        is_open = [isinstance(length, str) for length in said]
+        shape = [None if open_ else n for open_, n in zip(is_open, common, strict=True)]
+        return array_kind(shape, first.kind.dtype)
 
     @property
     def plan(self) -> Plan:
         """One region."""
-        given, count = self.examples[0].given, len(self._results.kinds)
+        given, found = self.examples[0].given, self._results[0]
         first = len(given) + len(self.state)
-        places = range(len(given))
+        results = tuple(range(first, first + len(found.kinds)))
         region = Region(
             0,
-            tuple(k for k in places if given[k].kind is None),
-            (*(k for k in places if given[k].kind is not None), *range(len(given), first)),
-            tuple(range(first, first + count)),
+            tuple(k for k, each in enumerate(given) if each.kind is None),
+            (
+                *(k for k, each in enumerate(given) if each.kind is not None),
+                *range(len(given), first),
+            ),
+            results,
             (self.name,),
         )
-        names = (*[each.name for each in given], *self.state_names, *self._results.names)
-        inputs, outputs = tuple(range(first)), tuple(range(first, first + count))
-        return Plan(inputs, outputs, (), (region,) if count else (), names)
+        names = (*[each.name for each in given], *self.state_names, *found.names)
+        return Plan(tuple(range(first)), results, (), (region,) if results else (), names)
 
-    def code(self, dims: Mapping[str, object] | None, target: Target) -> list[Specialisation]:
+    def code(
+        self, dims: Mapping[str, object] | None, target: region_export.Target
+    ) -> list[Specialisation]:
         """The code for the shapes of the examples, then for open dimensions."""
         target = replace(target, x64=self._x64)
-        state = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in self.state]
+        state: list[Kinds] = [(array.shape, str(array.dtype)) for array in self.state]
         found: list[Specialisation] = []
+        opened: list[Specialisation] = []
         for example in self.examples:
-            kinds = [_strong(each.kind) for each in example.given if each.kind is not None]
-            if all(each.why_not(example.static, [*kinds, *state]) for each in found):
-                found.append(
-                    self._exported(export_for_shapes, example.static, [*kinds, *state], target)
-                )
+            leaves = [(kind.shape, str(kind.dtype)) for _, kind in example.arrays] + state
+            arguments = [jax.ShapeDtypeStruct(*leaf) for leaf in leaves]
+            if all(each.why_not(example.static, arguments) for each in found):
+                export = region_export.export_for_shapes
+                found.append(self._exported(export, example.static, arguments, target))
         for example in self.examples if dims else ():
-            if any(each.is_open and each.static == example.static for each in found):
-                continue
-            leaves: list[Kinds] = [
-                (_lengths((dims or {}).get(each.name), kind.shape, each.name), str(kind.dtype))
-                for each in example.arrays
-                if (kind := each.kind) is not None
+            leaves = [
+                (_lengths(dims or {}, each.name, kind.shape), str(kind.dtype))
+                for each, kind in example.arrays
             ]
-            leaves += [(tuple(array.shape), str(array.dtype)) for array in self.state]
-            if any(isinstance(length, str) for shape, _ in leaves for length in shape):
-                open_, _ = self._exported(export_for_dimensions, example.static, leaves, (), target)
-                found.append(open_)
-        return found
+            if any(isinstance(length, str) for shape, _ in leaves for length in shape) and not any(
+                each.static == example.static for each in opened
+            ):
+                export = region_export.export_for_dimensions
+                code, _ = self._exported(export, example.static, leaves + state, (), target)
+                opened.append(code)
+        return found + opened
 
     def _exported(self, export: Callable[..., object], *parts: object) -> Any:
         """Code, or the error that names the function."""
         try:
             return export(self, *parts)
-        except NotSymbolicError as error:
-            raise ArtifactError(
-                f"{self.name}: there is no code for the dimensions that dims opens: {error}",
-                code=Code.NOT_EXPORTED,
-            ) from error
-        except NoBackwardError as error:
-            raise ArtifactError(
-                f"{self.name}: JAX cannot differentiate it backward, because it has no reverse "
-                "mode for a loop that ends by a condition. Save with vjp_order=0.",
-                code=Code.NO_REVERSE_MODE,
-            ) from error
-        except ForeignCodeError as error:
-            text = f"{self.name}: the code holds {error}"
-            raise ArtifactError(text, code=Code.NOT_EXPORTED) from error
         except ArtifactError:
             raise
+        except region_export.NoBackwardError as error:
+            code, cause = Code.NO_REVERSE_MODE, error
+            reason = (
+                "JAX cannot differentiate it backward, because it has no reverse mode for a loop "
+                "that ends by a condition. Save with vjp_order=0."
+            )
+        except region_export.NotSymbolicError as error:
+            code, cause = Code.NOT_EXPORTED, error
+            reason = f"there is no code for the dimensions that dims opens: {error}"
+        except ForeignCodeError as error:
+            code, cause, reason = Code.NOT_EXPORTED, error, f"the code holds {error}"
         except Exception as error:
-            raise ArtifactError(
-                f"{self.name}: JAX cannot export it ({type(error).__name__}: {error!s:.300})",
-                code=Code.NOT_EXPORTED,
-            ) from error
+            code, cause = Code.NOT_EXPORTED, error
+            reason = f"JAX cannot export it ({type(error).__name__}: {error!s:.300})"
+        raise ArtifactError(f"{self.name}: {reason}", code=code) from cause
 
 
 def array_kind(shape: Sequence[int | None], dtype: object) -> Kind:
     """The type of an array."""
     text = ", ".join("?" if length is None else str(length) for length in shape)
     return Kind("array", f"{dtype}[{text}]", str(dtype), tuple(shape))
+
+
+def _donated_in(closed: ClosedJaxpr, example: Example) -> set[str]:
+    """The leaves that are given to a jitted function inside, which donates them."""
+    names = dict(zip(closed.jaxpr.invars, [each.name for each, _ in example.arrays], strict=False))
+    return {
+        names[variable]
+        for equation in closed.jaxpr.eqns
+        for variable, donated in zip(
+            equation.invars, equation.params.get("donated_invars", ()), strict=False
+        )
+        if donated and not hasattr(variable, "val") and variable in names
+    }
 
 
 def _name_of(function: Any) -> str:
@@ -378,38 +329,17 @@ def _name_of(function: Any) -> str:
 
 def _unjitted(function: Any) -> Any:
     """The function that `jax.jit` was given: its options are kept beside the code."""
-    while isinstance(function, jax.stages.Wrapped):
-        inner = getattr(function, "__wrapped__", None)
-        if inner is None:
-            break
-        function = inner
+    while isinstance(function, jax.stages.Wrapped) and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
     return function
 
 
-def _kind_of_state(array: jax.Array) -> jax.ShapeDtypeStruct:
-    return kind_of_leaf(data_of(array))
-
-
-def _strong(kind: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(kind.shape, kind.dtype)
-
-
-def _types(example: Example) -> list[tuple[int, str] | None]:
-    return [
-        None if each.kind is None else (len(each.kind.shape), str(each.kind.dtype))
-        for each in example.given
-    ]
-
-
-def _common(shapes: Sequence[Sequence[int]], *, is_open: bool = False) -> list[int | None]:
+def _common(shapes: Sequence[Sequence[int]]) -> list[int | None]:
     """The lengths that some shapes of one rank have in common, None for the others."""
-    return [
-        None if is_open or len({*lengths}) > 1 else lengths[0]
-        for lengths in zip(*shapes, strict=True)
-    ]
+    return [lengths[0] if len({*lengths}) == 1 else None for lengths in zip(*shapes, strict=True)]
 
 
-def _lengths(said: Any, shape: Sequence[int], name: str) -> tuple[int | str, ...]:
-    """The lengths of an argument; None is that of the example."""
-    asked = lengths_said(said, len(shape), name)
+def _lengths(dims: Mapping[str, Any], name: str, shape: Sequence[int]) -> tuple[int | str, ...]:
+    """The lengths of an argument; where nothing is said that of the example."""
+    asked = lengths_said(dims.get(name), len(shape), name)
     return tuple(n if length is None else length for length, n in zip(asked, shape, strict=True))
