@@ -8,21 +8,18 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
-from jax import export
 from pytensor.compile.executor import Function
-from pytensor.configdefaults import config
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
 from pytensor_jaxlink.artifact.compiled.calling import check_trees
 from pytensor_jaxlink.artifact.container import Member, Place, problem_of_place, write_container
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
-from pytensor_jaxlink.artifact.exporting.layer import LayerWriter, Wanted
+from pytensor_jaxlink.artifact.exporting.layer import Wanted, compiled_layer
 from pytensor_jaxlink.artifact.exporting.region_export import Target
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
 from pytensor_jaxlink.artifact.graphs.comparing import check_saved
@@ -166,7 +163,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         target = Target(None if platforms is None else tuple(platforms), vjp_order)
         wanted = Wanted(dims, static, target)
         _check_names(signatures.values(), dims=dims or {}, static=static)
-        layers["compiled"] = _compiled_layer({**named, **traced}, data, wanted, members)
+        layers["compiled"] = compiled_layer({**named, **traced}, data, wanted, members)
     kept = {name: each for name, each in graphs.items() if name not in without_graph}
     if kept:
         layers["graph"] = {}
@@ -317,39 +314,6 @@ def _check_names(signatures: Iterable[Signature], **given: Mapping[str, object])
                 f"{', '.join(sorted(map(str, names)))}",
                 code=Code.SAVE_ARGUMENTS,
             )
-
-
-def _compiled_layer(
-    named: Mapping[str, JAXFunction | TracedFunction],
-    data: DataWriter,
-    wanted: Wanted,
-    members: dict[str, Member],
-) -> Json:
-    """Add the members of the compiled layer; returns what the manifest says of it."""
-    host = GraphWriter(data)
-    writer = LayerWriter(data, host, wanted)
-    document = {
-        name: writer.traced(name, function)
-        if isinstance(function, TracedFunction)
-        else writer.function(name, function)
-        for name, function in named.items()
-    }
-    members["compiled.json"] = [dump_document(document)]
-    members.update(writer.members)
-    needs_pytensor = bool(host.entries)
-    if needs_pytensor:
-        members["host.json"] = [dump_document(host.entries)]
-    today = datetime.now(UTC).date()
-    return {
-        "functions": writer.summary,
-        "platforms": list(wanted.target.platforms or [export.default_export_platform()]),
-        "vjp_order": wanted.target.vjp_order,
-        "needs_pytensor": needs_pytensor,
-        "float_type": config.floatX,
-        "saved_on": today.isoformat(),
-        # JAX promises to read what it has exported for six months.
-        "good_until": (today + timedelta(days=180)).isoformat(),
-    }
 
 
 def _versions() -> dict[str, str]:

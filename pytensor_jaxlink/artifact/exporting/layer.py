@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
+from jax import export
 import numpy as np
+from pytensor.configdefaults import config
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
@@ -16,12 +19,13 @@ from pytensor.tensor.random.type import RandomType
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, shown
 from pytensor_jaxlink.artifact.container import Member
-from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
 from pytensor_jaxlink.artifact.exporting.region_export import (
     NoBackwardError,
     NotSymbolicError,
     Target,
+    code_for_calls,
     export_for_dimensions,
     export_for_shapes,
 )
@@ -129,49 +133,51 @@ class Wanted:
     target: Target
 
 
-class LayerWriter:
-    """Writes the compiled layer of several functions.
+def compiled_layer(
+    named: Mapping[str, JAXFunction | TracedFunction],
+    data: DataWriter,
+    wanted: Wanted,
+    members: dict[str, Member],
+) -> Json:
+    """Add the members of the compiled layer; returns what the manifest says of it."""
+    host, code = GraphWriter(data), dict[str, Member]()
+    document: dict[str, Json] = {}
+    summary: dict[str, Json] = {}
+    for name, function in named.items():
+        if isinstance(function, TracedFunction):
+            document[name], regions = _describe_traced(function, PlanWriter(data, code), wanted)
+            summary[name] = {"regions": regions, "host_ops": []}
+        else:
+            writer = _FunctionWriter(data, code, host, wanted, function)
+            document[name] = writer.document(name)
+            summary[name] = {"regions": writer.regions, "host_ops": sorted({*writer.host_ops})}
+    members |= {"compiled.json": [dump_document(document)], **code}
+    if host.entries:
+        members["host.json"] = [dump_document(host.entries)]
+    today = datetime.now(UTC).date()
+    return {
+        "functions": summary,
+        "platforms": list(wanted.target.platforms or [export.default_export_platform()]),
+        "vjp_order": wanted.target.vjp_order,
+        "needs_pytensor": bool(host.entries),
+        "float_type": config.floatX,
+        "saved_on": today.isoformat(),
+        # JAX promises to read what it has exported for six months.
+        "good_until": (today + timedelta(days=180)).isoformat(),
+    }
 
-    ``members`` are the code of the regions, ``summary`` what the manifest says, by function.
-    """
 
-    def __init__(self, data: DataWriter, host: GraphWriter, wanted: Wanted) -> None:
-        self.data, self.host, self.wanted = data, host, wanted
-        self.members: dict[str, Member] = {}
-        self.summary: dict[str, Json] = {}
-
-    def function(self, name: str, function: JAXFunction) -> Json:
-        """The document of one function."""
-        writer = _FunctionWriter(self, function)
-        lowered, ending = writer.compiled.lowered, function.vm.ending
-        document = describe_function(
-            lowered.plan,
-            writer.part(lowered, writer.shapes_of_inputs()),
-            overwritten=ending.overwritten,
-            copied=ending.copied,
-            as_numpy=ending.as_numpy,
-        )
-        self.summary[name] = {"regions": writer.regions, "host_ops": sorted(set(writer.host_ops))}
-        if writer.without_code:
-            warn_at_user_line(
-                f"{name or 'the function'}: no code is saved for "
-                f"{'; '.join(writer.without_code)}. {Remedy.CALL_FIRST.text()}, or "
-                f"{Remedy.NAME_SIZES.text()}.",
-                Code.CODE_NOT_SAVED,
-            )
-        return document
-
-    def traced(self, name: str, function: TracedFunction) -> Json:
-        """The document of a function of JAX."""
-        plan, code = function.plan, function.code(self.wanted.dims, self.wanted.target)
-        writer = PlanWriter(self.data, self.members)
-        described, lines = [], []
-        for region in plan.own_regions:
-            names = [plan.names[number] for number in region.reads]
-            described.append(writer.region(names, code, "", examples=True))
-            lines.append(_summary(region, names, code, ""))
-        self.summary[name] = {"regions": lines, "host_ops": []}
-        return describe_function(plan, {"functions": described, "constants": []})
+def _describe_traced(
+    function: TracedFunction, writer: PlanWriter, wanted: Wanted
+) -> tuple[Json, list[str]]:
+    """The document of a function of JAX, and a line for its region."""
+    plan, code = function.plan, function.code(wanted.dims or {}, wanted.target)
+    described, lines = [], []
+    for region in plan.own_regions:
+        names = [plan.names[number] for number in region.reads]
+        described.append(writer.region(names, code, "", examples=True))
+        lines.append(_summary(region, names, code, ""))
+    return describe_function(plan, {"functions": described, "constants": []}), lines
 
 
 class _FunctionWriter(PlanWriter):
@@ -183,14 +189,21 @@ class _FunctionWriter(PlanWriter):
         What is written: code in a file cannot call back, so what JAX calls here is a host step.
     """
 
-    def __init__(self, layer: LayerWriter, function: JAXFunction) -> None:
-        super().__init__(layer.data, layer.members)
-        self._host, self._wanted, self._function = layer.host, layer.wanted, function
+    def __init__(
+        self,
+        data: DataWriter,
+        members: dict[str, Member],
+        host: GraphWriter,
+        wanted: Wanted,
+        function: JAXFunction,
+    ) -> None:
+        super().__init__(data, members)
+        self._host, self._wanted, self._function = host, wanted, function
         self.compiled = function.vm.compiled.without_callbacks()
         self._constraints: list[str] = []
         self.regions: list[str] = []
         self.host_ops: list[str] = []
-        self.without_code: list[str] = []
+        self._without_code: list[str] = []
         plan = self.compiled.plan
         names = [plan.names[number] for number in plan.inputs]
         self._asked = [
@@ -198,7 +211,26 @@ class _FunctionWriter(PlanWriter):
             for values in _assignments(names, self._wanted.static)
         ]
 
-    def shapes_of_inputs(self) -> Shapes:
+    def document(self, name: str) -> Json:
+        """The document of the function."""
+        lowered, ending = self.compiled.lowered, self._function.vm.ending
+        document = describe_function(
+            lowered.plan,
+            self.part(lowered, self._shapes_of_inputs()),
+            overwritten=ending.overwritten,
+            copied=ending.copied,
+            as_numpy=ending.as_numpy,
+        )
+        if self._without_code:
+            warn_at_user_line(
+                f"{name or 'the function'}: no code is saved for "
+                f"{'; '.join(self._without_code)}. {Remedy.CALL_FIRST.text()}, or "
+                f"{Remedy.NAME_SIZES.text()}.",
+                Code.CODE_NOT_SAVED,
+            )
+        return document
+
+    def _shapes_of_inputs(self) -> Shapes:
         """The shapes of the function's inputs, open where the user allows it."""
         if self._wanted.dims is None:
             return {}
@@ -234,7 +266,7 @@ class _FunctionWriter(PlanWriter):
         names = [program.view.expression_of(number) for number in region.reads]
         reason = "; ".join(dict.fromkeys(reasons)) or "it was never called"
         if not code:
-            self.without_code.append(f"region {region.index} ({reason})")
+            self._without_code.append(f"region {region.index} ({reason})")
         self.regions.append(_summary(region, names, code, reason))
         return self.region(names, code, reason)
 
@@ -267,11 +299,7 @@ class _FunctionWriter(PlanWriter):
         shapes: Shapes,
         seen: Seen,
     ) -> tuple[list[Specialisation], str]:
-        """The code for one combination of static values, and why there is not more.
-
-        There is code for the shapes of calls also where there is code for open dimensions, of which
-        XLA makes something else: results are then the bits of the function that is saved.
-        """
+        """The code for one combination of static values, and why there is not more."""
         kinds = {str(arguments): arguments for values, arguments in seen if values == static}
         opened: list[Specialisation] = []
         reason = "dims=None"
@@ -280,16 +308,18 @@ class _FunctionWriter(PlanWriter):
                 opened.append(self._open(region, program, static, shapes))
             except NotSymbolicError as error:
                 reason = str(error)
-        exact = [each for each in opened if not each.is_open]
-        for arguments in kinds.values():
-            if all(each.why_not(static, arguments) for each in exact):
-                try:
-                    exact.append(export_for_shapes(program, static, arguments, self._wanted.target))
-                except (ArtifactError, NoBackwardError):
-                    raise
-                except Exception as error:  # the call failed too, and raised what the user saw
-                    reason = str(error)
-        found = [*exact, *(each for each in opened if each.is_open)]  # the first that fits is used
+
+        def export(arguments: Sequence[object]) -> list[Specialisation]:
+            nonlocal reason
+            try:
+                return [export_for_shapes(program, static, arguments, self._wanted.target)]
+            except (ArtifactError, NoBackwardError):
+                raise
+            except Exception as error:  # the call failed too, and raised what the user saw
+                reason = str(error)
+                return []
+
+        found = code_for_calls(export, static, kinds.values(), opened)
         return found, f"its dimensions cannot be open: {reason}"
 
     def _open(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -50,17 +50,29 @@ class NoBackwardError(Exception):
     """The program has a loop that JAX cannot differentiate backward."""
 
 
+def code_for_calls(
+    export: Callable[[Sequence[object]], list[Specialisation]],
+    static: tuple[object, ...],
+    calls: Iterable[Sequence[object]],
+    opened: Sequence[Specialisation],
+) -> list[Specialisation]:
+    """The code for the shapes of calls, then that for open dimensions: the first that fits is used.
+
+    There is code for the shapes of calls also where there is code for open dimensions, of which
+    XLA makes something else: results are then the bits of the function that is saved.
+    """
+    exact = [each for each in opened if not each.is_open]
+    for arguments in calls:
+        if all(each.why_not(static, arguments) for each in exact):
+            exact += export(arguments)
+    return [*exact, *(each for each in opened if each.is_open)]
+
+
 def export_for_shapes(
     program: Program, static: tuple[object, ...], arguments: Sequence[object], target: Target
 ) -> Specialisation:
     """The code for arguments of given shapes (sparse matrices included)."""
-    return _export(_traced(program, static), static, arguments, (), target)[0]
-
-
-def _traced(
-    program: Program, static: tuple[object, ...]
-) -> Callable[..., tuple[Sequence[object], object]]:
-    return lambda *values: program(static, *values)
+    return _export(program, static, arguments, (), target)[0]
 
 
 def export_for_dimensions(
@@ -85,7 +97,7 @@ def export_for_dimensions(
         texts = tuple(f"{name} >= {bound}" for name, bound in least.items() if bound > 1)
         scope = export.SymbolicScope(texts)
         arguments = [jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves]
-        return _export(_traced(program, static), static, arguments, texts, target)
+        return _export(program, static, arguments, texts, target)
 
     least = {name: int(bound) for name, _, bound in (text.split(" ") for text in constraints)}
     names = {part for shape, _ in leaves for part in shape if str(part).isidentifier()}
@@ -167,7 +179,7 @@ def _shape(shape: Sequence[int | str], scope: export.SymbolicScope) -> tuple[obj
 
 
 def _export(
-    function: Callable[..., tuple[Sequence[object], object]],
+    program: Program,
     static: tuple[object, ...],
     arguments: Sequence[object],
     constraints: tuple[str, ...],
@@ -177,7 +189,7 @@ def _export(
     forms: list[Form] = []
 
     def flat(*values: object) -> tuple[list[jax.Array], object]:
-        results, conditions = function(*jax.tree_util.tree_unflatten(tree, values))
+        results, conditions = program(static, *jax.tree_util.tree_unflatten(tree, values))
         forms[:] = map(form_of, results)
         return jax.tree_util.tree_leaves(list(results)), conditions
 

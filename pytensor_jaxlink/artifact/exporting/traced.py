@@ -249,31 +249,47 @@ class TracedFunction:
         return Plan(tuple(range(first)), results, (), (region,) if results else (), names)
 
     def code(
-        self, dims: Mapping[str, object] | None, target: region_export.Target
+        self, dims: Mapping[str, object], target: region_export.Target
     ) -> list[Specialisation]:
         """The code for the shapes of the examples, then for open dimensions."""
         target = replace(target, x64=self._x64)
-        state: list[Kinds] = [(array.shape, str(array.dtype)) for array in self.state]
-        found: list[Specialisation] = []
-        opened: list[Specialisation] = []
+        groups: dict[tuple[str, ...], list[Example]] = {}
         for example in self.examples:
-            leaves = [(kind.shape, str(kind.dtype)) for _, kind in example.arrays] + state
-            arguments = [jax.ShapeDtypeStruct(*leaf) for leaf in leaves]
-            if all(each.why_not(example.static, arguments) for each in found):
-                export = region_export.export_for_shapes
-                found.append(self._exported(export, example.static, arguments, target))
-        for example in self.examples if dims else ():
-            leaves = [
-                (_lengths(dims or {}, each.name, kind.shape), str(kind.dtype))
+            groups.setdefault(example.static, []).append(example)
+        return [
+            code
+            for static, examples in groups.items()
+            for code in self._code_for(static, examples, dims, target)
+        ]
+
+    def _code_for(
+        self,
+        static: tuple[str, ...],
+        examples: Sequence[Example],
+        dims: Mapping[str, object],
+        target: region_export.Target,
+    ) -> list[Specialisation]:
+        state: list[Kinds] = [(array.shape, str(array.dtype)) for array in self.state]
+
+        def export(arguments: Sequence[object]) -> list[Specialisation]:
+            return [self._exported(region_export.export_for_shapes, static, arguments, target)]
+
+        def leaves_of(example: Example, dims: Mapping[str, object]) -> list[Kinds]:
+            arrays = [
+                (_lengths(dims, each.name, kind.shape), str(kind.dtype))
                 for each, kind in example.arrays
             ]
-            if any(isinstance(length, str) for shape, _ in leaves for length in shape) and not any(
-                each.static == example.static for each in opened
-            ):
-                export = region_export.export_for_dimensions
-                code, _ = self._exported(export, example.static, leaves + state, (), target)
-                opened.append(code)
-        return found + opened
+            return [*arrays, *state]
+
+        calls = [
+            [jax.ShapeDtypeStruct(*leaf) for leaf in leaves_of(example, {})] for example in examples
+        ]
+        found = region_export.code_for_calls(export, static, calls, ())
+        leaves = leaves_of(examples[0], dims)
+        if any(isinstance(length, str) for shape, _ in leaves for length in shape):
+            export_open = region_export.export_for_dimensions
+            found.append(self._exported(export_open, static, leaves, (), target)[0])
+        return found
 
     def _exported(self, export: Callable[..., object], *parts: object) -> Any:
         """Code, or the error that names the function."""
