@@ -111,7 +111,7 @@ def _record(record: type, document: Parsed) -> Any:
     return record(**{**document, "type": Kind(**kind)})
 
 
-def _one_of(value: object, values: Sequence[str]) -> Any:
+def _one_of(value: object, values: Sequence[str]) -> str:
     if value not in values:
         raise ValueError(f"{value!r} is not one of {', '.join(values)}")
-    return value
+    return str(value)

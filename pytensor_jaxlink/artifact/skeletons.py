@@ -61,7 +61,7 @@ def data_of(value: jax.Array) -> jax.Array:
     return value if implementation_of(value) is None else jax.random.key_data(value)
 
 
-def with_implementation(value: Any, implementation: str | None) -> Any:
+def with_implementation(value: jax.Array, implementation: str | None) -> jax.Array:
     """An array as `data_of` was given it."""
     if implementation is None:
         return value

@@ -11,7 +11,7 @@ once however often it is referred to, and one object again after loading.  In th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -57,8 +57,8 @@ class Codec:
     """One kind of value, both ways."""
 
     tag: str
-    write: Callable[[Any, Any], Json]  # from a value and the writer
-    read: Callable[[Any, Any], Any]  # from the reader and what stands beside the tag
+    write: Callable[..., Json]  # from a value and the writer
+    read: Callable[..., object]  # from the reader and what stands beside the tag
 
 
 class Members(Protocol):
@@ -104,7 +104,7 @@ class DataReader:
             raise ValueError(f"a reference to {place!r}, which is no entry")
         return self.objects[place]
 
-    def entry(self, described: Parsed) -> Any:
+    def entry(self, described: Parsed) -> Parsed:
         """The object of an entry."""
         [[kind, content]] = described.items()
         return _ENTRIES[kind](self, content)
@@ -183,7 +183,7 @@ class DataWriter(ValueWriter):
         self._names: dict[str, str] = {}
         self._divided: dict[int, np.ndarray] = {}
 
-    def data(self, value: object, describe: Callable[[Any, Any], Json]) -> int:
+    def data(self, value: object, describe: Callable[..., Json]) -> int:
         """The entry of an object; ``describe(value, writer)`` makes it."""
         return self.table.place(value, lambda: describe(value, self))
 
@@ -376,7 +376,7 @@ def _read_sparse(reader: DataReader, described: Parsed) -> object:
     return matrix
 
 
-_ENTRIES: dict[str, Callable[[DataReader, Parsed], Any]] = {
+_ENTRIES: dict[str, Callable[[DataReader, Parsed], object]] = {
     "array": _read_array,
     "given": lambda reader, checksum: reader.given[checksum],
     "extended": lambda reader, described: reader.entry(described["bits"]).view(
@@ -391,9 +391,7 @@ _ENTRIES: dict[str, Callable[[DataReader, Parsed], Any]] = {
 # -- the table -------------------------------------------------------------------------------------
 
 
-def several(
-    tag: str, parts: Callable[[Any], Iterable[object]], make: Callable[[list[Any]], object]
-) -> Codec:
+def several(tag: str, parts: Callable[..., Iterable[object]], make: Callable[..., object]) -> Codec:
     """The codec of a kind of value that is made of other values."""
     return Codec(
         tag,
@@ -402,7 +400,7 @@ def several(
     )
 
 
-def _keys(keys: Iterable[Any]) -> list[Any]:
+def _keys(keys: Iterable[Hashable]) -> list[Hashable]:
     """Keys of a set or a dictionary.
 
     Python compares each two that have the same hash.  Strings and small integers have their own;
@@ -423,7 +421,7 @@ def _in_order(value: Iterable[object]) -> list[object]:
     return sorted(value, key=repr)
 
 
-def dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+def dict_of(pairs: list[tuple[Hashable, object]]) -> dict[Hashable, object]:
     """A dictionary of a file."""
     return dict(zip(_keys(key for key, _ in pairs), [each for _, each in pairs], strict=True))
 
@@ -438,7 +436,7 @@ def _write_dtype(value: np.dtype, writer: DataWriter) -> Json:
     return value.str
 
 
-def _entry(describe: Callable[[Any, Any], Json]) -> Codec:
+def _entry(describe: Callable[..., Json]) -> Codec:
     """The codec of objects with an identity: the place of their entry."""
     return Codec(
         "data",

@@ -241,8 +241,8 @@ def _example_of(
 
     def mark(path: tuple[Any, ...], leaf: object) -> Leaf:
         step, rest = path[1], jax.tree_util.keystr(path[2:])
-        name = (names[step.idx] if path[0].idx == 0 else step.key) + rest
-        given.append(_given(name, leaf, where, filters=filters))
+        argument: str = names[step.idx] if path[0].idx == 0 else step.key
+        given.append(_given(argument + rest, leaf, where, filters=filters))
         return Leaf(len(given) - 1, given[-1].key)
 
     skeleton = jax.tree_util.tree_map_with_path(

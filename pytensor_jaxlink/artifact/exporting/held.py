@@ -31,8 +31,8 @@ class Held:
     arrays: tuple[jax.Array, ...]  # the arrays, each object once
     names: tuple[str, ...]  # a name for each: its place in the function
     _leaves: tuple[object, ...]  # a `Leaf` where an array was, and leaves of other kinds
-    _tree: Any
-    _rebuild: Callable[[Any], Callable[..., object]]
+    _tree: jax.tree_util.PyTreeDef
+    _rebuild: Callable[..., Callable[..., object]]
 
     @classmethod
     def by(cls, function: object) -> Held:
@@ -65,7 +65,7 @@ def is_tree(function: object) -> bool:
     return not jax.tree_util.all_leaves([function])
 
 
-def _opened(function: object) -> tuple[object, Callable[[Any], Any]]:
+def _opened(function: object) -> tuple[object, Callable[..., Callable[..., object]]]:
     """A function as a tree, and a function that makes a function of such a tree."""
     if isinstance(function, functools.partial) and not is_tree(function):
         inner, rebuild = _opened(function.func)

@@ -345,8 +345,11 @@ def _name_of(function: Any) -> str:
 
 def _unjitted(function: Any) -> Any:
     """The function that `jax.jit` was given: its options are kept beside the code."""
-    while isinstance(function, jax.stages.Wrapped) and hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
+    while isinstance(function, jax.stages.Wrapped):
+        inner = getattr(function, "__wrapped__", None)
+        if inner is None:
+            break
+        function = inner
     return function
 
 
@@ -355,7 +358,7 @@ def _common(shapes: Sequence[Sequence[int]]) -> list[int | None]:
     return [lengths[0] if len({*lengths}) == 1 else None for lengths in zip(*shapes, strict=True)]
 
 
-def _lengths(dims: Mapping[str, Any], name: str, shape: Sequence[int]) -> tuple[int | str, ...]:
+def _lengths(dims: Mapping[str, object], name: str, shape: Sequence[int]) -> tuple[int | str, ...]:
     """The lengths of an argument; where nothing is said that of the example."""
     asked = lengths_said(dims.get(name), len(shape), name)
     return tuple(n if length is None else length for length, n in zip(asked, shape, strict=True))

@@ -41,7 +41,7 @@ class GraphWriter(ValueWriter):
         """The properties of the parts: types, Ops, inner graphs and others."""
         return self._table.objects
 
-    def data(self, value: object, describe: Callable[[Any, Any], Json]) -> int:
+    def data(self, value: object, describe: Callable[..., Json]) -> int:
         """The entry of an object of the data."""
         return self._data.data(value, describe)
 
