@@ -73,7 +73,7 @@ class Specialisation:
             return ", ".join(f"{name} = {value}" for name, value in values) or "other values"
         forms = tuple(map(form_of, arguments))
         if forms != self.arguments:
-            return f"the sparse shapes {_listed(self.arguments)}"
+            return f"the sparse shapes {', '.join(map(str, self.arguments))}"
         leaves = jax.tree_util.tree_leaves(list(arguments))
         if self.mismatch(leaves, [""] * len(leaves)) is None:
             return None
@@ -81,8 +81,34 @@ class Specialisation:
         return f"{text} with {', '.join(self.constraints)}" if self.constraints else text
 
     def mismatch(self, arrays: Sequence[Any], names: Sequence[str]) -> str | None:
-        """The first shape that it is not for, or None."""
-        return mismatch([shape for shape, _ in self.leaves], self.constraints, arrays, names)
+        """The first shape that it is not for, or None if there may be none.
+
+        What is more than a name or a number (``2*n + 1``) is left to JAX, which solves for it.
+        """
+        found: dict[str, tuple[int, str]] = {}
+        for (family, _), array, name in zip(self.leaves, arrays, names, strict=True):
+            shape = np.shape(array)
+            if len(shape) != len(family):
+                return f"{name} has {len(shape)} dimensions and not {len(family)}"
+            for axis, (expected, length) in enumerate(zip(family, shape, strict=True)):
+                where = f"axis {axis} of {name}"
+                if isinstance(expected, int) and expected != length:
+                    return f"{where} has length {length} and not {expected}"
+                if not isinstance(expected, str) or not _NAME.fullmatch(expected):
+                    continue
+                other, place = found.setdefault(expected, (length, where))
+                if other != length:
+                    return (
+                        f"{where} has length {length}, {place} has {other}, and they must be equal"
+                    )
+        bounds = dict.fromkeys(found, 1)  # JAX takes it that open dimensions are not empty
+        stated = filter(None, map(_BOUND.fullmatch, self.constraints))
+        bounds |= {bound[1]: int(bound[2]) for bound in stated if bound[1] in found}
+        for name, bound in bounds.items():
+            length, where = found[name]
+            if isinstance(length, int) and length < bound:
+                return f"{where} has length {length}, and must have at least {bound}"
+        return None
 
     def __call__(self, arguments: Sequence[object]) -> Found:
         """The results and the conditions of the region."""
@@ -142,11 +168,9 @@ class Specialisation:
             if is_out_of_memory(error):
                 return  # of this machine, whatever the file holds
             shapes = ", ".join(shown(kind.shape) for kind in self._traced) or "of nothing"
-            raise ArtifactError(
-                f"{self.where}: XLA cannot run the code for shapes {shapes}, because it is "
-                f"damaged or not what JAX has exported ({type(error).__name__}: {error!s:.200}). "
-                f"{Remedy.LOAD_GRAPH.text()} compiles it anew.",
-                code=Code.UNREADABLE_CODE,
+            raise self._unusable(
+                f"XLA cannot run the code for shapes {shapes}, because it is damaged or not what "
+                f"JAX has exported ({type(error).__name__}: {error!s:.200})"
             ) from error
         self._traced = None
 
@@ -158,7 +182,7 @@ class Specialisation:
             given = exported.out_tree
             self._calls_open = check_all(exported)
         except ForeignCodeError as error:
-            raise self._refused(error) from error
+            raise self._unusable(f"the code holds {error!s:.300}") from error
         except ImportError as error:
             raise ArtifactError(
                 "running saved code needs the package flatbuffers, which is not installed: "
@@ -166,20 +190,18 @@ class Specialisation:
                 code=Code.NO_FLATBUFFERS,
             ) from error
         except Exception as error:  # whatever JAX, or what it reads with, finds wrong
-            raise ArtifactError(
-                f"{self.where}: JAX {jax.__version__} cannot read the code, because it is damaged "
-                f"or too old ({type(error).__name__}: {error!s:.200}). "
-                f"{Remedy.LOAD_GRAPH.text()} compiles it anew.",
-                code=Code.UNREADABLE_CODE,
+            raise self._unusable(
+                f"JAX {jax.__version__} cannot read the code, because it is damaged or too old "
+                f"({type(error).__name__}: {error!s:.200})"
             ) from error
         if taken != list(self.leaves):
-            raise self._mismatch("takes", _kinds(taken), _kinds(self.leaves))
+            raise self._other("takes", _kinds(taken), _kinds(self.leaves))
         count = sum(1 if form is None else 3 for form in self.results)
         expected = [jax.tree_util.tree_structure(([0] * count, (0,) * k)) for k in (0, 1)]
         if given not in expected:
-            raise self._mismatch("gives", given, f"{count} arrays and at most one condition")
+            raise self._other("gives", given, f"{count} arrays and at most one condition")
         if exported.ordered_effects or exported.unordered_effects:
-            raise self._mismatch("has", "effects", "none")
+            raise self._other("has", "effects", "none")
         return exported
 
     def _check_for_shapes(self, leaves: Sequence[object]) -> None:
@@ -187,21 +209,19 @@ class Specialisation:
             with jax.enable_x64(True):
                 check_for_shapes(self._exported, leaves)
         except Exception as error:  # whatever XLA finds wrong with the lengths
-            raise self._refused(error) from error
+            raise self._unusable(f"the code holds {error!s:.300}") from error
 
-    def _refused(self, error: Exception) -> ArtifactError:
-        return ArtifactError(
-            f"{self.where}: the code holds {error!s:.300}. {Remedy.LOAD_GRAPH.text()} compiles it "
-            "anew.",
-            code=Code.UNREADABLE_CODE,
+    def _other(self, verb: str, found: object, expected: object) -> ArtifactError:
+        problem = f"the code {verb} {found}, and the file says it {verb} {expected}"
+        return self._unusable(
+            problem, f"{Remedy.SAVE_AGAIN.text()}, or {Remedy.LOAD_GRAPH.text()}."
         )
 
-    def _mismatch(self, verb: str, found: object, expected: object) -> ArtifactError:
-        return ArtifactError(
-            f"{self.where}: the code {verb} {found}, and the file says it {verb} {expected}. Save "
-            "the function again, or load(path, prefer='graph').",
-            code=Code.UNREADABLE_CODE,
-        )
+    def _unusable(
+        self, problem: str, remedy: str = f"{Remedy.LOAD_GRAPH.text()} compiles it anew."
+    ) -> ArtifactError:
+        text = f"{self.where}: {problem}. {remedy}"
+        return ArtifactError(text, code=Code.UNREADABLE_CODE)
 
 
 def _leaf(aval: ShapedArray) -> Leaf:
@@ -282,47 +302,6 @@ def _result(form: Form, rest: Iterator[jax.Array]) -> jax.Array | SparseValue:
         return next(rest)
     rows, columns, kind = form
     return SparseValue(next(rest), next(rest), next(rest), (rows, columns), kind)
-
-
-def _listed(values: Sequence[object]) -> str:
-    return ", ".join(map(str, values))
-
-
-# -- families of shapes ----------------------------------------------------------------------------
-
-
-def mismatch(
-    families: Sequence[Dimensions],
-    constraints: Sequence[str],
-    arrays: Sequence[Any],
-    names: Sequence[str],
-) -> str | None:
-    """The reason why the shapes of some arrays do not belong to families, or None if they may.
-
-    What is more than a name or a number (``2*n + 1``) is left to JAX, which solves for it.
-    """
-    found: dict[str, tuple[int, str]] = {}
-    for family, array, name in zip(families, arrays, names, strict=True):
-        shape = np.shape(array)
-        if len(shape) != len(family):
-            return f"{name} has {len(shape)} dimensions and not {len(family)}"
-        for axis, (expected, length) in enumerate(zip(family, shape, strict=True)):
-            where = f"axis {axis} of {name}"
-            if isinstance(expected, int) and expected != length:
-                return f"{where} has length {length} and not {expected}"
-            if not isinstance(expected, str) or not _NAME.fullmatch(expected):
-                continue
-            other, place = found.setdefault(expected, (length, where))
-            if other != length:
-                return f"{where} has length {length}, {place} has {other}, and they must be equal"
-    bounds = dict.fromkeys(found, 1)  # JAX takes it that open dimensions are not empty
-    stated = filter(None, map(_BOUND.fullmatch, constraints))
-    bounds |= {bound[1]: int(bound[2]) for bound in stated if bound[1] in found}
-    for name, bound in bounds.items():
-        length, where = found[name]
-        if isinstance(length, int) and length < bound:
-            return f"{where} has length {length}, and must have at least {bound}"
-    return None
 
 
 def shown(family: Dimensions) -> str:
