@@ -44,7 +44,8 @@ class Folder:
                 if container.manifest.get("name") != name:
                     raise container.error("it has the name of another file")
                 result = make(container)
-            _touch(path)
+            with contextlib.suppress(OSError):
+                os.utime(path)  # it is used
         except OSError:
             return None  # it is not there, or not any more
         except Exception:  # whatever is wrong with it, it is made anew
@@ -104,12 +105,6 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
     with contextlib.suppress(OSError):  # another process has deleted it
         return entry.stat(follow_symlinks=False)
     return None
-
-
-def _touch(path: Path) -> None:
-    """Note that a file is used."""
-    with contextlib.suppress(OSError):
-        os.utime(path)
 
 
 def _delete(path: Path) -> None:

@@ -153,7 +153,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     for signature in signatures.values():
         if signature.trees is not None:
             check_trees(signature, data)
-    data.keep_overlaps(storage[0] for storage in cells.values)
+    data.keep_overlaps(cells.values)
     described = cells.described(data.value)
     graphs = {name: graph_of(function) for name, function in named.items()} if graph else {}
     without_graph = _without_graph(graphs, of_jax, compiled=compiled)
@@ -173,7 +173,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         "single": not isinstance(functions, Mapping),
         "functions": {name: to_document(found) for name, found in signatures.items()},
         "cells": [to_document(cell) for cell in described],
-        "placements": [placement_of(storage[0]) for storage in cells.values],
+        "placements": list(map(placement_of, cells.values)),
         "layers": layers,
         "without_graph": without_graph,
     }

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -44,6 +44,8 @@ BIT_GENERATORS = {
     )
 }
 """The sources of random bits that can be saved."""
+
+Content = TypeVar("Content")
 
 _LARGEST_REPEATED = 1 << 24  # bytes
 _MOST_KEYS = 256
@@ -110,11 +112,11 @@ class DataReader:
         return _ENTRIES[kind](self, content)
 
 
-class Table:
+class Table(Generic[Content]):
     """Objects by identity: the same object is the same entry."""
 
     def __init__(self) -> None:
-        self.entries: list[Json] = []
+        self.entries: list[Content] = []
         self._places: dict[int, tuple[object, int]] = {}
 
     @property
@@ -122,7 +124,7 @@ class Table:
         """The objects that have an entry."""
         return (value for value, _ in self._places.values())
 
-    def place(self, value: object, describe: Callable[[], Json]) -> int:
+    def place(self, value: object, describe: Callable[[], Content]) -> int:
         """The entry of an object, made at the first time."""
         _, place = self._places.get(id(value), (None, None))
         if place is None:
@@ -178,7 +180,7 @@ class DataWriter(ValueWriter):
     """
 
     def __init__(self, given: Container[str] = ()) -> None:
-        self.codecs, self.table, self._given = BY_CLASS, Table(), given
+        self.codecs, self.table, self._given = BY_CLASS, Table[Json](), given
         self.members: dict[str, Member] = {}
         self._names: dict[str, str] = {}
         self._divided: dict[int, np.ndarray] = {}

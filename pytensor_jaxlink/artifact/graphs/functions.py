@@ -27,7 +27,7 @@ from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.names import Names, name_of
 from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
-from pytensor_jaxlink.artifact.values import DataReader
+from pytensor_jaxlink.artifact.values import DataReader, Table
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.graph import ArrayType
@@ -74,24 +74,25 @@ class Cells:
     """The shared variables of several functions, each once."""
 
     def __init__(self) -> None:
-        self.variables: list[Variable | HeldArray] = []
-        self.values: list[list[object]] = []
-        self._places: dict[int, tuple[object, int]] = {}
+        self._table = Table[tuple[Variable | HeldArray, list[object]]]()
+
+    @property
+    def variables(self) -> list[Variable | HeldArray]:
+        """The variables, and the arrays that are none."""
+        return [variable for variable, _ in self._table.entries]
+
+    @property
+    def values(self) -> list[object]:
+        """Their values."""
+        return [storage[0] for _, storage in self._table.entries]
 
     def place(self, variable: Variable, storage: list[object]) -> int:
         """The number of the cell that a variable and others share."""
-        return self._place(storage, variable, storage)
+        return self._table.place(storage, lambda: (variable, storage))
 
     def hold(self, name: str, kind: Kind, array: object) -> int:
         """The number of the cell of an array that is no shared variable, each object once."""
-        return self._place(array, HeldArray(name, kind), [array])
-
-    def _place(self, shared: object, variable: Variable | HeldArray, storage: list[object]) -> int:
-        if id(shared) not in self._places:
-            self._places[id(shared)] = shared, len(self.variables)  # it lives as long as its id
-            self.variables.append(variable)
-            self.values.append(storage)
-        return self._places[id(shared)][1]
+        return self._table.place(array, lambda: (HeldArray(name, kind), [array]))
 
     def described(self, value: Callable[[object], Json]) -> list[Cell]:
         """The cells for the manifest; ``value`` describes their values."""
@@ -101,7 +102,7 @@ class Cells:
                 variable.kind if isinstance(variable, HeldArray) else kind_of(variable.type),
                 value(storage[0]),
             )
-            for variable, storage in zip(self.variables, self.values, strict=True)
+            for variable, storage in self._table.entries
         ]
 
 

@@ -32,7 +32,7 @@ class GraphWriter(ValueWriter):
 
     def __init__(self, data: DataWriter) -> None:
         self.codecs, self._data = {**BY_CLASS, **OF_GRAPHS}, data
-        self._table = Table()
+        self._table = Table[int]()
         self._by_text: dict[str, int] = {}
         self.entries: list[Json] = []
 
