@@ -22,6 +22,7 @@ _LARGEST = 32 << 20  # bytes
 _DEEPEST = 200  # a loop executed by the host that is inside of another one adds six
 _MOST_PARTS = 1_000_000  # arrays and objects; each costs up to 25 times the bytes that spell it
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
+_STEPS = bytes.maketrans(b"[{]}", b"\1\1\xff\xff")  # as 8-bit integers: 1 and -1
 _NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
 
 
@@ -33,22 +34,26 @@ def dump_document(document: object) -> bytes:
 
 def parse_document(content: bytes) -> Parsed:
     """The document in some bytes."""
-    if len(content) > _LARGEST or content.count(b"[") + content.count(b"{") > _MOST_PARTS:
+    parts = content.count(b"[") + content.count(b"{")
+    if len(content) > _LARGEST or parts > _MOST_PARTS:
         raise ArtifactError(
             f"a document of {len(content)} bytes, which is more than this version of "
             "pytensor_jaxlink reads",
             code=Code.DAMAGED,
         )
-    brackets = _STRING.sub(b"", content).translate(None, _NO_BRACKETS)
-    steps = np.where(np.isin(np.frombuffer(brackets, np.uint8), (ord("["), ord("{"))), 1, -1)
-    # How deep Python itself goes depends on its version and settings.
-    if np.cumsum(steps).max(initial=0) > _DEEPEST:
+    # Python's own bound depends on its version and settings.
+    if parts > _DEEPEST and _depth(content) > _DEEPEST:
         raise ArtifactError("the document is nested too deeply", code=Code.DAMAGED)
     try:
         text = content.decode()
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique)
     except ValueError as error:
         raise ArtifactError(f"not a document: {error}", code=Code.DAMAGED) from error
+
+
+def _depth(content: bytes) -> int:
+    brackets = _STRING.sub(b"", content).translate(_STEPS, _NO_BRACKETS)
+    return np.frombuffer(brackets, np.int8).cumsum(dtype=np.int32).max(initial=0)
 
 
 def _no_constant(name: str) -> NoReturn:
