@@ -26,14 +26,7 @@ from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.runtime import ARRAY
 from pytensor_jaxlink.trees import Trees, is_traced, leaves_of
 
-KINDS = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.VAR_POSITIONAL,
-    inspect.Parameter.KEYWORD_ONLY,
-    inspect.Parameter.VAR_KEYWORD,
-)
-"""The kinds of parameters; a file has their places here."""
+_KIND = type(inspect.Parameter.POSITIONAL_ONLY)  # an enumeration; a file has its numbers
 
 
 class Calling:
@@ -168,7 +161,7 @@ def _parameters(described: Sequence[tuple[str, int, bool]] | None) -> inspect.Si
     empty = inspect.Parameter.empty
     return inspect.Signature(
         [
-            inspect.Parameter(name, KINDS[kind], default=None if has_default else empty)
+            inspect.Parameter(name, _KIND(kind), default=None if has_default else empty)
             for name, kind, has_default in described
         ]
     )

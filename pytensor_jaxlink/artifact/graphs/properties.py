@@ -20,7 +20,7 @@ from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.null_type import NullType
-from pytensor.graph.op import HasInnerGraph
+from pytensor.graph.op import HasInnerGraph, Op
 from pytensor.graph.traversal import io_toposort
 from pytensor.link.jax.ops import JAXOp
 from pytensor.printing import Print
@@ -205,12 +205,6 @@ def _composite(op: Composite) -> Properties:
     return {"graph": InnerGraph.of(op), "name": getattr(op, "name", None)}
 
 
-@build_part.register(Composite)
-def _build_composite(kind: type[Composite], properties: Properties) -> Composite:
-    graph = properties["graph"]
-    return kind(graph.inputs, graph.outputs, name=properties["name"])
-
-
 @properties_of.register(ScalarLoop)
 def _scalar_loop(op: ScalarLoop) -> Properties:
     return {"graph": InnerGraph.of(op), "conditional": op.is_while, "name": op.name}
@@ -243,12 +237,6 @@ def _elemwise(op: Elemwise) -> Properties:
     return found
 
 
-@build_part.register(Elemwise)
-def _build_elemwise(kind: type[Elemwise], properties: Properties) -> Elemwise:
-    _check_function(properties.get("nfunc_spec"))
-    return kind(**properties)
-
-
 @properties_of.register(Blockwise)
 def _blockwise(op: Blockwise) -> Properties:
     found: Properties = {"core_op": op.core_op, "signature": op.signature}
@@ -262,9 +250,11 @@ def _blockwise(op: Blockwise) -> Properties:
     return found
 
 
+@build_part.register(Elemwise)
 @build_part.register(Blockwise)
-def _build_blockwise(kind: type[Blockwise], properties: Properties) -> Blockwise:
-    _check_function(properties.get("gufunc_spec"))
+def _build_mapped(kind: type[Elemwise | Blockwise], properties: Properties) -> Op:
+    for name in ("nfunc_spec", "gufunc_spec"):
+        _check_function(properties.get(name))
     return kind(**properties)
 
 
@@ -299,10 +289,11 @@ def _scan(op: Scan) -> Properties:
     }
 
 
+@build_part.register(Composite)
 @build_part.register(Scan)
-def _build_scan(kind: type[Scan], properties: Properties) -> Scan:
-    graph, info = properties.pop("graph"), properties.pop("info")
-    return kind(graph.inputs, graph.outputs, info, **properties)
+def _build_around(kind: type[Composite | Scan], properties: Properties) -> Op:
+    graph = properties.pop("graph")
+    return kind(graph.inputs, graph.outputs, **properties)
 
 
 @properties_of.register(Branch)
@@ -478,19 +469,6 @@ def _random_variable(op: RandomVariable) -> Properties:
     }
 
 
-@build_part.register(RandomVariable)
-def _build_random_variable(kind: type[RandomVariable], properties: Properties) -> RandomVariable:
-    _check_attributes(properties.get("name"))
-    return kind(**properties)
-
-
-def _check_attributes(*names: object) -> None:
-    """Refuse special methods: PyTensor calls what these attributes of a value are."""
-    for name in names:
-        if str(name).startswith("_") and name != "__str__":
-            raise ArtifactError(f"{name!r} is no public attribute", code=Code.DAMAGED)
-
-
 @properties_of.register(FromFunctionOp)
 def _from_function(op: FromFunctionOp) -> Properties:
     own = vars(op)
@@ -511,7 +489,11 @@ def _print(op: Print) -> Properties:
     return found
 
 
+@build_part.register(RandomVariable)
 @build_part.register(Print)
-def _build_print(kind: type[Print], properties: Properties) -> Print:
-    _check_attributes(*properties.get("attrs", ()))
+def _build_caller(kind: type[RandomVariable | Print], properties: Properties) -> Op:
+    """An Op that calls attributes of a value by their names: no special methods."""
+    for name in (properties.get("name"), *properties.get("attrs", ())):
+        if str(name).startswith("_") and name != "__str__":
+            raise ArtifactError(f"{name!r} is no public attribute", code=Code.DAMAGED)
     return kind(**properties)
