@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, Never
 
 from pytensor.graph.basic import Constant, Node, Variable
 from pytensor.graph.op import Op
@@ -150,7 +150,7 @@ def _part(kind: str) -> Codec:
     )
 
 
-def _refuse(value: Node, writer: GraphWriter) -> Json:
+def _refuse(*_: object) -> Never:
     raise ArtifactError("a property is a variable of some graph, which cannot be saved")
 
 
@@ -167,7 +167,7 @@ OF_GRAPHS = {
     Op: _part("op"),
     Type: _part("type"),
     MetaObject: _part("object"),
-    Node: Codec("node", _refuse, lambda *_: None),
+    Node: Codec("node", _refuse, _refuse),
     InnerGraph: Codec("part", _write_graph, lambda reader, place: reader.part(place)),
     FunctionType: _FUNCTION,
     BuiltinFunctionType: _FUNCTION,
