@@ -7,6 +7,7 @@ devices, a value is a NumPy array, which runs where JAX's default is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -41,7 +42,7 @@ def placement_of(value: object) -> Json:
     }
 
 
-def _name(device: jax.Device) -> Json:
+def _name(device: Any) -> Json:
     return [device.platform, device.id]
 
 
@@ -97,7 +98,7 @@ def _spread(described: Parsed, asked: Mesh | None) -> Sharding | None:
     return NamedSharding(mesh, spec)
 
 
-def _devices(names: Sequence[tuple[str, int]]) -> list[jax.Device] | None:
+def _devices(names: Sequence[tuple[str, int]]) -> list[Any] | None:
     """Devices by platform and number; None where this process does not have all."""
     there = {(device.platform, device.id): device for device in jax.local_devices()}
     found = [there.get((platform, number)) for platform, number in names]

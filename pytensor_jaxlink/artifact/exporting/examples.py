@@ -78,7 +78,7 @@ class Example:
             if each.kind is None
         )
 
-    def filled(self, arrays: Sequence[object]) -> tuple[tuple[object, ...], dict[str, object]]:
+    def filled(self, arrays: Sequence[jax.Array]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The arguments with other arrays."""
         rest = iter(arrays)
         leaves = [
@@ -241,7 +241,7 @@ def _example_of(
 
     def mark(path: tuple[Any, ...], leaf: object) -> Leaf:
         step, rest = path[1], jax.tree_util.keystr(path[2:])
-        argument: str = names[step.idx] if path[0].idx == 0 else step.key
+        argument = names[int(step.idx)] if path[0].idx == 0 else str(step.key)
         given.append(_given(argument + rest, leaf, where, filters=filters))
         return Leaf(len(given) - 1, given[-1].key)
 

@@ -31,7 +31,7 @@ class Held:
     arrays: tuple[jax.Array, ...]  # the arrays, each object once
     names: tuple[str, ...]  # a name for each: its place in the function
     _leaves: tuple[object, ...]  # a `Leaf` where an array was, and leaves of other kinds
-    _tree: jax.tree_util.PyTreeDef
+    _tree: Any
     _rebuild: Callable[..., Callable[..., object]]
 
     @classmethod
