@@ -25,17 +25,16 @@ class Kind:
 class Input:
     """An input of a function, given by the caller or kept between calls."""
 
-    name: str | None  # its keyword
-    type: Kind  # its type
+    name: str | None
+    type: Kind
     # the number of the cell of the file's state that it reads, for a shared variable; else None
     cell: int | None = None
     # its value where the caller gives none, as JSON (see `pytensor_jaxlink.artifact.values`)
     default: Sequence[Json] | None = None
     updated: bool = False  # whether a call leaves a new value in it
-    # how its value is converted, as in `pytensor.In`
+    # As in `pytensor.In`: how its value is converted, and its memory used.
     strict: bool = False
     allow_downcast: bool | None = None
-    # as in `pytensor.In`
     borrow: bool = True
     mutable: bool = False
 
@@ -63,9 +62,9 @@ class Signature:
     """How a function is called."""
 
     inputs: tuple[Input, ...]  # those of the caller first, then the shared variables
-    outputs: tuple[Output, ...]  # what it returns
+    outputs: tuple[Output, ...]
     form: str  # ``"one"`` for a single output, ``"list"``, or ``"none"``
-    name: str | None  # the function's name
+    name: str | None
     trust_input: bool  # whether arguments are taken as they are
     # those of `JAXLinker` that say how it runs, and ``compiler_options`` to show them to people
     options: dict[str, Json]

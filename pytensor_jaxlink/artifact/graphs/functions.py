@@ -40,14 +40,22 @@ from pytensor_jaxlink.remedies import Remedy
 
 @dataclass(frozen=True)
 class SavedGraph:
-    """The graph of a loaded function, as PyTensor variables, for use in any mode."""
+    """The graph of a loaded function, as PyTensor variables, for use in any mode.
 
-    # what the function takes and returns
+    Attributes
+    ----------
+    inputs, outputs
+        What the function takes and returns.
+    updates
+        The new value of each shared variable (or other input) that a call changes.
+    state
+        The shared variables, also those that no update changes, in order.
+    """
+
     inputs: list[Variable]
     outputs: list[Variable]
-    # the new value of each shared variable (or other input) that a call changes
     updates: dict[Variable, Variable]
-    state: list[SharedVariable]  # the shared variables, also those that no update changes, in order
+    state: list[SharedVariable]
 
 
 def kind_of(kind: Type) -> Kind:
