@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
-from jax import export
 import numpy as np
+from jax import export
 from pytensor.configdefaults import config
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
