@@ -16,7 +16,7 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.profile_report import Report
-from pytensor_jaxlink.link.shared import hold_arrays
+from pytensor_jaxlink.link.shared import hold_arrays, hold_data
 from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.runtime import (
     ARRAY,
@@ -89,9 +89,11 @@ class FastFunction(FastCall, Function):
         for number, spec in zip(plan.inputs, self.maker.inputs, strict=True):
             if not isinstance(spec.variable, SharedVariable):
                 continue
-            if spec.update is None or compiled.options.outputs == "jax":
+            if spec.update is None:
                 move = compiled.policy.move if number in moved else None
-                hold_arrays(spec.variable.container, move)
+                hold_data(spec.variable.container, move)
+            elif compiled.options.outputs == "jax":
+                hold_arrays(spec.variable.container)
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
 

@@ -16,9 +16,8 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-import pytensor
 from pytensor.compile.executor import Function
-from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.compile.sharedvalue import SharedVariable, shared
 from pytensor.graph.basic import Variable
 from pytensor.link.basic import Container
 from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
@@ -42,10 +41,12 @@ class _HoldsArrays(TensorType):
     Attributes
     ----------
     move : callable or None
-        Puts a large array that is set on the device; None where a function reads it on the host.
+        Puts a large array that is set on the device; None where a function reads it on the host,
+        and where all that read it update it: their results take its place.
     """
 
     move: Move | None = None
+    _on_host = False
     _moved: weakref.ref[Any] | None = None
     _lent: np.ndarray | None = None
 
@@ -62,6 +63,11 @@ class _HoldsArrays(TensorType):
         value = super().filter(data, strict, allow_downcast)
         return self.moved(value) if alone or value is not data else value
 
+    def use(self, move: Move | None) -> None:
+        """Note how one more function reads the variable."""
+        self._on_host |= move is None
+        self.move = None if self._on_host else move
+
     def moved(self, value: Any) -> Any:
         """The array on the device, where it is large and its memory is its own.
 
@@ -69,10 +75,10 @@ class _HoldsArrays(TensorType):
         function has to see that.
         """
         self._lent = None
-        stays = self.move is None or value.nbytes < _LARGE or not value.flags.owndata
-        if stays or is_forked_child():
+        move = None if is_forked_child() else self.move
+        if move is None or value.nbytes < _LARGE or not value.flags.owndata:
             return value
-        array = self.move(value)
+        array = move(value)
         self._moved = weakref.ref(array)
         return array
 
@@ -103,7 +109,7 @@ class _Counts(TensorType):
 
 def _references_when_set() -> int:
     """How many references ``set_value`` itself has to the copy that it makes."""
-    variable: Any = pytensor.shared(np.zeros(1))
+    variable: Any = shared(np.zeros(1))
     variable.container.type = _Counts("float64", (None,))
     variable.set_value(np.zeros(1))
     return _Counts.found
@@ -117,26 +123,32 @@ _REFERENCES_WHEN_SET = _references_when_set()
 _REFERENCES_IN_CELL = _references([np.zeros(1)])
 
 
-def hold_arrays(container: Container, move: Move | None) -> None:
-    """Let a shared variable hold a `jax.Array`: one that is set, wherever it lies, or its data.
+def hold_arrays(container: Container) -> None:
+    """Let ``set_value`` of a shared variable keep a `jax.Array`, wherever it lies.
 
     Updates leave such arrays in shared variables anyway.
+    """
+    brought_along(container)
+    kind = container.type
+    if type(kind) is TensorType:
+        container.type = _HoldsArrays(kind.dtype, kind.shape, kind.name)
+
+
+def hold_data(container: Container, move: Move | None) -> None:
+    """The same for a variable that a function reads; its data moves once, not in each call.
 
     Parameters
     ----------
     move
-        Puts a NumPy array on the device, once and not in each call.  None where a function needs
-        the value on the host.
+        Puts a NumPy array on the device; None where the function needs the value on the host.
     """
-    brought_along(container)
+    hold_arrays(container)
     kind, cell = container.type, container.storage
-    if type(kind) is TensorType:
-        kind = container.type = _HoldsArrays(kind.dtype, kind.shape, kind.name)
-        kind.move = move
-        if type(cell[0]) is np.ndarray and _references(cell) <= _REFERENCES_IN_CELL:
-            cell[0] = kind.moved(cell[0])
-    elif isinstance(kind, _HoldsArrays) and move is None:
-        kind.move = None
+    if not isinstance(kind, _HoldsArrays):
+        return
+    kind.use(move)
+    if type(cell[0]) is np.ndarray and _references(cell) <= _REFERENCES_IN_CELL:
+        cell[0] = kind.moved(cell[0])
 
 
 def bytes_held(variable: Variable) -> int:

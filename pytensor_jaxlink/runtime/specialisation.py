@@ -26,7 +26,13 @@ from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
-from pytensor_jaxlink.runtime.typed_jax import configuration, device_put, eval_shape, jit
+from pytensor_jaxlink.runtime.typed_jax import (
+    configuration,
+    device_put,
+    eval_shape,
+    jit,
+    process_count,
+)
 
 _SHOWN = 4  # values in a warning
 
@@ -77,7 +83,7 @@ class Policy:
 
     def move(self, value: np.ndarray) -> object:
         """An array on the device; as it is where several processes share their devices."""
-        if jax.process_count() > 1:
+        if process_count() > 1:
             return value
         with self.types(), self.here():
             return device_put(value)

@@ -65,6 +65,7 @@ device_put: Put = jax.device_put
 eval_shape: Callable[..., Any] = jax.eval_shape
 jit: Callable[..., Any] = jax.jit
 local_devices: Callable[..., list[Device]] = jax.local_devices
+process_count: Callable[[], int] = jax.process_count
 register_pytree_node: Callable[..., None] = jax.tree_util.register_pytree_node
 set_cache_dir: Callable[[str], None] = compilation_cache.set_cache_dir
 reset_cache: Callable[[], None] = compilation_cache.reset_cache
