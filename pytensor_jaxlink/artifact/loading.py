@@ -136,6 +136,23 @@ def _check_options(
         raise ValueError(Code.LOAD_ARGUMENTS.mark(f"load: {problem}"))
 
 
+def _is_of(device: Any, platform: str) -> bool:
+    """Return True if a device, or those of a mesh, are of a platform in the words of `jax.export`.
+
+    These tell apart the platforms of GPUs ("cuda"), which a device does not.  None is the device
+    where JAX puts arrays.
+    """
+    import jax
+
+    if isinstance(device, jax.sharding.Mesh):
+        device = device.devices.flat[0]
+    try:
+        there = jax.local_devices(backend=platform)
+    except RuntimeError:  # this process has no such platform
+        return False
+    return (jax.local_devices()[0] if device is None else device) in there
+
+
 class _File:
     """An open file, whose functions are being made."""
 
@@ -172,10 +189,8 @@ class _File:
         return prefer == "compiled" and "compiled" in self._layers and self._is_for_here()
 
     def _is_for_here(self) -> bool:
-        from pytensor_jaxlink.runtime import lies_on
-
         platforms = self._layers["compiled"]["platforms"]
-        if any(lies_on(self._device, str(platform)) for platform in platforms):
+        if any(_is_of(self._device, str(platform)) for platform in platforms):
             return True
         Topic.FALLBACKS.log(
             lambda: (

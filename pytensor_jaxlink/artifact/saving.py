@@ -22,7 +22,6 @@ from pytensor_jaxlink.artifact.exporting.examples import by_name
 from pytensor_jaxlink.artifact.exporting.layer import Wanted, compiled_layer
 from pytensor_jaxlink.artifact.exporting.region_export import Target
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction, array_kind
-from pytensor_jaxlink.artifact.graphs.comparing import check_saved
 from pytensor_jaxlink.artifact.graphs.functions import (
     Cells,
     describe_cell,
@@ -30,6 +29,7 @@ from pytensor_jaxlink.artifact.graphs.functions import (
     graph_of,
 )
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, op_of_jax
+from pytensor_jaxlink.artifact.graphs.reader import check_saved
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.signature import Signature, to_document

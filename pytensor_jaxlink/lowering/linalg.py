@@ -201,7 +201,7 @@ def _finite_or_nan(function: JaxFunction, matrix: jax.Array) -> list[jax.Array]:
 
 
 def with_nan(output: jax.Array, matrix: jax.Array) -> jax.Array:
-    """What was computed by an LU or QR factorisation, or NaN on GPUs where the matrix has NaN.
+    """An output of an LU or QR factorisation; on GPUs NaN where the matrix has NaN.
 
     cuSOLVER takes NaN for zero in them and gives finite numbers.  LAPACK gives NaN.
     """

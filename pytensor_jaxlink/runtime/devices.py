@@ -256,21 +256,6 @@ def _within(mesh: Mesh) -> AbstractContextManager[object]:
 # -- the device of a function ----------------------------------------------------------------------
 
 
-def lies_on(device: Any, platform: str) -> bool:
-    """Return True if a device, or those of a mesh, are of a platform in the words of `jax.export`.
-
-    These tell apart the platforms of GPUs ("cuda"), which a device does not.  None is the device
-    where JAX puts arrays.
-    """
-    if isinstance(device, Mesh):
-        device = device.devices.flat[0]
-    try:
-        there = local_devices(backend=platform)
-    except RuntimeError:  # this process has no such platform
-        return False
-    return (local_devices()[0] if device is None else device) in there
-
-
 def named_device(name: str) -> Any:
     """The device of a platform (``"cpu"``), or one by its number there (``"gpu:1"``).
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pytensor_jaxlink"
-MOST_LINES_WITH_ANY = 725
+MOST_LINES_WITH_ANY = 750
 """``grep -rw Any pytensor_jaxlink --include=*.py | wc -l``"""
 
 ASKS = {"startswith", "endswith", "find", "index", "count"}

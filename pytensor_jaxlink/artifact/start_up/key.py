@@ -20,9 +20,9 @@ from pytensor.graph.op import Op
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.artifact.documents import Json, dump_document
-from pytensor_jaxlink.artifact.graphs.comparing import check_saved
 from pytensor_jaxlink.artifact.graphs.functions import tags_of
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, rule_for
+from pytensor_jaxlink.artifact.graphs.reader import check_saved
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.values import Checksums
 from pytensor_jaxlink.catalogue import Code
