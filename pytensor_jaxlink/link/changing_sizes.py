@@ -249,7 +249,7 @@ class ChangingSizes:
             numbers = range(first, first + len(groups))
             graph = padded_graph(compiled.source, groups)
             data = {*numbers, *sizes, *(self.sizes.dynamic if sizes else ())}
-            padded = compiled.padded(graph, data)
+            padded = compiled.padded(graph, data, groups)
             refused = padded.changing.static_among([*numbers, *sizes])
             if not refused:
                 if further and not many and not self._is_worth(padded, groups, inputs):

@@ -40,7 +40,7 @@ from pytensor_jaxlink.link.explanation import (
     describe_callbacks,
     explain_plan,
 )
-from pytensor_jaxlink.link.fallback import PythonFallback
+from pytensor_jaxlink.link.fallback import PythonFallback, Unpadded
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.refusals import not_jittable, refusal
 from pytensor_jaxlink.link.shared import bytes_held
@@ -322,7 +322,12 @@ class CompiledGraph:
         """The graph, analysed and partitioned; see `Analyses.form`."""
         return self._analyses.form(dynamic, cut=cut)
 
-    def padded(self, graph: FunctionGraph, lengths: Collection[int]) -> CompiledGraph:
+    def padded(
+        self,
+        graph: FunctionGraph,
+        lengths: Collection[int],
+        groups: Sequence[Sequence[tuple[int, int]]],
+    ) -> CompiledGraph:
         """The graph of padded arguments, which is compiled once for each bucket.
 
         Parameters
@@ -330,10 +335,15 @@ class CompiledGraph:
         graph
             The graph.
         lengths
-            The positions of the inputs that are lengths.
+            The positions of the inputs that are lengths, or sizes that are data.
+        groups
+            The padded dimensions of inputs, for each length that follows the inputs.
         """
         options = replace(self.options, recompile_limit=_BUCKETS * self.options.recompile_limit)
-        return CompiledGraph(graph, options, outer=self.changing, lengths=lengths)
+        padded = CompiledGraph(graph, options, outer=self.changing, lengths=lengths)
+        # Of several operations that raise, the graph that the user gave decides, and its values.
+        padded._fallback = Unpadded(self._fallback, groups)
+        return padded
 
     def way(self, form: Form, stats: Stats) -> Way:
         """Lower a form, and make what runs it."""
@@ -546,7 +556,7 @@ class CompiledGraph:
     # -- when JAX fails ------------------------------------------------------------------------
 
     @cached_property
-    def _fallback(self) -> PythonFallback:
+    def _fallback(self) -> PythonFallback | Unpadded:
         return PythonFallback(self.source)
 
     def fall_back(

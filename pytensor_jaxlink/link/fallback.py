@@ -159,6 +159,35 @@ class PythonFallback:
             error.add_note(f"while computing {operation_with_place(view, view.nodes.index(node))}")
 
 
+class Unpadded:
+    """The fallback of a graph of padded arguments: that of the graph which was padded.
+
+    Parameters
+    ----------
+    fallback
+        The fallback of that graph.
+    groups
+        The padded dimensions, as (position, axis), for each length that follows the inputs.
+    """
+
+    def __init__(
+        self, fallback: PythonFallback | Unpadded, groups: Sequence[Sequence[tuple[int, int]]]
+    ) -> None:
+        self._fallback, self._groups = fallback, groups
+
+    def __call__(
+        self, inputs: Sequence[Any], cause: BaseException | None, stats: Stats
+    ) -> Sequence[Any]:
+        """The same as `PythonFallback` gives for the arguments before they were padded."""
+        count = len(inputs) - len(self._groups)
+        values = list(inputs[:count])
+        for group, length in zip(self._groups, inputs[count:], strict=True):
+            for position, axis in group:
+                part = (*[slice(None)] * axis, slice(int(length)))
+                values[position] = to_numpy(values[position], stats)[part]
+        return self._fallback(values, cause, stats)
+
+
 def _evaluated(made: Any, values: Sequence[object]) -> Sequence[Any]:
     thunk, given, results = made
     for container, value in zip(given, values, strict=True):
