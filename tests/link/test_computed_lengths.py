@@ -19,6 +19,7 @@ from pytensor.compile.mode import Mode, get_mode
 from pytensor_jaxlink import JAXLinker, NotJittableError, inspect, jaxify, load, profile, save
 from pytensor_jaxlink.plan import CutOff
 from tests.helpers import black_box, sort_down
+from tests.link.test_cut_results import compare, outcome
 
 X, M, N = pt.dvector("x"), pt.dmatrix("m"), pt.lscalar("n")
 K = (X > 0).sum()
@@ -64,25 +65,6 @@ def arguments(length: int, seed: int, n: int = 2) -> tuple[Any, ...]:
 
 
 CALLS = [(6, 0), (6, 1), (6, 2), (6, 3), (6, 4), (5, 0), (1, 4), (1, 3), (0, 0), (70, 5), (71, 5)]
-
-
-def outcome(f: Any, values: tuple[Any, ...]) -> Any:
-    try:
-        found = f(*values)
-    except Exception as error:
-        return type(error)
-    return [np.asarray(value) for value in (found if isinstance(found, list) else [found])]
-
-
-def compare(found: Any, expected: Any) -> None:
-    if isinstance(expected, type):
-        assert found is expected
-        return
-    assert not isinstance(found, type), found
-    for one, other in zip(found, expected, strict=True):
-        assert one.shape == other.shape
-        assert one.dtype == other.dtype
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def functions(name: str, **options: Any) -> tuple[Any, Any]:
