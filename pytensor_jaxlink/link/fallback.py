@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from threading import Lock
 from typing import Any
 
@@ -105,7 +106,8 @@ class PythonFallback:
         if not self._ordered:
             self._ordered.append(self._as_in_python())
         try:
-            _evaluated(self._ordered[0], values)
+            # Of copies: operations in place may write into what they are given.
+            _evaluated(self._ordered[0], deepcopy(list(values)))
         except Exception as other:
             if type(other) is not type(error):
                 raise

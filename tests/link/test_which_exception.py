@@ -92,3 +92,24 @@ def test_the_same_exception(name: str, dynamic: Any) -> None:
             assert found is expected
         else:
             assert_same(found, expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"outputs": "numpy"}, {"dynamic": True}])
+def test_arguments_and_states_stay_as_they_were(options: dict[str, Any]) -> None:
+    """Python's order is found by running its graph, which has operations in place."""
+    state = pytensor.shared(np.arange(6.0) - 2.5, name="state")
+    first = pytensor.shared(np.array(0, dtype="int8"), name="first")
+    x, v, m, n = pt.dvector("x"), pt.dscalar("v"), pt.lmatrix("m"), pt.lscalar("n")
+    outputs = [
+        pt.inc_subtensor(m[n], pt.cast(state, "int64")),
+        pt.set_subtensor(pt.set_subtensor(state[state > 0.3], v)[first:], x),
+    ]
+    f = pytensor.function([x, v, m, n], outputs, mode=JAXLinker(**options))
+    f(np.arange(6.0), 1.0, np.zeros((1, 6), dtype=int), -1)
+    given = [np.arange(65.0), np.array(2.0), np.zeros((1, 65), dtype=int), np.array(5)]
+    before = [*map(np.array, given), state.get_value()]
+    for _ in range(2):
+        with pytest.raises((ValueError, IndexError)):
+            f(*given)
+        for one, other in zip((*given, state.get_value()), before, strict=True):
+            np.testing.assert_array_equal(one, other)
