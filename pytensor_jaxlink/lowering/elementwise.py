@@ -153,6 +153,8 @@ def _first_place(op: Argmax) -> JaxFunction:
         if 0 in np.shape(array):  # JAX has no number for a length that it may choose
             return jnp.zeros([np.shape(array)[axis] for axis in kept], "int64")
         flat = jnp.reshape(moved, (*moved.shape[: len(kept)], -1))
+        if not jnp.issubdtype(flat.dtype, jnp.inexact):
+            return _largest_place(flat)
         return jax.lax.platform_dependent(flat, cpu=_largest_place, default=_first_of_several)
 
     return first_place
@@ -164,8 +166,6 @@ def _largest_place(rows: jax.Array) -> jax.Array:
 
 def _first_of_several(rows: jax.Array) -> jax.Array:
     """The place of the largest entry, or of the first NaN: on GPUs JAX gives that of any NaN."""
-    if not jnp.issubdtype(rows.dtype, jnp.inexact):
-        return _largest_place(rows)
     nan = jnp.isnan(rows)
     return jnp.where(nan.any(axis=-1), _largest_place(nan), _largest_place(rows))
 
