@@ -29,6 +29,7 @@ from pytensor_jaxlink.runtime import (
     donatable,
     named_from_parent,
     note_different_devices,
+    read_on_host,
     refuse_donated,
     replace_in_forked_child,
     take_times,
@@ -85,11 +86,11 @@ class FastFunction(FastCall, Function):
         self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]
         self._executor: Any = None  # that the fast path belongs to
         plan, compiled = self._compiled.plan, self._compiled
-        moved = taken_by_regions(plan)
+        moved, on_host = taken_by_regions(plan), {n for s in plan.steps for n in read_on_host(s)}
         for number, spec in zip(plan.inputs, self.maker.inputs, strict=True):
             if not isinstance(spec.variable, SharedVariable):
                 continue
-            if spec.update is None:
+            if spec.update is None and (number in moved or number in on_host):
                 move = compiled.policy.move if number in moved else None
                 hold_data(spec.variable.container, move)
             elif compiled.options.outputs == "jax":

@@ -43,6 +43,7 @@ from pytensor_jaxlink.runtime.profiling import profile as profile
 from pytensor_jaxlink.runtime.profiling import take_times as take_times
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
+from pytensor_jaxlink.runtime.runnable import read_on_host as read_on_host
 from pytensor_jaxlink.runtime.runnable import taken_by_regions as taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.specialisation import hashable as hashable

@@ -241,6 +241,14 @@ def test_what_the_host_reads_and_what_is_small_stays() -> None:
     assert (f(1.0), h()) == (3000, 1)
 
 
+def test_a_function_that_reads_the_length_alone_changes_nothing() -> None:
+    rows = pytensor.shared(ROWS, name="rows")
+    length = pytensor.function([], pt.zeros(rows.shape[0]).sum(), mode="JAXSELECTIVE")
+    f = pytensor.function([], rows.sum(), mode="JAXSELECTIVE")
+    assert isinstance(held(rows), jax.Array)
+    assert (length(), f()) == (0, ROWS.sum())
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_other_modes_read_and_write_data(mode: str) -> None:
     rows, f = data()
