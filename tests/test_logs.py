@@ -134,13 +134,13 @@ def test_threads_that_fail_at_once_change_the_plan_once(
     x = pt.dvector("x")
     f = pytensor.function([x], Doubled()(pt.exp(x)).sum(), mode=JAXLinker())
     compiled, both = f.vm.compiled, Barrier(2)
-    fallback = compiled._fallback
+    fallback = compiled.failures.fallback
 
     def together(*call: Any) -> Any:
         both.wait(60)  # the two calls have failed, and none has changed the plan
         return fallback(*call)
 
-    monkeypatch.setattr(compiled, "_fallback", together)
+    monkeypatch.setattr(compiled.failures, "fallback", together)
     with ThreadPoolExecutor(2) as threads:
         found = [each.result() for each in [threads.submit(f, X), threads.submit(f, X)]]
     np.testing.assert_allclose(found, [2 * np.exp(X).sum()] * 2)

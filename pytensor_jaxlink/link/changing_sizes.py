@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytensor_jaxlink.analysis.lengths import Lengths, measured
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.link.dynamic import LITTLE, Sizes, is_worth
+from pytensor_jaxlink.link.form import Way
 from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded, padded_graph
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan
@@ -30,7 +31,7 @@ from pytensor_jaxlink.runtime import (
 )
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.link.compiler import CompiledGraph, Way
+    from pytensor_jaxlink.link.compiler import CompiledGraph
 
 
 _NOTHING = Padding((), bucket_of(None))

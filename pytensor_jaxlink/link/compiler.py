@@ -1,17 +1,14 @@
-"""One graph, compiled: the analyses in their order, and the way in which it runs."""
+"""One graph, compiled: its analyses in their order, and the way in which it runs."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from threading import RLock
 from typing import Any
 
-import jax
-import numpy as np
-from jax.core import Tracer
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import optdb
 from pytensor.compile.ops import DeepCopyOp
@@ -28,31 +25,30 @@ from pytensor_jaxlink.analysis import (
     has_callbacks,
     input_binding_times,
 )
-from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.compat import mutable, prepared_inner_graph
-from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError, NewSizeError, UntranspilableOpError
-from pytensor_jaxlink.graph import ArrayType, GraphView, op_name, operation_with_place
+from pytensor_jaxlink.errors import NewSizeError
+from pytensor_jaxlink.graph import ArrayType, GraphView
 from pytensor_jaxlink.link.changing_sizes import ChangingSizes
-from pytensor_jaxlink.link.dynamic import Form, Sizes
 from pytensor_jaxlink.link.explanation import (
     Explanation,
-    describe_break,
     describe_callbacks,
     explain_plan,
 )
-from pytensor_jaxlink.link.fallback import PythonFallback, Unpadded
+from pytensor_jaxlink.link.failures import Failures
+from pytensor_jaxlink.link.fallback import Unpadded
+from pytensor_jaxlink.link.form import Form, Way
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.link.refusals import not_jittable, refusal
+from pytensor_jaxlink.link.refusals import refusal
 from pytensor_jaxlink.link.shared import bytes_held
-from pytensor_jaxlink.link.sketch import sketch_of, titles_of
+from pytensor_jaxlink.link.sketch import titles_of
+from pytensor_jaxlink.link.user_traces import UserTraces
 from pytensor_jaxlink.logs import Topic
-from pytensor_jaxlink.lowering import Lowered, LowerGraph, Rules, lower, unread
+from pytensor_jaxlink.lowering import Lowered, LowerGraph, Rules, lower
 from pytensor_jaxlink.ops import (
     Branch,
     NestedGraph,
     UnknownShapes,
     data_inputs,
-    has_effects,
     output_shapes,
 )
 from pytensor_jaxlink.partition import schedule, select, sink
@@ -275,8 +271,6 @@ class CompiledGraph:
             use_compilation_cache(options.compilation_cache)
         self.policy = Policy.of(options)
         self._analyses = Analyses(fgraph, options, self._lower_graph)
-        self._rules = self._analyses.rules
-        self._failures: list[str] = []
         self.lock = RLock()
         self.when_installed: Callable[[], None] | None = None
         self._outer, self._changing = outer, None
@@ -342,13 +336,13 @@ class CompiledGraph:
         options = replace(self.options, recompile_limit=_BUCKETS * self.options.recompile_limit)
         padded = CompiledGraph(graph, options, outer=self.changing, lengths=lengths)
         # Of several operations that raise, the graph that the user gave decides, and its values.
-        padded._fallback = Unpadded(self._fallback, groups)
+        padded.failures.fallback = Unpadded(self.failures.fallback, groups)
         return padded
 
     def way(self, form: Form, stats: Stats) -> Way:
         """Lower a form, and make what runs it."""
         lowered = self._analyses.lower(form)
-        executor = self._executor(
+        executor = self.executor_of(
             lowered,
             stats,
             jit=self.options.jit is not False,
@@ -361,7 +355,7 @@ class CompiledGraph:
         """Run the graph in this way from now on."""
         form = way.form
         self.installed, self.view, self.stats = way, form.view, way.stats
-        self._for_user: dict[bool, _ForUser] = {}
+        self._for_user: UserTraces | None = None
         # A size that became data may avoid again the break that its static form avoided.
         self._avoided = tuple(dict.fromkeys((*self._analyses.avoided, *form.avoided)))
         self._explanation: Explanation | None = None
@@ -369,7 +363,7 @@ class CompiledGraph:
         if form.partition.breaks:
             for cut in self.explanation.breaks:
                 Topic.BREAKS.log(cut.__str__)
-            if self._refusal() is not None:
+            if self.refusal() is not None:
                 self.executor = self._refuse
         if self.when_installed is not None:
             self.when_installed()
@@ -379,30 +373,7 @@ class CompiledGraph:
         """The graph with the results of its analyses."""
         return self.installed.form
 
-    def _as_user_traces(self, *, dynamic: bool = False) -> _ForUser:
-        """The plan where the user holds the jit.
-
-        There the values of integer vectors among the inputs may be data (the counts of `repeat`),
-        because the user says which arguments are static, and so asks for each compilation.
-
-        Parameters
-        ----------
-        dynamic
-            Whether sizes are data wherever they can be.
-        """
-        if dynamic not in self._for_user:
-            form_of = partial(self.form_of, cut=False)
-            is_other = self.form.dynamic or self.form.partition.cuts
-            form = form_of(frozenset()) if is_other else self.form
-            if dynamic:
-                form = Sizes().extend(form, form.static, form_of)
-            form = self._analyses.with_vectors_as_sizes(form)
-            lowered = self._analyses.lower(form)
-            tracer = self._executor(lowered, Stats(), jit=False, fallback=None)
-            self._for_user[dynamic] = _ForUser(form, lowered, tracer)
-        return self._for_user[dynamic]
-
-    def _executor(
+    def executor_of(
         self,
         lowered: Lowered,
         stats: Stats,
@@ -411,6 +382,7 @@ class CompiledGraph:
         fallback: Any,
         resizing: CompiledGraph | None = None,
     ) -> Executor:
+        """Make what runs a plan under the options of this graph; see `Executor`."""
         stats.with_regions(len(lowered.plan.regions))
         return Executor(
             lowered.plan,
@@ -433,25 +405,18 @@ class CompiledGraph:
         """A graph that is no part of this one, as a JAX function under the same options."""
         fgraph = self._analyses.separate(inputs, outputs, alike)
         compiled = CompiledGraph(fgraph, replace(self.options, jit="selective"))
-        compiled.refuse_to_be_traced()
+        compiled.for_user.refuse()
         return compiled.trace
 
-    def refuse_to_be_traced(self, *, dynamic: bool = False) -> None:
-        """Raise `NotJittableError` where JAX cannot trace the graph as a whole."""
-        found = self._as_user_traces(dynamic=dynamic)
-        if cuts := found.form.partition.breaks:
-            sketch = sketch_of(found.lowered)
-            raise not_jittable([describe_break(found.form.view, cut, sketch) for cut in cuts])
-
-    def _refusal(self) -> Exception | None:
-        """The error where the options leave no way to run the graph."""
+    def refusal(self) -> Exception | None:
+        """Return the error where the options leave no way to run the graph, else None."""
         if not self.form.partition.breaks:
             return None
         return refusal(self.explanation.breaks, self.options)
 
     def _refuse(self, inputs: Sequence[Any] = ()) -> list[Any]:
         """Raise where the options leave no way to run the graph."""
-        error = self._refusal()
+        error = self.refusal()
         if error is not None:
             raise error
         return []
@@ -476,7 +441,7 @@ class CompiledGraph:
             self._explanation = explain_plan(
                 self.lowered,
                 form.partition,
-                self._failures,
+                self.failures.recorded,
                 self._avoided,
                 describe_callbacks(form.view, form.facts),
                 self.changing.described(),
@@ -504,147 +469,30 @@ class CompiledGraph:
         options = replace(self.options, jit="selective", host_ops="split")
         return CompiledGraph(self.source, options)
 
+    @property
+    def for_user(self) -> UserTraces:
+        """The graph where the user holds the jit."""
+        if self._for_user is None:
+            self._for_user = UserTraces(self, self._analyses)
+        return self._for_user
+
     def trace(self, *values: Any) -> list[Any]:
         """The pure function ``(*inputs, *shared) -> [*outputs, *updates]``."""
-        expected = len(self.view.inputs)
-        if len(values) != expected:
-            names = ", ".join(self.view.expression_of(number) for number in self.view.inputs)
-            raise TypeError(
-                Code.CALL_OF_PURE.mark(
-                    f"expected {expected} arguments ({names}), found {len(values)}"
-                )
-            )
-        with unread():
-            try:
-                return self._tracer(values).trace(list(map(_one_array, values)))
-            except Exception as error:
-                explained = self._of_rule(error)
-                if explained is error:
-                    raise
-                raise explained from error
-
-    def _tracer(self, values: Sequence[Any]) -> Executor:
-        """The executor for these values: sizes that JAX traces are data where they can be."""
-        found = self._as_user_traces()
-        if self.options.dynamic is not False and any(
-            isinstance(values[position], Tracer) for position in found.form.static
-        ):
-            found = self._as_user_traces(dynamic=True)
-        return found.tracer
-
-    def _of_rule(self, error: Exception) -> Exception:
-        """The error where a JAX implementation that may not run on the host fails."""
-        node: Any = getattr(error, FAILED_NODE, None)
-        if self.options.host_ops != "error" or node is None or isinstance(error, JAXLinkError):
-            return error
-        if not self._rules.is_foreign(node):
-            return error
-        failed = self._rules.failure(node, error)
-        return UntranspilableOpError(
-            f'{op_name(node.op)}: {failed.reason}, and host_ops="error" forbids to run it on the '
-            f"host. {failed.remedy}.",
-            code=Code.HOST_FORBIDDEN,
-        )
-
-    @property
-    def static_argnums(self) -> tuple[int, ...]:
-        """The positions of `trace` that must be static under `jax.jit`."""
-        dynamic = self.options.dynamic is True
-        self.refuse_to_be_traced(dynamic=dynamic)
-        return self._as_user_traces(dynamic=dynamic).form.static
+        return self.for_user.trace(values)
 
     # -- when JAX fails ------------------------------------------------------------------------
 
     @cached_property
-    def _fallback(self) -> PythonFallback | Unpadded:
-        return PythonFallback(self.source)
+    def failures(self) -> Failures:
+        """The failures of JAX, and the calls that PyTensor finished."""
+        return Failures(self, self._analyses.rules)
 
     def fall_back(
         self, inputs: Sequence[Any], error: BaseException | None, *, plan: Plan
     ) -> Sequence[Any]:
-        """Finish a call by PyTensor's own implementation, and record the failure.
+        """Finish a call by PyTensor's own implementation; see `Failures.finish`."""
+        return self.failures.finish(inputs, error, plan)
 
-        If that implementation raises, the failure was the user's to see: it raises what PyTensor's
-        Python linker raises, and nothing is recorded.  If it succeeds, JAX was wrong about a node:
-        the plan is changed so that the next call does not fail, and this call has its result.
-
-        Parameters
-        ----------
-        inputs
-            The values of the call.
-        error
-            The failure of a region, or of an Op on the host; None where a condition is false.
-        plan
-            The plan that failed.  A failure of an earlier plan than the present one has been
-            recorded, by another thread.
-        """
-        node = getattr(error, FAILED_NODE, None)
-        if error is not None and node is None and has_effects(self.source):
-            raise error
-        self.stats.fallbacks += 1
-        try:
-            outputs = self._fallback(inputs, error, self.stats)
-        except Exception as raised:
-            self._note_static_values(raised, inputs)
-            raise raised from None
-        broken = self._rules.take_broken_promise()
-        if error is None and broken is not None:
-            raise broken
-        if error is not None and node is not None:
-            with self.lock:
-                if self.changing.is_plan(plan):
-                    self._record(node, error)
-            if (refused := self._refusal()) is not None:
-                raise refused from error
-        return outputs
-
-    def _note_static_values(self, error: BaseException, inputs: Sequence[Any]) -> None:
-        """Name the inputs whose values selected the specialisation that failed."""
-        values = dict(zip(self.view.inputs, inputs, strict=True))
-        for position in self.form.static:
-            number = self.view.inputs[position]
-            error.add_note(
-                f"argument {position}, {self.view.expression_of(number)!r}, a size or bound of "
-                f"this function, was {np.asarray(values[number]).tolist()}"
-            )
-
-    def _record(self, node: Apply, error: BaseException) -> None:
-        """Make the plan anew, so that the failure of a node does not come again."""
-        change = self._rules.record(node, error)
-        what = f"{op_name(node.op)} in an inner graph"
-        if node in self.view.nodes:
-            what = operation_with_place(self.view, self.view.nodes.index(node))
-        self._failures.append(f"{what}: {change}")
-        Topic.FAILURES.log(lambda: self._failures[-1])
+    def build_again(self) -> None:
+        """Make the plan anew, because more is known of a node."""
         self._build(self.form.dynamic)
-
-
-@dataclass(frozen=True, eq=False)
-class Way:
-    """A way of running a graph: its form, what was lowered, what runs that, and its counters."""
-
-    form: Form
-    lowered: Lowered
-    executor: Executor
-    stats: Stats
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that is run."""
-        return self.lowered.plan
-
-
-@dataclass(frozen=True)
-class _ForUser:
-    """A graph as the user traces it: its form, what was lowered, and what runs that."""
-
-    form: Form
-    lowered: Lowered
-    tracer: Executor
-
-
-def _one_array(value: Any) -> Any:
-    """A sequence of numbers of which JAX traces some as the vector that it stands for."""
-    if isinstance(value, tuple | list) and any(isinstance(n, Tracer) for n in value):
-        return jax.numpy.stack(value)
-    return value

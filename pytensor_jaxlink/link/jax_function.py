@@ -164,7 +164,7 @@ class JAXFunction(FastFunction):
         NotJittableError
             If no choice of static arguments lets JAX trace the function; all reasons are given.
         """
-        return self._compiled.static_argnums
+        return self._compiled.for_user.static_argnums
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from pytensor_jaxlink.runtime import Executor, Policy, Stats
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.explanation import Explanation
+    from pytensor_jaxlink.link.user_traces import UserTraces
     from pytensor_jaxlink.lowering import Lowered
 
 
@@ -84,9 +85,9 @@ class StartUpGraph:
         return self._original().trace
 
     @property
-    def static_argnums(self) -> tuple[int, ...]:
-        """The positions of `trace` that must be static under `jax.jit`."""
-        return self._original().static_argnums
+    def for_user(self) -> UserTraces:
+        """The graph where the user holds the jit."""
+        return self._original().for_user
 
     def fall_back(
         self, inputs: Sequence[object], error: BaseException | None, *, plan: Plan

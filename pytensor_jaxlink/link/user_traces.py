@@ -1,0 +1,141 @@
+"""A graph as the user traces it: one pure function, whose static arguments the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jax.core import Tracer
+from pytensor.graph.basic import Apply
+
+from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError, UntranspilableOpError
+from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.link.dynamic import Sizes
+from pytensor_jaxlink.link.explanation import describe_break
+from pytensor_jaxlink.link.form import Form
+from pytensor_jaxlink.link.refusals import not_jittable
+from pytensor_jaxlink.link.sketch import sketch_of
+from pytensor_jaxlink.lowering import Lowered, unread
+from pytensor_jaxlink.runtime import Executor, Stats
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import Analyses, CompiledGraph
+
+
+class UserTraces:
+    """A compiled graph where the user holds the jit.
+
+    There nobody could cut a result, and the values of integer vectors among the inputs may be data
+    (the counts of `repeat`), because the user says which arguments are static, and so asks for each
+    compilation.
+
+    Parameters
+    ----------
+    compiled
+        The compiled graph.
+    analyses
+        The stages of its compilation.
+    """
+
+    def __init__(self, compiled: CompiledGraph, analyses: Analyses) -> None:
+        self._compiled, self._analyses = compiled, analyses
+        self._made: dict[bool, _Traced] = {}
+
+    def _traced(self, *, dynamic: bool = False) -> _Traced:
+        """The plan.
+
+        Parameters
+        ----------
+        dynamic
+            Whether sizes are data wherever they can be.
+        """
+        if dynamic not in self._made:
+            compiled = self._compiled
+            form_of = partial(compiled.form_of, cut=False)
+            is_other = compiled.form.dynamic or compiled.form.partition.cuts
+            form = form_of(frozenset()) if is_other else compiled.form
+            if dynamic:
+                form = Sizes().extend(form, form.static, form_of)
+            form = self._analyses.with_vectors_as_sizes(form)
+            lowered = self._analyses.lower(form)
+            tracer = compiled.executor_of(lowered, Stats(), jit=False, fallback=None)
+            self._made[dynamic] = _Traced(form, lowered, tracer)
+        return self._made[dynamic]
+
+    def refuse(self, *, dynamic: bool = False) -> None:
+        """Raise `NotJittableError` where JAX cannot trace the graph as a whole."""
+        found = self._traced(dynamic=dynamic)
+        if cuts := found.form.partition.breaks:
+            sketch = sketch_of(found.lowered)
+            raise not_jittable([describe_break(found.form.view, cut, sketch) for cut in cuts])
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The positions of `trace` that must be static under `jax.jit`."""
+        dynamic = self._compiled.options.dynamic is True
+        self.refuse(dynamic=dynamic)
+        return self._traced(dynamic=dynamic).form.static
+
+    def trace(self, values: Sequence[object]) -> list[Any]:
+        """The outputs and updates for values of the inputs and shared variables."""
+        view = self._compiled.view
+        if len(values) != len(view.inputs):
+            names = ", ".join(view.expression_of(number) for number in view.inputs)
+            raise TypeError(
+                Code.CALL_OF_PURE.mark(
+                    f"expected {len(view.inputs)} arguments ({names}), found {len(values)}"
+                )
+            )
+        with unread():
+            try:
+                return self._tracer(values).trace(list(map(_one_array, values)))
+            except Exception as error:
+                explained = self._of_rule(error)
+                if explained is error:
+                    raise
+                raise explained from error
+
+    def _tracer(self, values: Sequence[object]) -> Executor:
+        """The executor for these values: sizes that JAX traces are data where they can be."""
+        found = self._traced()
+        if self._compiled.options.dynamic is not False and any(
+            isinstance(values[position], Tracer) for position in found.form.static
+        ):
+            found = self._traced(dynamic=True)
+        return found.tracer
+
+    def _of_rule(self, error: Exception) -> Exception:
+        """The error where a JAX implementation that may not run on the host fails."""
+        node: Apply | None = getattr(error, FAILED_NODE, None)
+        forbidden = self._compiled.options.host_ops == "error"
+        if not forbidden or node is None or isinstance(error, JAXLinkError):
+            return error
+        rules = self._analyses.rules
+        if not rules.is_foreign(node):
+            return error
+        failed = rules.failure(node, error)
+        return UntranspilableOpError(
+            f'{op_name(node.op)}: {failed.reason}, and host_ops="error" forbids to run it on the '
+            f"host. {failed.remedy}.",
+            code=Code.HOST_FORBIDDEN,
+        )
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """The form that the user traces, what was lowered, and what runs that."""
+
+    form: Form
+    lowered: Lowered
+    tracer: Executor
+
+
+def _one_array(value: object) -> object:
+    """A sequence of numbers of which JAX traces some as the vector that it stands for."""
+    if isinstance(value, tuple | list) and any(isinstance(n, Tracer) for n in value):
+        return jax.numpy.stack(value)
+    return value
