@@ -11,7 +11,8 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
 import jax
 import pytest
 from hypothesis import settings
-from jax.experimental.compilation_cache import compilation_cache
+
+from tests.compilation_cache import restored_cache
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
@@ -42,12 +43,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture
-def restored_cache() -> Iterator[None]:
-    """JAX's compilation cache, which is that of the process, is as before after the test."""
-    names = [name for name in jax.config.values if "cache" in name]
-    before = {name: getattr(jax.config, name) for name in names}
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
+@pytest.fixture(autouse=True)
+def _restored_cache() -> Iterator[None]:
+    with restored_cache():
+        yield

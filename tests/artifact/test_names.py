@@ -147,7 +147,7 @@ def test_no_c_code(mode: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_c_code_when_it_is_rewritten_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restored_cache: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The start-up cache has the function, which is rewritten when somebody looks at it."""
     path = saved(tmp_path / "f", pt.exp(X).sum())

@@ -188,9 +188,7 @@ class TestInfo:
         assert "flags of PyTensor\n" in ended.stdout
         assert "xla_no_such_flag" in ended.stderr
 
-    def test_a_cache(
-        self, capsys: Any, tmp_path: Path, restored_cache: None, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_cache(self, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "one").write_bytes(bytes(2_000_000))
         jax.config.update("jax_compilation_cache_dir", str(tmp_path))
         assert main(["info"]) == 0

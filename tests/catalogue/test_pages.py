@@ -16,7 +16,6 @@ from tests.catalogue.programs import ALSO, APART, MENDED, SECTIONS, Page, outcom
 pytestmark = [
     # The first use of PyTensor's rules for JAX warns about other packages.
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("restored_cache"),
 ]
 ALL = pytest.mark.parametrize("code", Code, ids=lambda code: code.text)
 

@@ -61,7 +61,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore")  # PyMC's packages warn about each other, and of few draws
-@pytest.mark.usefixtures("restored", "restored_cache")
+@pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
 )

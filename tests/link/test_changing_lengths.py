@@ -340,7 +340,6 @@ def test_copies() -> None:
         assert (g.stats.compilations, g.stats.padded_calls) == ([1], 2)
 
 
-@pytest.mark.usefixtures("restored_cache")
 def test_the_start_up_cache_keeps_lengths_up_to_the_limit(tmp_path: Path) -> None:
     mode = JAXLinker(cache_dir=tmp_path, recompile_limit=2)
     for status in ("miss", "hit"):

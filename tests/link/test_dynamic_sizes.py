@@ -230,7 +230,6 @@ def test_saved(layer: Any, tmp_path: Path) -> None:
     assert g.stats.compilations[0] <= 2
 
 
-@pytest.mark.usefixtures("restored_cache")
 def test_the_start_up_cache_keeps_values_up_to_the_limit(tmp_path: Path) -> None:
     mode = JAXLinker(cache_dir=tmp_path, recompile_limit=2)
     for status in ("miss", "hit"):

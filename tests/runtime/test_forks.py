@@ -334,7 +334,6 @@ def test_loaded_functions_without_pytensor(tmp_path: Path) -> None:
     assert '"spawn"' in printed
 
 
-@pytest.mark.usefixtures("restored_cache")
 def test_the_start_up_cache(tmp_path: Path) -> None:
     def build() -> Any:
         return pytensor.function([X], pt.exp(X).sum(), mode=JAXLinker(cache_dir=tmp_path))

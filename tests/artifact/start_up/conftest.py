@@ -15,7 +15,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def build(folder: Path, restored_cache: None) -> Any:
+def build(folder: Path) -> Any:
     """Builds functions with the cache."""
 
     def build(inputs: Any, outputs: Any, *, options: Any = None, **more: Any) -> Any:

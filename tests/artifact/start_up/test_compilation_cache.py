@@ -124,7 +124,6 @@ def test_the_first_folder_stays(build: Any, folder: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "other" / "xla").exists()
 
 
-@pytest.mark.usefixtures("restored_cache")
 def test_errors_of_xla(folder: Path) -> None:
     for outputs in (pt.exp(X).sum(), several_regions()[1]):
         mode = JAXLinker(cache_dir=folder, compiler_options={"xla_no_such_option": True})
@@ -133,7 +132,6 @@ def test_errors_of_xla(folder: Path) -> None:
             f(np.ones(3))
 
 
-@pytest.mark.usefixtures("restored_cache")
 def test_loaded_functions(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "f"
     save(pytensor.function([X], [pt.exp(X).sum(), X + 1], mode="JAXSELECTIVE"), path)
