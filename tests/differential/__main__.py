@@ -75,12 +75,14 @@ def _print_difference(
     smaller: bool,
 ) -> None:
     graph = None
-    if smaller and any(":" in line for line in lines):  # not a crash
-        graph, again = shrunk(seed, options, **selection)
-        lines = again or lines
-    graph = graph or random_graph(seed, **selection)
-    print(f"seed {seed}", *lines, sep="\n  ")
-    print(in_words(graph), end="\n\n", flush=True)
+    try:
+        if smaller and any(":" in line for line in lines):  # not a crash
+            graph, again = shrunk(seed, options, **selection)
+            lines = again or lines
+        words = in_words(graph or random_graph(seed, **selection))
+    except Exception as error:  # of the grammar, and the reason why the process ended
+        words = f"it cannot be shown: {error!r}"
+    print(f"seed {seed}", *lines, words, sep="\n  ", end="\n\n", flush=True)
 
 
 def _print_rate(counts: Counts, started: float) -> None:
