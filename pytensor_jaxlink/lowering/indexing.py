@@ -132,11 +132,23 @@ def _last_write_wins(node: Apply) -> JaxFunction:
     return function
 
 
+def _counting_booleans(node: Apply, function: JaxFunction) -> JaxFunction:
+    """``x[index] += y`` where `x` may be boolean: JAX adds numbers alone to places."""
+    if node.outputs[0].type.dtype != "bool" or getattr(node.op, "set_instead_of_inc", True):
+        return function
+
+    def count(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
+        return function(as_dtype(array, "int32"), as_dtype(values, "int32"), *indices) > 0
+
+    return count
+
+
 def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFunction:
     entries = node.op.idx_list
     once = getattr(node.op, "ignore_duplicates", False) and not node.op.set_instead_of_inc
     positions = range(first_index, len(node.inputs))
-    function = _last_write_wins(node) if once else upstream_rule(node, positions)
+    rule = _last_write_wins(node) if once else upstream_rule(node, positions)
+    function = _counting_booleans(node, rule)
 
     def index(array: jax.Array, *rest: Index) -> jax.Array:
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
@@ -314,7 +326,7 @@ def _from_start(index: int | jax.Array, length: int) -> int | jax.Array:
 
 
 def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node)
+    function = _counting_booleans(node, upstream_rule(node))
 
     def index(array: jax.Array, *rest: Index) -> jax.Array:
         if context.checks:

@@ -17,7 +17,7 @@ from tests.differential.report import Counts, in_words
 from tests.differential.search import Task, search
 from tests.differential.shrink import shrunk
 
-CHUNK = 200
+CHUNK = 100
 """The graphs that one process compares: what JAX and PyTensor keep grows."""
 
 
@@ -28,9 +28,14 @@ def main() -> None:
     selection: dict[str, Any] = {"without": tuple(asked.without), "only": tuple(asked.only)}
     seeds = range(asked.seed, asked.seed + asked.count)
     tasks = [
-        Task(tuple(seeds[start : start + CHUNK]), options, **selection)
+        Task(
+            tuple(seeds[start : start + CHUNK]), options, **selection,
+            quickly=start // CHUNK % asked.full_every > 0,
+        )
         for start in range(0, asked.count, CHUNK)
-    ]
+    ]  # fmt: skip
+    quick = sum(len(task.seeds) for task in tasks if task.quickly)
+    print(f"LLVM optimises little for {quick} of {asked.count} graphs", flush=True)
     started, counts, shown = time.monotonic(), Counts(), 0
     for found in search(tasks, asked.workers):
         if isinstance(found, Counts):
@@ -49,6 +54,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the first graph")
     parser.add_argument("--count", type=int, default=300, help="how many graphs")
     parser.add_argument("--workers", type=int, default=1, help="how many processes")
+    parser.add_argument(
+        "--full-every", type=int, default=8,
+        help="of so many processes one lets LLVM optimise as for users, the others little",
+    )  # fmt: skip
     parser.add_argument("--options", nargs="+", default=OPTIONS, choices=OPTIONS)
     parser.add_argument("--only", nargs="+", default=(), help="prefixes of productions")
     parser.add_argument("--without", nargs="+", default=(), help="prefixes of productions")
@@ -66,12 +75,14 @@ def _print_difference(
     smaller: bool,
 ) -> None:
     graph = None
-    if smaller and any(":" in line for line in lines):  # not a crash
-        graph, again = shrunk(seed, options, **selection)
-        lines = again or lines
-    graph = graph or random_graph(seed, **selection)
-    print(f"seed {seed}", *lines, sep="\n  ")
-    print(in_words(graph), end="\n\n", flush=True)
+    try:
+        if smaller and any(":" in line for line in lines):  # not a crash
+            graph, again = shrunk(seed, options, **selection)
+            lines = again or lines
+        words = in_words(graph or random_graph(seed, **selection))
+    except Exception as error:  # of the grammar, and the reason why the process ended
+        words = f"it cannot be shown: {error!r}"
+    print(f"seed {seed}", *lines, words, sep="\n  ", end="\n\n", flush=True)
 
 
 def _print_rate(counts: Counts, started: float) -> None:

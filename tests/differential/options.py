@@ -20,6 +20,7 @@ from pytensor.link.vm import VMLinker
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.rewriting import default_query, hand_on, keep_given
+from tests.differential.failures import patient_mode
 from tests.differential.grammar import Graph
 from tests.differential.rounding import noisy_mode
 
@@ -71,6 +72,11 @@ def noisy_reference(graph: Graph) -> tuple[Way, Callable[[int, bool], None]]:
     """The same with noise in the last digits, and the function that seeds the noise."""
     mode, seed = noisy_mode(PYTHON)
     return Way("python", _function(graph, mode), _states_of(graph)), seed
+
+
+def patient_reference(graph: Graph) -> Way:
+    """The graph in Python, where a call raises what each of its operations raises."""
+    return Way("patient", _function(graph, patient_mode(PYTHON)), _states_of(graph))
 
 
 def ways(graph: Graph, options: Sequence[str]) -> Iterator[Way | tuple[str, Exception]]:

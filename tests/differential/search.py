@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from tempfile import TemporaryDirectory
@@ -13,8 +16,22 @@ from typing import Any
 
 from tests.differential.report import Counts
 
+PERIOD = 20
+"""The graphs after which a process reports, and forgets what JAX has kept."""
+
 PATIENCE = 900.0
 """The seconds after which a graph counts as hanging."""
+
+
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false --xla_cpu_parallel_codegen_split_count=1",
+}
+"""The environment of a process: there are as many processes as cores."""
+
+QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""Flags with which LLVM optimises little.  XLA's own passes, which fuse and simplify, all run."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +42,14 @@ class Task:
     options: tuple[str, ...]
     without: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    quickly: bool = False
+    """Whether LLVM optimises little."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which the process starts."""
+        flags = [os.environ.get("XLA_FLAGS", ""), ONE_THREAD["XLA_FLAGS"]]
+        return ONE_THREAD | {"XLA_FLAGS": " ".join([*flags, *[QUICKLY] * self.quickly])}
 
 
 @dataclass
@@ -52,7 +77,8 @@ def search(tasks: Sequence[Task], workers: int) -> Iterator[Counts | tuple[int, 
             task = waiting.pop(0)
             here, there = context.Pipe(duplex=False)
             process = context.Process(target=compare_all, args=(task, there), daemon=True)
-            process.start()
+            with _variables(task.environment):  # NumPy and XLA read them when they are imported
+                process.start()
             there.close()
             running[here] = Part(process, task)
         for connection in wait(list(running), timeout=5):
@@ -63,6 +89,17 @@ def search(tasks: Sequence[Task], workers: int) -> Iterator[Counts | tuple[int, 
                 del running[connection]
                 yield part.last, [f"it takes more than {PATIENCE} s"]
                 waiting.append(part.rest())
+
+
+@contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _read(connection: Any, running: dict[Connection, Part], waiting: list[Task]) -> Iterator[Any]:
@@ -85,12 +122,17 @@ def _read(connection: Any, running: dict[Connection, Part], waiting: list[Task])
 def compare_all(task: Task, connection: Any) -> None:
     """Compare the graphs of a task; the body of a process."""
     import jax
+    import pytensor
 
     from tests.differential.compare import compare
     from tests.differential.grammar import random_graph
     from tests.differential.shared_code import shared_code
 
     logging.disable(logging.CRITICAL)  # rewrites of PyTensor that fail
+    pytensor.config.traceback__limit = 0  # the user's lines take time, and no comparison reads them
+    # PyTensor's graphs are cycles of many objects, and most of them die with the graph.
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
     counts = Counts()
     # Most options give the same program for a region, which XLA then compiles once.
     with TemporaryDirectory() as folder, shared_code(folder):
@@ -101,7 +143,7 @@ def compare_all(task: Task, connection: Any) -> None:
             counts.add(graph, found)
             if found.differences:
                 connection.send((seed, found.differences))
-            if number % 20 == 19:
+            if number % PERIOD == PERIOD - 1:
                 jax.clear_caches()
                 connection.send(counts)
                 counts = Counts()

@@ -104,3 +104,27 @@ def test_real_numbers_are_set_as_numpy_converts_them(dtype: str) -> None:
             for found, expected in zip(f(*given), reference(*given), strict=True):
                 assert found.dtype == expected.dtype
                 np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint32"])
+def test_booleans_are_incremented_at_places(dtype: str) -> None:
+    """JAX adds numbers alone to places."""
+    array, values, mask = (pt.vector(name, dtype="bool") for name in ("array", "values", "mask"))
+    places, number = pt.vector("places", dtype=dtype), pt.scalar("number", dtype=dtype)
+    outputs = [
+        pt.inc_subtensor(array[places], values[: places.shape[0]]),
+        pt.inc_subtensor(array[places], values[0], ignore_duplicates=True),
+        pt.inc_subtensor(array[number], values[0]),
+        pt.inc_subtensor(array[::2], values[::2]),
+        pt.inc_subtensor(array[mask], values[0]),
+        pt.inc_subtensor((array[:, None] & values)[places, places], values[0]),
+    ]
+    inputs = [array, values, mask, places, number]
+    f, reference = (pytensor.function(inputs, outputs, mode=m) for m in ("JAXSELECTIVE", PYTHON))
+    drawn = np.random.default_rng(0).integers(0, 2, size=(3, 300)).astype(bool)
+    for entries in ([1, 1, 0], [2] * 256, []):  # as many as an int8 counts, and more
+        arguments = *drawn, np.array(entries, dtype=dtype), np.array(1, dtype=dtype)
+        for found, expected in zip(f(*arguments), reference(*arguments), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    assert not f.explain().failures

@@ -158,9 +158,10 @@ def _choose(pool: Pool, productions: list[Production]) -> Production:
 
 
 def _kind_of(production: Production, value: Any) -> str:
+    is_dense = production.kind == "sparse" and not hasattr(value.type, "format")
     return (
         ("scalar", "vector", "matrix")[value.type.ndim]
-        if production.kind == "any"
+        if production.kind == "any" or is_dense
         else production.kind
     )
 

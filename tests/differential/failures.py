@@ -1,0 +1,50 @@
+"""All operations of a call that raise: the Python linker, which goes on after the first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytensor.compile.mode import Mode
+from pytensor.link.basic import PerformLinker, WrapLinker
+
+
+class FailuresError(Exception):
+    """What the operations of one call raise."""
+
+    def __init__(self, raised: list[Exception]) -> None:
+        super().__init__(*raised)
+        self.raised = raised
+
+
+_NOTHING = object()
+"""The value of what could not be computed."""
+
+
+def patient_mode(mode: Mode) -> Mode:
+    """A mode whose functions raise `FailuresError` when each node that can be run has run.
+
+    A node whose arguments could not be computed does not run.
+    """
+    raised: list[Exception] = []
+
+    def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
+        if index == 0:
+            raised.clear()
+        for thunk in thunks:
+            if any(cell[0] is _NOTHING for cell in thunk.inputs):
+                _lose(thunk)
+                continue
+            try:
+                thunk()
+            except Exception as error:
+                raised.append(error)
+                _lose(thunk)
+        if raised and index == len(fgraph.apply_nodes) - 1:
+            raise FailuresError(list(raised))
+
+    return Mode(linker=WrapLinker([PerformLinker()], step), optimizer=mode.provided_optimizer)
+
+
+def _lose(thunk: Any) -> None:
+    for cell in thunk.outputs:
+        cell[0] = _NOTHING
