@@ -201,6 +201,13 @@ def _subtensor(op: Op, node: Apply, context: Context) -> JaxFunction:
 def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Context) -> JaxFunction:
     general = _indexing_rule(node, context, first_index=2)
     _, *indices = node.inputs[1:]
+    if context.checks and _is_vector_of_places(op, indices):
+
+        def checked(array: jax.Array, values: Index, position: Index) -> jax.Array:
+            _require_no_stretch(node, array, values, position)
+            return general(array, values, position)
+
+        return checked
     if len(indices) != 2 or indices[0] is not indices[1] or not _counts(indices[0]):
         return general
     if node.inputs[0].type.ndim != 2 or list(op.idx_list) != [0, 1]:
@@ -213,6 +220,12 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
         return _on_diagonal(matrix, values, length, add=not op.set_instead_of_inc)
 
     return update
+
+
+def _is_vector_of_places(op: AdvancedIncSubtensor, indices: Sequence[Variable]) -> bool:
+    """Return True for ``x[places]``: there alone PyTensor refuses to stretch values."""
+    kind = indices[0].type
+    return list(op.idx_list) == [0] and kind.ndim == 1 and kind.dtype != "bool"
 
 
 def _on_diagonal(matrix: jax.Array, values: Index, length: int, *, add: bool) -> jax.Array:
