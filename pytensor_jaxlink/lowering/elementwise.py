@@ -131,7 +131,8 @@ def _extreme(array: jax.Array, axes: tuple[int, ...], largest: bool) -> jax.Arra
 
 
 def _extreme_in_two_passes(array: jax.Array, axes: tuple[int, ...], largest: bool) -> jax.Array:
-    found = (jnp.max if largest else jnp.min)(array, axes)
+    nothing = (-np.inf if largest else np.inf) if 0 in np.shape(array) else None
+    found = (jnp.max if largest else jnp.min)(array, axes, initial=nothing)
     return jnp.where(jnp.isnan(array).any(axes), jnp.nan, found)
 
 

@@ -167,7 +167,9 @@ class Counts:
             return None
         if isinstance(owner.op, _PASSED):
             return self.bound(owner.inputs[0], negative)
-        if isinstance(op := getattr(owner.op, "scalar_op", None), scalar.Switch):
+        # A reduction has the operation of two entries, too.
+        op = owner.op.scalar_op if isinstance(owner.op, Elemwise) else None
+        if isinstance(op, scalar.Switch):
             return self._bound_of_choice(owner.inputs, negative)
         rule = _BOUNDS.get(type(op))
         bounds = [self.bound(each, negative) for each in owner.inputs] if rule else []

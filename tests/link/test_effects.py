@@ -45,4 +45,16 @@ def test_the_fallback_runs_it_once(dynamic: Any) -> None:
     runs.clear()
     with pytest.raises(IndexError):
         f(np.ones(8), 9)
-    assert len(runs) <= 3  # on the fast path, on the slow one, and in the fallback
+    assert len(runs) == 2  # in the plan, and in the fallback, which alone knows the exception
+
+
+def test_the_exception_of_another_operation() -> None:
+    """The fallback does not look for the operation that raises first in the Python linker."""
+    box, runs = counted()
+    f = pytensor.function([X, N], [box(pt.exp(X)) - 2, X[N]], mode=JAXLinker())
+    for _ in range(2):
+        f(np.ones(8), 6)
+    runs.clear()
+    with pytest.raises(IndexError):
+        f(np.ones(8), 9)
+    assert len(runs) == 2

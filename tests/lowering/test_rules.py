@@ -412,3 +412,17 @@ def test_fill_diagonal_offset_in_a_loop() -> None:
     )
     f = check_against_python([m, offsets], filled[-1], (M, np.arange(-3, 5)), (M.T, np.arange(3)))
     assert f.explain().graph_break_count == 0
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_log_sums_of_nothing(axis: int | None, dtype: str) -> None:
+    """The largest entry has a first value there, which JAX's maximum of nothing lacks."""
+    matrix = pt.matrix("matrix", dtype=dtype)
+    sums = pt.logsumexp(matrix, axis=axis)
+    shapes = (0, 2), (2, 0), (0, 0), (2, 3)
+    calls = [[np.ones(shape, dtype=dtype)] for shape in shapes]
+    if "initial" not in pt.math.Max.__props__:
+        pytest.skip("before PyTensor 3.3 log sums of nothing raise")
+    f = check_against_python([matrix], sums, *calls)
+    assert not f.explain().failures

@@ -16,6 +16,7 @@ from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
     ArtifactError,
+    CheckFailedError,
     JAXLinkError,
     NotJittableError,
     NotSavedError,
@@ -185,8 +186,10 @@ class LoadedFunction(FastCall):
         self._commit(values)
         try:
             outputs = self._executor(values)
-        except NotSavedError as error:
-            # The other function has the same state, and updates it.
+        except (NotSavedError, CheckFailedError) as error:
+            # The other function has the same state, and updates it.  Which exception a false check
+            # stands for PyTensor says, or its own implementation has a value: checks are of what
+            # the code can do.
             return self._instead(error)(*(values[place] for place in self._taken))
         except JAXLinkError:
             raise
@@ -251,7 +254,7 @@ class LoadedFunction(FastCall):
         except ArtifactError as other:
             # Without PyTensor there is no code and no way to make it.
             raise error if isinstance(other.__cause__, ImportError) else other from None
-        if not self._warned:
+        if not self._warned and isinstance(error, NotSavedError):
             self._warned = True
             text = f"{error.text} For now it is compiled from its graph."
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,28 @@ def test_checks(path: Path) -> None:
         g(np.arange(3.0), 5)
     with pytest.raises(IndexError):
         g(np.arange(3.0), -4)
+
+
+def test_a_false_check_is_left_to_the_graph(path: Path) -> None:
+    """PyTensor knows which exception it is; or the value, where the code cannot give it."""
+    a, i, total = pt.fmatrix("a"), pt.lscalar("i"), pytensor.shared(0.0, name="total")
+    f = pytensor.function(
+        [a, i], [pt.linalg.inv(a), a[i]], updates={total: total + 1}, mode="JAXSELECTIVE"
+    )
+    square = np.eye(2, dtype="float32")
+    f(square, 1)
+    save(f, path)
+    g = load(path)
+    g(square, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is no news that there is a graph
+        found, row = g(square * np.nan, 1)
+        assert np.isnan(found).all()
+        assert np.isnan(row).all()
+        with pytest.raises(IndexError) as caught:
+            g(square, 5)
+    assert not isinstance(caught.value, CheckFailedError)
+    assert g.state[0].get_value() == 3.0
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -37,8 +37,8 @@ PRODUCTIONS: dict[str, Production] = {
     each.name: each for module in FAMILIES for each in module.family.productions
 }
 
-CALLS = 3
-"""The first two have the same shapes and sizes."""
+CALLS = 4
+"""The first two have the same shapes and sizes, each further one others."""
 
 _IMPOSSIBLE = (
     TypeError, NotImplementedError, ValueError, IndexError, NullTypeGradError,
@@ -181,10 +181,9 @@ def _values(
     seed: int, inputs: list[Input], states: list[Input]
 ) -> tuple[list[list[Any]], list[Any]]:
     def arguments(call: int) -> list[Any]:
-        last = call == CALLS - 1
+        shape = max(call - 1, 0)
         return [
-            value_of(each, seed, call if last or not each.fixed else 0, int(last))
-            for each in inputs
+            value_of(each, seed, call if shape or not each.fixed else 0, shape) for each in inputs
         ]
 
     return [arguments(call) for call in range(CALLS)], [

@@ -177,3 +177,30 @@ def dot(p: Pool) -> Any:
 def matrix_times_vector(p: Pool) -> Any:
     matrix = p.pick("matrix")
     return pt.dot(matrix, matrix.sum(axis=0))
+
+
+@family.gives("matrix")
+def join_rows(p: Pool) -> Any:
+    """Matrices, one of them of another type and mostly without rows or columns."""
+    matrix, axis = p.pick("matrix"), p.choose(2)
+    length = p.one_of([0, 0, 1, pt.abs(p.length(3))])
+    other = matrix.shape[1 - axis]
+    shape = (length, other) if axis == 0 else (other, length)
+    parts = [matrix, pt.ones(shape, dtype=p.one_of(DTYPES[:12]))]
+    return pt.concatenate(parts if p.choose(2) else parts[::-1], axis=axis)
+
+
+@family.gives("vector")
+def gradient_of_join(p: Pool) -> Any:
+    """By one of several parts, of which others have other types or no entries."""
+    vector = p.real()
+    parts = [vector, p.pick("vector"), vector[: p.pick("size")] * 2, pt.zeros(0, dtype="int8")]
+    cost = p.one_of([pt.tanh, pt.sqr, pt.cumsum])(as_float(pt.concatenate(parts))).sum()
+    return p.with_tag_of(pt.grad(cost, vector), vector)
+
+
+@family.gives("vector")
+def counts_of_distinct(p: Pool) -> Any:
+    """Several outputs of one operation."""
+    _, places, counts = pt.unique(p.pick("vector"), return_inverse=True, return_counts=True)
+    return pt.concatenate([places, counts])

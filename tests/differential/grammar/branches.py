@@ -10,7 +10,7 @@ from pytensor_jaxlink.compat import ifelse
 from tests.differential.grammar.arrays import host_sort
 from tests.differential.grammar.family import Family
 from tests.differential.grammar.loops import scan
-from tests.differential.grammar.pool import Pool, as_float
+from tests.differential.grammar.pool import Pool, as_float, converted
 
 family = Family("branches")
 
@@ -72,7 +72,7 @@ def several(p: Pool) -> Any:
 @family.gives("vector")
 def gradient(p: Pool) -> Any:
     first, second = p.real(), p.real()
-    second = pt.cast(second, first.type.dtype)
+    second = converted(second, first.type.dtype)
     cost = ifelse(condition(p), (first**2).sum(), (pt.tanh(first).sum() + second.sum()))
     return p.with_tag_of(pt.grad(cost, first), first)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytensor.tensor as pt
 
 from tests.differential.grammar.family import Family
-from tests.differential.grammar.pool import Pool, as_float
+from tests.differential.grammar.pool import Pool, as_float, converted
 
 family = Family("elementwise")
 
@@ -51,7 +51,7 @@ family.entries("mask", positive=lambda v: pt.gt(as_float(v), 0), finite=lambda v
 @family.gives("vector")
 def cast(p: Pool) -> Any:
     vector = p.pick("vector")
-    return p.with_tag_of(pt.cast(vector, p.one_of(DTYPES)), vector)
+    return p.with_tag_of(converted(vector, p.one_of(DTYPES)), vector)
 
 
 @family.gives("vector")

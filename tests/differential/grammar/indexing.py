@@ -8,7 +8,7 @@ from typing import Any
 import pytensor.tensor as pt
 
 from tests.differential.grammar.family import Family
-from tests.differential.grammar.pool import Pool, as_float
+from tests.differential.grammar.pool import Pool, as_float, converted
 from tests.differential.grammar.sizes import NARROW
 
 family = Family("indexing")
@@ -98,12 +98,12 @@ def _value_for(p: Pool, part: Any) -> Any:
     """A value for a part of an array: one number, or as many numbers."""
     form = p.choose(4)
     if form == 0 or part.type.ndim == 0:
-        return pt.cast(p.pick("scalar"), part.type.dtype)
+        return converted(p.pick("scalar"), part.type.dtype)
     if form == 1:
         return part * 2
     if form == 2 or part.type.ndim > 1:
         return pt.ones_like(part)
-    return pt.cast(p.pick("vector"), part.type.dtype)
+    return converted(p.pick("vector"), part.type.dtype)
 
 
 def _get(p: Pool, array: Any, index: Any) -> Any:

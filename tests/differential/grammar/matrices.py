@@ -46,3 +46,21 @@ def gradient(p: Pool) -> Any:
         [pt.linalg.det, lambda a: pt.linalg.inv(a).sum(), lambda a: pt.linalg.cholesky(a).sum()]
     )
     return pt.grad(cost(gram), matrix)
+
+
+@family.gives("vector")
+def eigenvalues(p: Pool) -> Any:
+    return pt.linalg.eigvalsh(_definite(p), None)
+
+
+@family.gives("scalar")
+def log_determinant(p: Pool) -> Any:
+    """One of two outputs, or both."""
+    sign, value = pt.linalg.slogdet(_definite(p))
+    return sign * value if p.choose(2) else value
+
+
+@family.gives("matrix")
+def triangular(p: Pool) -> Any:
+    matrix = pt.linalg.cholesky(_definite(p))
+    return pt.linalg.solve_triangular(matrix, matrix.T, lower=True)

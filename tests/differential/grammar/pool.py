@@ -110,6 +110,16 @@ def as_float(value: Any) -> Any:
     return pt.cast(value, "float64")
 
 
+def converted(value: Any, dtype: str) -> Any:
+    """The value in another type: C leaves open what an unsigned one makes of -1.5.
+
+    To the narrower types all compilers go through an int32.
+    """
+    if dtype in ("uint32", "uint64") and value.type.dtype.startswith(("float", "complex")):
+        value = pt.cast(as_float(value), "int64")
+    return pt.cast(value, dtype)
+
+
 def _mixed(*parts: Any) -> int:
     return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 

@@ -10,7 +10,7 @@ from pytensor_jaxlink.compat import ifelse
 from tests.differential.grammar.branches import condition
 from tests.differential.grammar.family import Family
 from tests.differential.grammar.loops import scan
-from tests.differential.grammar.pool import Pool
+from tests.differential.grammar.pool import Pool, converted
 
 family = Family("state")
 # Each production gives a shared variable and its new value.
@@ -92,7 +92,7 @@ def running_scalar(p: Pool) -> Any:
 @family.gives("update")
 def if_so(p: Pool) -> Any:
     state = _kept(p, "vector")
-    other = pt.cast(p.pick("vector"), state.type.dtype)
+    other = converted(p.pick("vector"), state.type.dtype)
     return state, ifelse(condition(p), state + 1, other)
 
 
@@ -117,5 +117,43 @@ def swap(p: Pool) -> Any:
     first, second = p.shared["vector"][:2]
     if first in p.updates or second in p.updates:
         raise NotImplementedError("they have their updates")
-    p.updates[second] = pt.cast(first, second.type.dtype)
-    return first, pt.cast(second, first.type.dtype)
+    p.updates[second] = converted(first, second.type.dtype)
+    return first, converted(second, first.type.dtype)
+
+
+@family.gives("update")
+def two_if_so(p: Pool) -> Any:
+    """One branch, which changes two states: one of them in length."""
+    state, counter = _kept(p, "vector"), _kept(p, "size")
+    longer = pt.concatenate([state, state[:1]])
+    new, counted = ifelse(
+        condition(p), [longer, pt.cast(counter + 1, counter.type.dtype)], [state[:-1], counter]
+    )
+    p.updates[counter] = counted
+    return state, new
+
+
+@family.gives("update")
+def add_rows(p: Pool) -> Any:
+    state = _kept(p, "matrix")
+    return state, p.one_of([pt.concatenate([state, state[: p.pick("size")]]), state[1:], state.T])
+
+
+@family.gives("update")
+def gradient_step(p: Pool) -> Any:
+    """Of a cost over a part of the state."""
+    state = next((each for each in p.shared["vector"] if each not in p.updates), None)
+    if state is None or not state.type.dtype.startswith("float"):
+        raise NotImplementedError("every shared vector of real numbers has its update")
+    part = p.one_of([state[: p.pick("size")], state[state > 0], state[p.pick("index")], state[1:]])
+    return state, state - p.one_of([0.1, 0.5]) * pt.grad((pt.tanh(part) ** 2).sum(), state)
+
+
+@family.gives("update")
+def nested_loop_over_state(p: Pool) -> Any:
+    state = _kept(p, "scalar")
+
+    def outer(s: Any) -> Any:
+        return scan(lambda t: pt.tanh(t) * 2, outputs_info=[s], n_steps=2)[-1] + 0.1
+
+    return state, scan(outer, outputs_info=[state], n_steps=pt.abs(p.length(3)) + 1)[-1]

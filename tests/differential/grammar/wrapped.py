@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.tensor.blockwise import Blockwise
@@ -81,3 +82,29 @@ def ordinary_gradient(p: Pool) -> Any:
     op = OpFromGraph([v, w], [v * w.sum() + pt.tanh(v)])
     vector = _double(p.real())
     return p.with_tag_of(pt.grad(op(vector, vector[:2]).sum(), vector), vector)
+
+
+@family.gives("vector")
+def override_in_loop(p: Pool) -> Any:
+    """The gradient of a loop whose step has a gradient of its own."""
+    vector = _double(p.real())
+    op = _with_slope(bool(p.choose(2)))
+    steps = p.one_of([2, pt.abs(p.length(3)) + 1])
+    found = pytensor.scan(
+        lambda state: op(state) * 0.5, outputs_info=[vector], n_steps=steps, return_updates=False
+    )
+    return p.with_tag_of(pt.grad(found[-1].sum(), vector), vector)
+
+
+@family.gives("vector")
+def override_of_one_of_two(p: Pool) -> Any:
+    """Of two arguments, the first has an override and the second none."""
+    v, w = pt.dvector(), pt.dscalar()
+    op = OpFromGraph([v, w], [v * w, pt.tanh(v).sum()], lop_overrides=_half_of_its_own)
+    vector, scale = _double(p.real()), pt.cast(p.pick("scalar"), "float64")
+    first, second = op(vector, scale)
+    return p.with_tag_of(pt.grad(first.sum() * second, vector), vector)
+
+
+def _half_of_its_own(inputs: Any, _: Any, given: Any) -> Any:
+    return [given[0] * inputs[1] * 2 + given[1], (given[0] * inputs[0]).sum()]
