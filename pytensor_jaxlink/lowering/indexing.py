@@ -204,7 +204,8 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
     if context.checks and _is_vector_of_places(op, indices):
 
         def checked(array: jax.Array, values: Index, position: Index) -> jax.Array:
-            _require_no_stretch(node, array, values, position)
+            selected = (*np.shape(position), *np.shape(array)[1:])
+            _require_no_stretch(node, values, [selected])
             return general(array, values, position)
 
         return checked
@@ -348,14 +349,15 @@ def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
         for values in data:
             _check_values(values, array, (position,))
             if context.checks:
-                _require_no_stretch(node, array, values, position)
+                chosen = (*np.shape(position), *np.shape(values)[1:])
+                _require_no_stretch(node, values, [np.shape(array), chosen])
         return function(array, *_converted(node, data, array), position)
 
     return index
 
 
-def _require_no_stretch(node: Apply, array: jax.Array, values: Index, position: Index) -> None:
-    """Require that no open length is 1 where it would be stretched.
+def _require_no_stretch(node: Apply, values: Index, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Require that no open length of the values is 1 where one of the shapes would stretch it.
 
     Whether a given length is, PyTensor's rule sees when JAX traces.
     """
@@ -364,9 +366,7 @@ def _require_no_stretch(node: Apply, array: jax.Array, values: Index, position: 
         length = np.shape(values)[axis]
         if promised[axis] or not export.is_symbolic_dim(length):
             continue
-        others = [np.shape(array)[axis]] if -axis <= np.ndim(array) else []
-        others += np.shape(position)[:1] if axis == -np.ndim(values) else []
-        for other in others:
+        for other in (shape[axis] for shape in shapes if len(shape) >= -axis):
             if length != other:
                 one, two = (jnp.asarray(each, dtype="int64") for each in (length, other))
                 require((one != 1) | (one == two))

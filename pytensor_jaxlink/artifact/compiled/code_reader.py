@@ -17,7 +17,6 @@ from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region, Step
-from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
 from pytensor_jaxlink.size_functions import size_function
 
@@ -188,8 +187,8 @@ def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequ
         raise error
     raise CheckFailedError(
         "a check of the saved function is false for these arguments: an assertion, a specified "
-        f"shape, or an index out of range. {Remedy.LOAD_GRAPH.text()} runs it with PyTensor, "
-        "which says which."
+        "shape, or an index or slice that reaches beyond an array. Where the file has its graph "
+        "and PyTensor is installed, PyTensor finishes such a call, or says which check it is."
     )
 
 

@@ -22,6 +22,7 @@ from pytensor_jaxlink.errors import (
     NotSavedError,
 )
 from pytensor_jaxlink.frames import warn_at_user_line
+from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import CutOff, HostBranch, HostLoop, HostStep, Plan
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
@@ -187,15 +188,22 @@ class LoadedFunction(FastCall):
         try:
             outputs = self._executor(values)
         except (NotSavedError, CheckFailedError) as error:
-            # The other function has the same state, and updates it.  Which exception a false check
-            # stands for PyTensor says, or its own implementation has a value: checks are of what
-            # the code can do.
-            return self._instead(error)(*(values[place] for place in self._taken))
+            unfinished: JAXLinkError = error
         except JAXLinkError:
             raise
         except Exception as error:
-            self._explain(error, values)
-            raise
+            try:
+                self._explain(error, values)
+            except NotSavedError as explained:
+                unfinished = explained
+            else:
+                raise
+        else:
+            return self._left(values, outputs)
+        return self._by_graph(values, unfinished)
+
+    def _left(self, values: list[object], outputs: list[Any]) -> object:
+        """The result of a call: outputs in their forms, and updates stored."""
         outputs = self._ending.overwrite(values, outputs, self.stats)
         for position, form in self._ending.forms(self.stats).items():
             outputs[position] = form(outputs[position])
@@ -245,8 +253,19 @@ class LoadedFunction(FastCall):
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
         return self._instead(error)(*(values[place] for place in self._taken))
 
+    def _by_graph(self, values: Sequence[object], error: JAXLinkError) -> object:
+        """The call, finished by the function of the graph layer, which has the same state.
+
+        Where a check was false, PyTensor raises the exception that it stands for, or has a value:
+        checks are also of what the code can do.
+        """
+        function = self._instead(error)
+        self.stats.fallbacks += 1
+        Topic.FALLBACKS.log(lambda: f"{self.name}: its graph finishes a call; {error}")
+        return function(*(values[place] for place in self._taken))
+
     def _instead(self, error: JAXLinkError) -> Any:
-        """The function compiled from the graph, for a call that there is no code for."""
+        """The function compiled from the graph, for a call that the saved code cannot finish."""
         if self.from_graph is None:
             raise error
         try:
@@ -254,7 +273,8 @@ class LoadedFunction(FastCall):
         except ArtifactError as other:
             # Without PyTensor there is no code and no way to make it.
             raise error if isinstance(other.__cause__, ImportError) else other from None
-        if not self._warned and isinstance(error, NotSavedError):
+        # A false check is no defect of the file, and is logged.
+        if not self._warned and not isinstance(error, CheckFailedError):
             self._warned = True
             text = f"{error.text} For now it is compiled from its graph."
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)

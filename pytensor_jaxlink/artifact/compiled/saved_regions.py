@@ -168,6 +168,12 @@ class Specialisation:
             if is_out_of_memory(error):
                 return  # of this machine, whatever the file holds
             shapes = ", ".join(shown(kind.shape) for kind in self._traced) or "of nothing"
+            if self.is_open:  # the graph may ask for equal lengths that no analysis has seen
+                raise NotSavedError(
+                    f"{self.where}: XLA cannot make the code fit the shapes {shapes}: lengths that "
+                    f"must agree do not, or it is damaged. {Remedy.SAVE_SIZES.text()}, or "
+                    f"{Remedy.LOAD_GRAPH.text()}."
+                ) from error
             raise self._unusable(
                 f"XLA cannot run the code for shapes {shapes}, because it is damaged or not what "
                 f"JAX has exported ({type(error).__name__}: {error!s:.200})"

@@ -196,6 +196,37 @@ def test_a_false_check_is_left_to_the_graph(path: Path) -> None:
     assert g.state[0].get_value() == 3.0
 
 
+def test_lengths_that_the_code_needs_equal(path: Path) -> None:
+    """Only XLA sees that the sums fit the matrix if it has one row."""
+    x = pt.dmatrix("x")
+    save(pytensor.function([x], x.sum(axis=0).reshape(x.shape), mode="JAXSELECTIVE"), path)
+    f = load(path)
+    np.testing.assert_array_equal(f(np.ones((1, 3))), np.ones((1, 3)))
+    with (
+        pytest.warns(JAXLinkWarning, match="lengths that must agree do not"),
+        pytest.raises(ValueError, match="reshape"),
+    ):
+        f(np.ones((2, 3)))
+    assert f.stats.fallbacks == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lengths_that_the_code_needs_equal_without_a_graph(path: Path) -> None:
+    x = pt.dmatrix("x")
+    f = pytensor.function([x], x.sum(axis=0).reshape(x.shape), mode="JAXSELECTIVE")
+    save(f, path, graph=False)
+    with pytest.raises(NotSavedError, match="lengths that must agree do not"):
+        load(path)(np.ones((2, 3)))
+
+
+def test_no_open_length_is_stretched_at_places(path: Path) -> None:
+    x, places = pt.dvector("x"), pt.lvector("places")
+    none = pt.inc_subtensor(x[np.zeros(0, "int64")], x[places])
+    save(pytensor.function([x, places], none, mode="JAXSELECTIVE"), path)
+    with pytest.raises(ValueError, match="broadcast"):
+        load(path)(np.ones(3), [1])
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_size_arithmetic_without_pytensor() -> None:
     n, m = pt.lscalar("n"), pt.lscalar("m")
