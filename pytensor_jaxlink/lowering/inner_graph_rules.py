@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.blockwise import Blockwise
 
 from pytensor_jaxlink.compat import core_node
-from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.lowering.checks import are_read, collecting, require
 from pytensor_jaxlink.lowering.coercion import check_broadcast
@@ -23,6 +24,10 @@ from pytensor_jaxlink.ops import Branch
 
 Found = tuple[tuple[jax.Array, ...], jax.Array]
 """The outputs of a side of a branch, and whether its conditions hold."""
+
+
+_OF_ARGUMENTS = (IndexError, ValueError)
+"""What rules raise while JAX traces where PyTensor raises when it runs."""
 
 
 @jax_rule.register(OpFromGraph)
@@ -49,23 +54,29 @@ def _has_gradient_of_its_own(op: OpFromGraph, node: Apply) -> bool:
 
 @jax_rule.register(Branch)
 def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
-    """`jax.lax.cond`: only one side runs, and only its conditions count."""
-    first, second = map(context.lower_inner, context.inner)
+    """`jax.lax.cond`: only one side runs, and only its conditions count.
+
+    A side that raises for the shapes of a call (the first entry of nothing) must not be taken.
+    """
+    functions = [*map(context.lower_inner, context.inner)]
 
     def branch(condition: jax.Array, *inputs: object) -> Sequence[jax.Array]:
         checked: list[bool] = []
-
-        def side(function: JaxFunction) -> Callable[[], Found]:
-            def run() -> Found:
-                with collecting() as conditions:
-                    outputs = tuple(map(jnp.asarray, function(*inputs)))
-                checked.append(bool(conditions))
-                return outputs, _all(conditions)
-
-            return run
-
+        raised: list[int] = []
+        first, second = (
+            partial(_side, function, inputs, checked, partial(raised.append, place))
+            for place, function in enumerate(functions)
+        )
+        is_first = jnp.asarray(condition) != 0
         try:
-            outputs, holds = jax.lax.cond(jnp.asarray(condition) != 0, side(first), side(second))
+            outputs, holds = jax.lax.cond(is_first, first, second)
+        except _OF_ARGUMENTS:
+            if not raised or not context.checks or not are_read():
+                raise
+            [place] = raised
+            outputs, holds = (second, first)[place]()
+            require(holds & (is_first == bool(place)))
+            return outputs
         except TypeError as error:
             if hasattr(error, FAILED_NODE):
                 raise
@@ -75,6 +86,21 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
         return outputs
 
     return branch
+
+
+def _side(
+    function: JaxFunction, inputs: Sequence[object], checked: list[bool], note: Callable[[], None]
+) -> Found:
+    """One side of a branch; ``note`` is called where it raises what PyTensor may raise."""
+    with collecting() as conditions:
+        try:
+            outputs = tuple(map(jnp.asarray, function(*inputs)))
+        except _OF_ARGUMENTS as error:
+            if not isinstance(error, JAXLinkError | jax.errors.JAXIndexError):
+                note()
+            raise
+    checked.append(bool(conditions))
+    return outputs, _all(conditions)
 
 
 @jax_rule.register(Blockwise)

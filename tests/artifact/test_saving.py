@@ -636,3 +636,15 @@ def test_a_function_of_jax_inside_has_no_graph_layer(path: Path) -> None:
     assert both["total"].explain().graph_break_count == 0
     assert both["total"](np.ones(3)) == 3
     assert both["wrapped"].state[0] is both["total"].state[0]
+
+
+def test_an_override_in_a_loop(path: Path) -> None:
+    """The gradient of a loop contains the Op, and a loop is equal if its Ops are."""
+    x = pt.dvector("x")
+    op = OpFromGraph([x], [pt.sin(x)], pullback=lambda i, o, g: [g[0] * i[0] * 3])
+    states = pytensor.scan(lambda s: op(s) * 0.5, outputs_info=[x], n_steps=2, return_updates=False)
+    f = pytensor.function([x], pytensor.grad(states[-1].sum(), x), mode="JAXSELECTIVE")
+    expected = f(np.ones(3))
+    save(f, path)
+    for layer in ("graph", "compiled"):
+        np.testing.assert_allclose(load(path, prefer=layer)(np.ones(3)), expected)

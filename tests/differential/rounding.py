@@ -69,7 +69,8 @@ def nudged(value: Any, rng: np.random.Generator, *, whole: bool) -> Any:
         step = rng.integers(-2, 3, size=value.shape) * np.finfo(value.dtype).eps
         changed = value * (1 + step)
         if not whole:
-            changed = np.where(value == np.rint(value), value, changed)
+            exact = 1 / np.finfo(value.dtype).eps  # larger ones are whole, too
+            changed = np.where((value == np.rint(value)) & (abs(value) < exact), value, changed)
         kept = np.where(np.isfinite(value), changed, value)
         return np.asarray(kept, dtype=value.dtype)
 

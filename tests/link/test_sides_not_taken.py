@@ -58,3 +58,34 @@ def test_a_side_that_is_not_taken_does_not_raise(side: str, condition: str) -> N
                 assert found is expected
             else:
                 np.testing.assert_allclose(found, expected)
+
+
+OF_SOME: dict[str, Callable[[Any], Any]] = {
+    "first entry": lambda c: ifelse(c, X.sum(), X[0]),
+    "largest": lambda c: ifelse(c, X.max(), X.sum()),
+    "nested": lambda c: ifelse(c, ifelse(X.sum() > 5, X[0], X[1]), X.sum()),
+    "set": lambda c: ifelse(c, pt.set_subtensor(X[0], 2.0), X),
+    "gathered": lambda c: ifelse(c, X.sum(), X[np.array([0, 0])].sum()),
+    "in a loop": lambda c: pytensor.scan(
+        lambda s: ifelse(c, s + X.sum(), s + X[0]),
+        outputs_info=[pt.zeros(())],
+        n_steps=2,
+        return_updates=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("side", OF_SOME)
+def test_a_side_that_raises_for_the_shapes_of_a_call(side: str) -> None:
+    """It is no reason to run the branch on the host from then on."""
+    output = OF_SOME[side](CONDITIONS["data"]())
+    f, reference = (pytensor.function([X, C], output, mode=mode) for mode in (JAXLinker(), PYTHON))
+    for x in (np.zeros(0), np.array([3.0, 1.0, 2.0]), np.zeros(0)):
+        for c in (100.0, -100.0):
+            found, expected = outcome(f, x, c), outcome(reference, x, c)
+            if isinstance(expected, type):
+                allowed = known("IfElse", (), expected, found) is not None
+                assert found is expected or allowed
+            else:
+                np.testing.assert_allclose(found, expected)
+    assert not f.explain().failures

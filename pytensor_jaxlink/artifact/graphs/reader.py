@@ -21,6 +21,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.graph.utils import MetaObject
 from pytensor.link.c.type import generic
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Choose
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.optimize import ScipyWrapperOp
@@ -268,6 +269,10 @@ def _same_op(one: Any, other: Any) -> bool:
         names = ("is_inline", "destroy_map", *getattr(type(other), "__props__", ()))
         check_same(InnerGraph.of(one), InnerGraph.of(other))
         return all(getattr(one, name, None) == getattr(other, name, None) for name in names)
+    if isinstance(other, Scan) and one != other:  # in its step may be such an `OpFromGraph`
+        check_same(InnerGraph.of(one), InnerGraph.of(other))
+        names = ("info", "profile", "truncate_gradient", "name", "allow_gc")
+        return all(getattr(one, name) == getattr(other, name) for name in names)
     if isinstance(other, ScipyWrapperOp):
         # Before PyTensor 3.1 they equal only themselves.
         check_same(InnerGraph.of(one), InnerGraph.of(other))
