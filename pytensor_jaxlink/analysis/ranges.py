@@ -44,6 +44,10 @@ _DEPTH = 6
 """Nodes between an array and what it is computed from, beyond which nobody looks."""
 
 
+_LONGEST = 2**63 - 1
+"""Of an array; types of fewer bits hold less, which `range_of` looks at."""
+
+
 class Range(NamedTuple):
     """The numbers from ``least`` to ``most``."""
 
@@ -145,8 +149,8 @@ def _category(op: CategoricalRV, node: GraphNode, depth: int) -> Range | None:
     return _below(_lengths(inputs_of(node)[2])[-1])  # after the generator and the size
 
 
-def _below(count: float) -> Range | None:
-    return None if count == inf else Range(0, max(int(count) - 1, 0))
+def _below(count: float) -> Range:
+    return Range(0, _LONGEST if count == inf else max(int(count) - 1, 0))
 
 
 def _lengths(array: GraphVariable) -> list[float]:

@@ -48,7 +48,7 @@ RANGES: dict[str, tuple[Any, tuple[int, int] | None]] = {
     "category": (pt.random.categorical(np.ones(4) / 4, size=5), (0, 3)),
     "category of an unknown number": (
         pt.random.categorical(abs(N) / abs(N).sum()),
-        (-(2**63), 2**63 - 1),
+        (0, 2**63 - 1),
     ),
 }
 
