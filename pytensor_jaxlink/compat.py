@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytensor
 import pytensor.tensor
+from pytensor.compile.executor import Function
 from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
 from pytensor.configparser import ConfigParam
@@ -137,8 +139,9 @@ def start_processes_as_for_jax(linker: type[Linker]) -> None:
     """Let PyMC, which must have been imported, start its processes by forkserver for ``linker``.
 
     It does so for PyTensor's mode "JAX", if `pymc.sample` is given that mode: it asks for the class
-    of PyTensor's linker, and never for the mode of the configuration.  JAX has threads, and a
-    forked process has none of them.  A hook in PyMC would end this.
+    of PyTensor's linker, and never for the mode of the configuration, or of a step method that the
+    user has made.  JAX has threads, and a forked process has none of them.  A hook in PyMC would
+    end this.
     """
     parallel: Any = sys.modules["pymc.sampling.parallel"]
     if hasattr(parallel, "JAXLinker"):
@@ -147,6 +150,9 @@ def start_processes_as_for_jax(linker: type[Linker]) -> None:
         choose = getattr(sys.modules.get(module), CHOOSES_PROCESSES, None)
         if choose is not None:
             setattr(sys.modules[module], CHOOSES_PROCESSES, _with_configured_mode(choose))
+    sampler = getattr(parallel, "ParallelSampler", None)
+    if sampler is not None and hasattr(parallel, CHOOSES_PROCESSES):
+        sampler.__init__ = _asking_steps(sampler.__init__, linker)
 
 
 CHOOSES_PROCESSES = "_initialize_multiprocessing_context"
@@ -156,9 +162,39 @@ CHOOSES_PROCESSES = "_initialize_multiprocessing_context"
 def _with_configured_mode(choose: Callable[..., object]) -> Callable[..., object]:
     @wraps(choose)
     def chosen(context: object, *, mode: object = None, **options: object) -> object:
-        return choose(context, mode=config.mode if mode is None else mode, **options)
+        found: Any = choose(context, mode=config.mode if mode is None else mode, **options)
+        if context is None:
+            found = copy(found)  # it is a module's
+            found.left_to_pymc = True
+        return found
 
     return chosen
+
+
+def _asking_steps(original: Callable[..., None], linker: type[Linker]) -> Callable[..., None]:
+    @wraps(original)
+    def make(self: object, *, step_method: object, mp_ctx: Any = None, **options: object) -> None:
+        if getattr(mp_ctx, "left_to_pymc", False) and _has_function(step_method, linker):
+            choose = getattr(sys.modules["pymc.sampling.parallel"], CHOOSES_PROCESSES)
+            mp_ctx = choose(None, mode=Mode(linker=linker()))
+        original(self, step_method=step_method, mp_ctx=mp_ctx, **options)
+
+    return make
+
+
+def _has_function(part: Any, linker: type[Linker], depth: int = 5) -> bool:
+    """Return True if a step method, or a part of it, calls a function of a linker."""
+    if isinstance(part, Function):
+        return isinstance(part.maker.linker, linker)
+    if isinstance(part, dict):
+        parts = part.values()
+    elif isinstance(part, list | tuple):
+        parts = part
+    elif any(kind.__module__.startswith("pymc.") for kind in type(part).__mro__):
+        parts = getattr(part, "__dict__", {}).values()
+    else:
+        return False
+    return depth > 0 and any(_has_function(each, linker, depth - 1) for each in parts)
 
 
 def accept_in_configuration(mode: str, linker: str) -> None:

@@ -57,7 +57,7 @@ class Extents(Polynomials):
         return self._read[variable]
 
     def _of(self, variable: GraphVariable, depth: int) -> Polynomial:
-        if (source := _measured_by(variable)) is not None:
+        if (source := measured_by(variable)) is not None:
             return self._shape(*source)
         op = getattr(getattr(variable.owner, "op", None), "scalar_op", None)
         if depth == 0 or not isinstance(op, scalar.Switch | scalar.Minimum | scalar.Maximum):
@@ -194,7 +194,7 @@ class Extents(Polynomials):
         return super().of(self._made[array, axis])
 
 
-def _measured_by(variable: GraphVariable) -> tuple[GraphVariable, int] | None:
+def measured_by(variable: GraphVariable) -> tuple[GraphVariable, int] | None:
     """The array and the axis whose length a variable is, read from a shape; or None."""
     owner = variable.owner
     if owner is None or ndim_of(variable):

@@ -24,7 +24,8 @@ from pytensor.tensor.subtensor import (
     Subtensor,
 )
 
-from pytensor_jaxlink.graph import indices_of
+from pytensor_jaxlink.analysis import Range, range_of
+from pytensor_jaxlink.graph import data_of, indices_of
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
@@ -38,10 +39,11 @@ def _is_mask(index: object) -> bool:
     return getattr(index, "dtype", None) == np.dtype("bool")
 
 
-def _check_range(index: Index, length: int) -> None:
+def _check_range(variable: Variable, index: Index, length: int) -> None:
     """Require that every entry of an integer index lies in ``[-length, length)``."""
-    if np.size(index) == 0:
+    if np.size(index) == 0 or _lies_within(variable, index, length):
         return
+    index = data_of(variable) if isinstance(variable, Constant) else index
     if isinstance(index, np.ndarray | np.generic | int) or is_open(index):
         entries = np.ravel(np.asarray(_as_index(index)))
         ends = entries if entries.dtype == object else (entries.min(), entries.max())
@@ -58,10 +60,19 @@ def _check_range(index: Index, length: int) -> None:
         require(shifted < 2 * length)
 
 
+def _lies_within(variable: Variable, index: Index, length: int) -> bool:
+    """Return True if the graph says that it does: then nothing has to be computed for it."""
+    size = np.size(index)
+    between = Range(0, size - 1) if _counts(variable) else range_of(variable)
+    if between is None or any(map(export.is_symbolic_dim, (size, length))):
+        return False
+    return -length <= between.least and between.most < length
+
+
 def _indexed_axes(
     shape: tuple[int, ...], entries: Sequence[int | slice], values: Sequence[Index]
-) -> Iterator[tuple[Index, int]]:
-    """The integer indices, each with the length of the axis it selects from."""
+) -> Iterator[tuple[int, int]]:
+    """The positions of the integer indices, each with the length of the axis it selects from."""
     axis = 0
     for entry in entries:
         if isinstance(entry, slice):
@@ -71,7 +82,7 @@ def _indexed_axes(
         if _is_mask(index):
             axis += np.ndim(index)
             continue
-        yield index, shape[axis]
+        yield entry, shape[axis]
         axis += 1
 
 
@@ -96,17 +107,12 @@ def _as_index(value: Index) -> Index:
     return value if dtype == np.dtype("int32") else jnp.asarray(value, canonical_dtype("int64"))
 
 
-def _checked_indices(node: Apply, first: int, indices: Sequence[Index]) -> list[Index]:
-    """The indices for looking at their range: literals and counts that JAX computes are known."""
-    pairs = zip(node.inputs[first:], indices, strict=True)
-    return [_for_its_range(variable, index) for variable, index in pairs]
-
-
-def _for_its_range(variable: Variable, index: Index) -> Index:
-    if isinstance(variable, Constant):
-        return variable.data
-    length = np.size(index)
-    return np.arange(length) if _counts(variable) and isinstance(length, int) else index
+def _check_indices(
+    node: Apply, first: int, shape: tuple[int, ...], indices: Sequence[Index]
+) -> None:
+    """Require that the indices of a node, its inputs from ``first`` on, lie in an array."""
+    for entry, length in _indexed_axes(shape, node.op.idx_list, indices):
+        _check_range(node.inputs[first + entry], indices[entry], length)
 
 
 def _counts(index: Variable) -> bool:
@@ -154,9 +160,7 @@ def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFuncti
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
         array = as_jax(array)
         if context.checks:
-            checked = _checked_indices(node, first_index, indices)
-            for position, length in _indexed_axes(np.shape(array), entries, checked):
-                _check_range(position, length)
+            _check_indices(node, first_index, np.shape(array), indices)
         indices = _as_indices(indices)
         for values in data:
             _check_values(values, array, tuple(indices_of(indices, entries)))
@@ -261,8 +265,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         if block is None:
             return fallback(array, values, *indices)
         if context.checks:
-            for position, length in _indexed_axes(np.shape(array), op.idx_list, indices):
-                _check_range(position, length)
+            _check_indices(node, 2, np.shape(array), indices)
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return increment
@@ -344,7 +347,7 @@ def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
 
     def index(array: jax.Array, *rest: Index) -> jax.Array:
         if context.checks:
-            _check_range(rest[-1], np.shape(array)[0])
+            _check_range(node.inputs[-1], rest[-1], np.shape(array)[0])
         *data, position = *rest[:-1], _as_index(rest[-1])
         for values in data:
             _check_values(values, array, (position,))

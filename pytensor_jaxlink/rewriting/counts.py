@@ -8,9 +8,10 @@ that a mask selects is one atom.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
 from pytensor.graph.fg import FunctionGraph
@@ -21,10 +22,15 @@ from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor
 
+from pytensor_jaxlink.analysis import range_of
 from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value, difference
+from pytensor_jaxlink.rewriting.entry_bounds import bound_from
 from pytensor_jaxlink.rewriting.selections import Tensor
+
+_MOST = 1_000_000
+"""A literal that bounds a length is not used beyond it: an array of so many entries is made."""
 
 _PASSED = (CheckAndRaise, ScalarFromTensor, TensorFromScalar)
 
@@ -45,7 +51,7 @@ class Counts:
     def __init__(
         self, fgraph: FunctionGraph, new: Callable[[Tensor], Tensor], late: Collection[Tensor]
     ) -> None:
-        self._fgraph, self._new, self._late = fgraph, new, late
+        self.graph, self._new, self._late = fgraph, new, late
         self._extents = _Extents(fgraph)
         self._counts: dict[Tensor, Tensor] = {}
         self._lengths: dict[Tensor, Tensor] = {}
@@ -74,7 +80,7 @@ class Counts:
     def note(self, mask: Tensor, array: Tensor, axis: int) -> None:
         """Note that a mask selects what an array of the old graph has along a dimension."""
         if mask not in self._lengths:
-            self._lengths[mask] = length_of(self._fgraph, array, axis)
+            self._lengths[mask] = length_of(self.graph, array, axis)
             self.of(mask)
             self._resolved.clear()
 
@@ -130,7 +136,7 @@ class Counts:
         if isinstance(op, _PASSED):
             return self._resolve(length.owner.inputs[0])
         if (dimension := _dimension(length)) is not None:
-            return self._resolve(length_of(self._fgraph, *dimension))
+            return self._resolve(length_of(self.graph, *dimension))
         if isinstance(op, Elemwise):
             return op(*map(self._resolve, length.owner.inputs))
         return self._new(length)
@@ -143,18 +149,20 @@ class Counts:
         return isinstance(op, (Elemwise, *_PASSED)) and any(map(self.is_late, length.owner.inputs))
 
     def bound(self, length: Tensor, negative: Collection[Tensor] = ()) -> Tensor:
-        """An upper bound of a length, known early, or None.
+        """An upper bound of a length, or of the entries of an array; known early, or None.
 
         Parameters
         ----------
         length
-            The length.
+            The length, or the array: its bound is for each entry or for all.
         negative
             Integers that are below zero where it counts.
         """
         if length in negative:
             return pt.constant(0, dtype="int64")
-        if isinstance(length, Constant) or not self.is_late(length):
+        if isinstance(length, Constant):
+            return length if np.all(length.data <= _MOST) else None
+        if not self.is_late(length):
             return self._new(length)
         if (found := self.counted(length)) is not None:
             mask, more = found
@@ -162,18 +170,18 @@ class Counts:
             return pt.maximum(pt.add(size, more), 0)
         if length in self._stops:
             return Shape_i(0)(self._stops[length])
+        return None if length.owner is None else self._bound_from(length, negative)
+
+    def _bound_from(self, length: Tensor, negative: Collection[Tensor]) -> Tensor:
         owner = length.owner
-        if owner is None:
-            return None
         if isinstance(owner.op, _PASSED):
             return self.bound(owner.inputs[0], negative)
-        # A reduction has the operation of two entries, too.
-        op = owner.op.scalar_op if isinstance(owner.op, Elemwise) else None
-        if isinstance(op, scalar.Switch):
+        if isinstance(owner.op, Elemwise) and isinstance(owner.op.scalar_op, scalar.Switch):
             return self._bound_of_choice(owner.inputs, negative)
-        rule = _BOUNDS.get(type(op))
-        bounds = [self.bound(each, negative) for each in owner.inputs] if rule else []
-        return rule(owner.inputs, bounds) if rule else None
+        found = bound_from(owner.op, owner, length, _Early(self, negative))
+        if found is None and (between := range_of(length)) and between.most <= _MOST:
+            return pt.constant(between.most, dtype="int64")
+        return found
 
     def _bound_of_choice(self, inputs: Sequence[Tensor], negative: Collection[Tensor]) -> Tensor:
         """The larger of two bounds; of the smaller one of two numbers either."""
@@ -182,9 +190,25 @@ class Counts:
         below = isinstance(compare, scalar.LT) and getattr(compared.inputs[1], "data", 1) == 0
         one = self.bound(inputs[1], [*negative, compared.inputs[0]] if below else negative)
         bounds = [one, self.bound(inputs[2], negative)]
-        if isinstance(compare, scalar.LT | scalar.LE) and list(compared.inputs) == [*inputs[1:]]:
-            return _of_least(inputs, bounds)
-        return _all_of(pt.maximum)(inputs, bounds)
+        known = [bound for bound in bounds if bound is not None]
+        least = isinstance(compare, scalar.LT | scalar.LE) and compared.inputs == inputs[1:]
+        if not known or (len(known) < len(bounds) and not least):
+            return None
+        return reduce(pt.minimum if least else pt.maximum, known)
+
+
+@dataclass(frozen=True)
+class _Early:
+    """The bounds of what a node reads."""
+
+    counts: Counts
+    negative: Collection[Tensor]
+
+    def bound(self, entries: Tensor) -> Tensor:
+        return self.counts.bound(entries, self.negative)
+
+    def length(self, array: Tensor, axis: int) -> Tensor:
+        return self.counts.bound(length_of(self.counts.graph, array, axis), self.negative)
 
 
 class _Extents(Extents):
@@ -216,30 +240,3 @@ def summed(length: Tensor) -> Tensor:
         return None
     [counted] = length.owner.inputs
     return counted if counted.type.dtype == "bool" else None
-
-
-def _of_least(inputs: Any, bounds: Tensor) -> Tensor:
-    known = [bound for bound in bounds if bound is not None]
-    return reduce(pt.minimum, known) if known else None
-
-
-def _of_quotient(inputs: Any, bounds: Tensor) -> Tensor:
-    divisor = getattr(inputs[1], "data", 0)
-    return bounds[0] if divisor >= 1 else None
-
-
-def _all_of(combine: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    def rule(inputs: Any, bounds: Tensor) -> Tensor:
-        return None if any(bound is None for bound in bounds) else reduce(combine, bounds)
-
-    return rule
-
-
-_BOUNDS: dict[type, Callable[[Any, Any], Any]] = {
-    scalar.Add: _all_of(pt.add),
-    scalar.Cast: _all_of(pt.maximum),
-    scalar.IntDiv: _of_quotient,
-    scalar.Maximum: _all_of(pt.maximum),
-    scalar.Minimum: _of_least,
-    scalar.Sub: lambda inputs, bounds: bounds[0],  # what is taken away is a length itself
-}

@@ -36,7 +36,16 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.raise_op import CheckAndRaise
-from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye, Nonzero
+from pytensor.tensor.basic import (
+    Alloc,
+    AllocEmpty,
+    ARange,
+    Eye,
+    Nonzero,
+    ScalarFromTensor,
+    TensorFromScalar,
+)
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.extra_ops import Unique
 from pytensor.tensor.sort import sort
 from pytensor.tensor.subtensor import (
@@ -48,7 +57,7 @@ from pytensor.tensor.subtensor import (
 )
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
-from pytensor_jaxlink.analysis.extents import tensor_behind
+from pytensor_jaxlink.analysis.extents import measured_by, tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.ops import Fitted
@@ -59,13 +68,16 @@ from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor
 
 NAME = "jaxlink_masks"
 
-CONCERNED = (AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Subtensor, Unique)
-"""The Ops that may select entries by data."""
-
 _AT_THE_END = "a compilation for each number of entries that are selected"
 
 _MADE = (Alloc, AllocEmpty, ARange, Eye)
 """The Ops that make arrays of a given length."""
+
+CONCERNED = (
+    *(AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Subtensor, Unique),
+    *_MADE,
+)
+"""The Ops that may select entries by data, or make as many as data say."""
 
 
 def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
@@ -85,7 +97,7 @@ def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None
         refused |= escaped
     if escaped or not attempt.values:
         return
-    for node in attempt.sources:
+    for node in (*attempt.sources, *attempt.made):
         note(fgraph, view, node, NAME, _AT_THE_END if attempt.at_the_end else _words(node))
     for old, new in attempt.values.items():
         copy_stack_trace(attempt.at_the_end.get(old, old), new)
@@ -102,12 +114,16 @@ def _words(node: Apply) -> str:
             return "an update of a slice to a computed bound became pt.where"
         case Subtensor():
             return "a slice to a computed bound became a mask"
+        case op if isinstance(op, _MADE):
+            return "a computed length with a known bound became a mask"
     return f"{op_name(node.op)} became a mask"
 
 
 def _may_select(node: Apply) -> bool:
     if isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor | Nonzero | Unique):
         return True
+    if isinstance(node.op, _MADE):
+        return any(map(_is_computed, node.inputs[isinstance(node.op, Alloc) :]))
     if not isinstance(node.op, Subtensor | IncSubtensor):
         return False
     first = 1 if isinstance(node.op, Subtensor) else 2
@@ -118,6 +134,15 @@ def _may_select(node: Apply) -> bool:
         if isinstance(index, slice)
         for bound in (index.start, index.stop)
     )
+
+
+def _is_computed(length: Tensor) -> bool:
+    """Return True if a length is computed from more than lengths and given numbers."""
+    if length.owner is None or measured_by(length) is not None:
+        return False
+    if isinstance(length.owner.op, (Elemwise, ScalarFromTensor, TensorFromScalar)):
+        return any(map(_is_computed, length.owner.inputs))
+    return True
 
 
 @dataclass(frozen=True)
@@ -153,6 +178,7 @@ class _Attempt(Masks):
         super().__init__(fgraph, view, changing, refused)
         self.nodes = view.nodes
         self.sources: list[Apply] = []
+        self.made: list[Apply] = []  # arrays of a length of which a bound is known
         self.at_the_end: dict[Variable, Variable] = {}  # what is returned, and where it begins
         self.inner: Apply | None = None  # an inner graph that a selection goes into
 
@@ -184,7 +210,7 @@ class _Attempt(Masks):
         """
         if self._changing or not may_cut_results(self.fgraph):
             return may_cut_results(self.fgraph)
-        before = max(node.inputs[0].type.ndim for node in self.sources)
+        before = max((node.inputs[0].type.ndim for node in self.sources), default=1)
         moves = any(v.owner not in self.sources or self._is_by_places(v.owner) for v in returned)
         return (
             (moves or bool(self.values))
@@ -235,6 +261,8 @@ class _Attempt(Masks):
                 self._select(output, result)
             else:
                 self.values[output] = result.full if isinstance(result, Selection) else result
+        if self._masks_of([v for v in node.outputs if v in self.selections]) & {*node.inputs}:
+            self.made.append(node)
         return []
 
     def _select(self, variable: Variable, selection: Selection) -> None:

@@ -43,8 +43,10 @@ GRAPHS = {
     "black_box": lambda x: sort(pt.exp(x)) * 2,
     "loop": lambda x: loop(steps_from(x)) * 2,
     "zeros": lambda x: pt.zeros(pt.cast(x.sum(), "int64")) + x.max(),
-    "sum_of_two_sizes": lambda x: pt.zeros(x.argmax() + x.argmin()) + x.max(),
-    "size_of_a_size": lambda x: pt.zeros(x.argmax() + x[: x.argmax()].shape[0]) + x.max(),
+    "sum_of_two_sizes": lambda x: pt.zeros(pt.cast(x.sum(), "int64") + x.argmin()) + x.max(),
+    "size_of_a_size": lambda x: (
+        pt.zeros(pt.cast(x.sum(), "int64") + x[: x.argmax()].shape[0]) + x.max()
+    ),
     "maximum_of_selected": lambda x: pt.zeros(pt.nonzero(x > 0.5)[0].max()) + x.max(),
 }
 

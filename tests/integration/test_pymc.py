@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -175,7 +176,37 @@ class TestOurModeIsWhatRuns:
             assert choose("fork").get_start_method() == "fork"
             with pytensor.config.change_flags(mode="JAXSELECTIVE"):
                 assert choose(None).get_start_method() == "forkserver"
-                assert choose(None, mode="FAST_COMPILE") == choose(None, mode="NUMBA")
+                named = [choose(None, mode=mode) for mode in ("FAST_COMPILE", "NUMBA")]
+                assert len({context.get_start_method() for context in named}) == 1
+
+    @pytest.mark.parametrize("kind", ["NUTS", "Metropolis", "Slice", "compound"])
+    def test_nor_with_the_mode_in_a_step_method(
+        self, pm: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`pm.sample(step=pm.NUTS(compile_kwargs=...))` names no mode itself."""
+        parallel = import_module("pymc.sampling.parallel")
+        methods: list[str] = []
+
+        class Started(Exception):
+            pass
+
+        def start(*args: Any, **options: Any) -> None:
+            methods.append(next(a.get_start_method() for a in args if hasattr(a, "Process")))
+            raise Started
+
+        monkeypatch.setattr(parallel, "ProcessAdapter", start)
+        options: dict[str, Any] = {"chains": 2, "cores": 2, "draws": 5, "tune": 5}
+        for mode in ("JAXSELECTIVE", "FAST_COMPILE"):
+            with plain(pm):
+                chosen = {"compile_kwargs": {"mode": mode}}
+                step = getattr(pm, "Metropolis" if kind == "compound" else kind)(**chosen)
+                if kind == "compound":
+                    step = pm.CompoundStep([step])
+                for context in (None, "fork"):
+                    with pytest.raises(Started):
+                        pm.sample(**options, step=step, mp_ctx=context, progressbar=False)
+        unchanged = multiprocessing.get_context().get_start_method()
+        assert methods == ["forkserver", "fork", unchanged, "fork"]
 
     def test_draws_of_a_frozen_model_compile_once(self, pm: Any, made: list[JAXFunction]) -> None:
         freeze_model = import_module("pymc.model.transform.optimization").freeze_model
