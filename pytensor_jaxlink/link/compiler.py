@@ -300,6 +300,10 @@ class CompiledGraph:
         elif dynamic:  # some of them may be the cause
             static = self.form_of(frozenset())
             form = self.changing.sizes.extend(static, dynamic, self.form_of)
+        if self.options.dynamic is not False and (numbers := form.numbers_in_loops):
+            extended = Sizes(form.dynamic, cut=True).extend(form, numbers, self.form_of)
+            if extended is not form:
+                form, self.changing.sizes.dynamic = extended, extended.dynamic
         self.install(self.way(form, self.stats))
 
     @property
