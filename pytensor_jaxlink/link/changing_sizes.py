@@ -7,7 +7,7 @@ padded (`link.padded_graph`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,9 @@ from pytensor_jaxlink.runtime import (
     Padding,
     Place,
     Stats,
+    Work,
     bucket_of,
     kind_of,
-    smallest_bucket,
 )
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class ChangingSizes:
         before = len(self._padding.groups) + len(self._padding.sizes)
         compiled.stats.dynamic_sizes += len(groups) + len(padding.sizes) - before
         if groups and inputs is not None:
-            padding = replace(padding, bucket=_bucket(padded, padding, inputs))
+            padding = _with_buckets(padded, padding, inputs)
         self._padding = padding
         self._padded, padded.when_installed = padded, self._dispatch
         self._dispatch()
@@ -294,7 +294,9 @@ class ChangingSizes:
     ) -> bool:
         """The rule of cost for results that are cut (`dynamic.is_worth`)."""
         assert inputs is not None
-        entries = _entries(padded, Padding(groups, self._padding.bucket), inputs)
+        padding = Padding(groups, self._padding.bucket)
+        lengths = padding.lengths(inputs) or [0] * len(groups)
+        entries = _entries(padded, padding, inputs, padding.buckets(lengths))
         return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
 
     def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
@@ -334,7 +336,8 @@ class ChangingSizes:
         if new:
             self._pad((*self._padding.groups, *self._groups_of(new)), new, inputs)
         else:
-            values = self._padding.pad(inputs, lengths, compiled.stats)
+            buckets = self._padding.buckets(lengths)
+            values = self._padding.pad(inputs, lengths, buckets, compiled.stats)
             padded.changing.make_dynamic(values, change)
         self._say(change)
 
@@ -391,23 +394,27 @@ class ChangingSizes:
         Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *self.described()]))
 
 
-def _bucket(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Callable[[int], int]:
-    """The function that gives the bucket of a length."""
+def _with_buckets(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Padding:
+    """The padding with the buckets of the options, or those that suit what the graph computes."""
     buckets = padded.options.buckets
     if buckets is not None:
-        return bucket_of(buckets)
+        return replace(padding, bucket=bucket_of(buckets))
 
     def entries(bucket: int) -> int | None:
-        return _entries(padded, replace(padding, bucket=lambda length: bucket), inputs)
+        return _entries(padded, padding, inputs, [bucket] * len(padding.groups))
 
-    return bucket_of(None, smallest_bucket(entries, LITTLE))
+    work = Work.measured(entries)
+    smallest = () if work is None else (work.smallest_bucket(LITTLE),)
+    return replace(padding, bucket=bucket_of(None, *smallest), work=work)
 
 
-def _entries(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> int | None:
+def _entries(
+    padded: CompiledGraph, padding: Padding, inputs: Sequence[Any], buckets: Sequence[int]
+) -> int | None:
     """The entries that a graph of padded arguments computes for a call, if it is known."""
     kinds = [kind_of(value) for value in inputs]
     lengths = padding.lengths(inputs) or [0] * len(padding.groups)
-    return padded.installed.executor.measure(padding.pad(kinds, lengths, padded.stats))
+    return padded.installed.executor.measure(padding.pad(kinds, lengths, buckets, padded.stats))
 
 
 def _length_of(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:
