@@ -209,7 +209,10 @@ class ChangingSizes:
         return {
             place: seen
             for place, seen in change.lengths.items()
-            if place not in known and len({*seen}) > 1 and may_be_padded(compiled.source, place)
+            if place not in known
+            and place[0] < len(compiled.source.inputs)
+            and len({*seen}) > 1
+            and may_be_padded(compiled.source, place)
         }
 
     @cached_property
@@ -245,22 +248,27 @@ class ChangingSizes:
         """
         compiled, first = self._compiled, len(self._compiled.source.inputs)
         sizes = further.union(self._padding.sizes)
+        unbounded = set(self._padding.unbounded)
         while (groups, sizes) != (self._padding.groups, frozenset(self._padding.sizes)):
             numbers = range(first, first + len(groups))
-            graph = padded_graph(compiled.source, groups)
+            graph = padded_graph(compiled.source, groups, sorted(unbounded))
             data = {*numbers, *sizes, *(self.sizes.dynamic if sizes else ())}
             padded = compiled.padded(graph, data, groups)
             refused = padded.changing.static_among([*numbers, *sizes])
             if not refused:
-                if further and not many and not self._is_worth(padded, groups, inputs):
+                padding = Padding(
+                    groups, bucket_of(None), tuple(sorted(sizes)), tuple(sorted(unbounded))
+                )
+                if further and not many and not self._is_worth(padded, padding, inputs):
                     self._costly |= further
                     return
-                padding = Padding(groups, bucket_of(None), tuple(sorted(sizes)))
                 self._install(padded, padding, lengths, inputs)
                 return
             if needed := sizes.intersection(refused):
-                self._needed |= needed
-                sizes -= needed
+                # No array may bound them.  Those that are needed for more are refused again.
+                self._needed |= needed & unbounded
+                sizes -= needed & unbounded
+                unbounded ^= needed
                 continue
             # One at a time: others may break nothing without it.  What is padded now comes first.
             last = max(refused)
@@ -283,19 +291,21 @@ class ChangingSizes:
         }
         before = len(self._padding.groups) + len(self._padding.sizes)
         compiled.stats.dynamic_sizes += len(groups) + len(padding.sizes) - before
-        if groups and inputs is not None:
+        if padding.count and inputs is not None:
             padding = _with_buckets(padded, padding, inputs)
         self._padding = padding
         self._padded, padded.when_installed = padded, self._dispatch
         self._dispatch()
 
     def _is_worth(
-        self, padded: CompiledGraph, groups: Groups, inputs: Sequence[Any] | None
+        self, padded: CompiledGraph, padding: Padding, inputs: Sequence[Any] | None
     ) -> bool:
         """The rule of cost for results that are cut (`dynamic.is_worth`)."""
         assert inputs is not None
-        padding = Padding(groups, self._padding.bucket)
-        lengths = padding.lengths(inputs) or [0] * len(groups)
+        padding = replace(padding, bucket=self._padding.bucket)
+        lengths = padding.lengths(inputs)
+        if lengths is None or not padding.can_pad(inputs, lengths):
+            return True
         entries = _entries(padded, padding, inputs, padding.buckets(lengths))
         return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
 
@@ -385,7 +395,9 @@ class ChangingSizes:
             f"the length of {_named(names, [place])} is static: {reason}"
             for place, reason in self._unpadded.items()
         ]
-        cut = self._padding.sizes
+        up_to = f" up to {bucket(1)}, {bucket(bucket(1) + 1)}, ..."
+        unbounded = self._padding.unbounded
+        cut = {k: up_to if k in unbounded else "" for k in self._padding.sizes}
         return (*self.sizes.described(names, limit, cut), *padded, *static)
 
     def _say(self, *changes: NewSizeError) -> None:
@@ -401,7 +413,7 @@ def _with_buckets(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]
         return replace(padding, bucket=bucket_of(buckets))
 
     def entries(bucket: int) -> int | None:
-        return _entries(padded, padding, inputs, [bucket] * len(padding.groups))
+        return _entries(padded, padding, inputs, [bucket] * padding.count)
 
     work = Work.measured(entries)
     smallest = () if work is None else (work.smallest_bucket(LITTLE),)

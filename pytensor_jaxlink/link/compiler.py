@@ -346,7 +346,7 @@ class CompiledGraph:
         options = replace(self.options, recompile_limit=_BUCKETS * self.options.recompile_limit)
         padded = CompiledGraph(graph, options, outer=self.changing, lengths=lengths)
         # Of several operations that raise, the graph that the user gave decides, and its values.
-        padded._fallback = Unpadded(self._fallback, groups)
+        padded._fallback = Unpadded(self._fallback, groups, len(self.source.inputs))
         return padded
 
     def way(self, form: Form, stats: Stats) -> Way:

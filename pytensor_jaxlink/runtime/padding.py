@@ -36,6 +36,9 @@ Place = tuple[int, int]
 SMALLEST_BUCKETS = (64, 256, 1024)
 """The candidates for the smallest bucket; see `smallest_bucket`."""
 
+_TOO_LONG = 1 << 40
+"""Entries; more are a mistake, and PyTensor's own error is the right one."""
+
 _COMPILATION = 200_000_000
 """Entries; to compute as many takes about as long as compiling a small program: 0.2 s."""
 
@@ -134,6 +137,8 @@ class Padding:
         Gives the length to which one is padded.
     sizes
         The positions of integers, on which lengths of outputs depend.
+    unbounded
+        The positions of those that no array bounds: the lengths of vectors that are padded.
     work
         How much the program of a bucket computes, if a longer one may serve; see `Programs`.
     """
@@ -141,7 +146,13 @@ class Padding:
     groups: tuple[tuple[Place, ...], ...]
     bucket: Callable[[int], int]
     sizes: tuple[int, ...] = ()
+    unbounded: tuple[int, ...] = ()
     work: Work | None = None
+
+    @property
+    def count(self) -> int:
+        """How many buckets there are in a call."""
+        return len(self.groups) + len(self.unbounded)
 
     @cached_property
     def _firsts(self) -> tuple[Place, ...]:
@@ -181,26 +192,41 @@ class Padding:
             raise NotAcceptedError from None
         return found
 
-    def can_pad(self, values: Sequence[object]) -> bool:
-        """Return True if the arguments are NumPy arrays, or those of JAX on one device."""
-        return all(_is_in_one_place(values[position]) for position in self._axes)
+    def can_pad(self, values: Sequence[object], lengths: Sequence[int]) -> bool:
+        """Return True if the arguments are NumPy arrays, or those of JAX on one device.
+
+        Numbers that no array bounds have to be lengths, and not too large.
+        """
+        return all(_is_in_one_place(values[position]) for position in self._axes) and (
+            not self.unbounded or all(0 <= n < _TOO_LONG for n in self._bounded(lengths))
+        )
 
     def buckets(self, lengths: Sequence[int]) -> tuple[int, ...]:
-        """The bucket of each group."""
-        return tuple(map(self.bucket, lengths[: len(self.groups)]))
+        """The bucket of each group, and of each number that no array bounds."""
+        return tuple(map(self.bucket, self._bounded(lengths)))
+
+    def _bounded(self, lengths: Sequence[int]) -> Sequence[int]:
+        """The lengths that have buckets."""
+        first = len(self.groups)
+        sizes = dict(zip(self.sizes, lengths[first:], strict=False))
+        return (*lengths[:first], *[sizes[position] for position in self.unbounded])
 
     def pad(
         self, values: Sequence[Any], lengths: Sequence[int], buckets: Sequence[int], stats: Stats
     ) -> list[object]:
-        """The arguments at the buckets' lengths, and the true lengths after them."""
-        padded = list(values)
+        """The arguments at the buckets' lengths, then the true lengths, and room for numbers."""
+        padded, first = list(values), len(self.groups)
         for position, axes in self._axes.items():
             value = padded[position]
             shape = list(value.shape)
             for axis, number in axes:
                 shape[axis] = buckets[number]
             padded[position] = _padded(value, shape, stats)
-        return [*padded, *[np.array(length) for length in lengths[: len(self.groups)]]]
+        rooms = [np.broadcast_to(_NOTHING, bucket) for bucket in buckets[first:]]
+        return [*padded, *[np.array(length) for length in lengths[:first]], *rooms]
+
+
+_NOTHING = np.zeros((), "int8")  # only the shape of what it fills is read
 
 
 class Programs:
@@ -336,7 +362,7 @@ class Dispatch:
         if lengths is None:
             self._stats.general_calls += 1
             return list(self._unequal(inputs))
-        if self._is_own(lengths) or not self._padding.can_pad(inputs):
+        if self._is_own(lengths) or not self._padding.can_pad(inputs, lengths):
             return self.own(inputs)
         try:
             padded = self._pad(inputs, lengths, self._programs.serving(lengths), self._stats)
@@ -424,7 +450,7 @@ class Dispatch:
                 lengths = padding.lengths(values)
                 if lengths is None:
                     return Result(None, (False,))  # the slow path says why
-                if self._is_own(lengths) or not padding.can_pad(values):
+                if self._is_own(lengths) or not padding.can_pad(values, lengths):
                     return own_call(*args)
                 values = self._pad(values, lengths, programs.serving(lengths), stats)
                 result = _as_result(padded, padded_call(*values), values)
@@ -446,7 +472,11 @@ class Dispatch:
 
         def compile_for(values: list[object]) -> None:
             lengths = padding.lengths(values)
-            if lengths is None or lengths in self._kept or not self._padding.can_pad(values):
+            if (
+                lengths is None
+                or lengths in self._kept
+                or not self._padding.can_pad(values, lengths)
+            ):
                 own.compile(values)
             else:
                 buckets = programs.compiled_for(lengths)
