@@ -99,16 +99,6 @@ def test_many_values_cost_a_few_programs() -> None:
     assert f.stats.fallbacks == 0
 
 
-def test_one_too_large_is_no_length() -> None:
-    f, python = functions(pt.arange(N)[:3] + pt.zeros(K).sum())
-    for n in (3, 5, 2):
-        compare(outcome(f, arguments(n)), outcome(python, arguments(n)))
-    g, python = functions([pt.zeros(N)])
-    for n in (3, 5):
-        compare(outcome(g, arguments(n)), outcome(python, arguments(n)))
-    assert isinstance(outcome(g, (1 << 60, 1, np.ones(1))), type)
-
-
 @pytest.mark.parametrize(
     "options", [{"outputs": "numpy"}, {"buckets": [10, 100]}, {"jit": False}, {"donate": "none"}]
 )

@@ -50,3 +50,11 @@ def test_a_program_that_is_long_enough_in_every_dimension() -> None:
 def test_buckets_that_the_user_chose_are_those_of_calls() -> None:
     programs = Programs(Padding(ONE, bucket_of([10, 1000])))
     assert [programs.serving([n]) for n in (999, 3, 11)] == [(1000,), (10,), (1000,)]
+
+
+def test_numbers_that_are_no_lengths_are_not_padded() -> None:
+    padding = Padding((), bucket_of(None), sizes=(0, 1), unbounded=(1,))
+    assert padding.buckets([-3, 100]) == (128,)
+    assert [padding.can_pad([], [-3, n]) for n in (0, 100, -1, 1 << 60)] == [
+        True, True, False, False,
+    ]  # fmt: skip
