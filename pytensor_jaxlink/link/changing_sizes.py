@@ -7,7 +7,7 @@ padded (`link.padded_graph`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,9 @@ from pytensor_jaxlink.runtime import (
     Padding,
     Place,
     Stats,
+    Work,
     bucket_of,
     kind_of,
-    smallest_bucket,
 )
 
 if TYPE_CHECKING:
@@ -210,7 +210,10 @@ class ChangingSizes:
         return {
             place: seen
             for place, seen in change.lengths.items()
-            if place not in known and len({*seen}) > 1 and may_be_padded(compiled.source, place)
+            if place not in known
+            and place[0] < len(compiled.source.inputs)
+            and len({*seen}) > 1
+            and may_be_padded(compiled.source, place)
         }
 
     @cached_property
@@ -246,22 +249,27 @@ class ChangingSizes:
         """
         compiled, first = self._compiled, len(self._compiled.source.inputs)
         sizes = further.union(self._padding.sizes)
+        unbounded = set(self._padding.unbounded)
         while (groups, sizes) != (self._padding.groups, frozenset(self._padding.sizes)):
             numbers = range(first, first + len(groups))
-            graph = padded_graph(compiled.source, groups)
+            graph = padded_graph(compiled.source, groups, sorted(unbounded))
             data = {*numbers, *sizes, *(self.sizes.dynamic if sizes else ())}
             padded = compiled.padded(graph, data, groups)
             refused = padded.changing.static_among([*numbers, *sizes])
             if not refused:
-                if further and not many and not self._is_worth(padded, groups, inputs):
+                padding = Padding(
+                    groups, bucket_of(None), tuple(sorted(sizes)), tuple(sorted(unbounded))
+                )
+                if further and not many and not self._is_worth(padded, padding, inputs):
                     self._costly |= further
                     return
-                padding = Padding(groups, bucket_of(None), tuple(sorted(sizes)))
                 self._install(padded, padding, lengths, inputs)
                 return
             if needed := sizes.intersection(refused):
-                self._needed |= needed
-                sizes -= needed
+                # No array may bound them.  Those that are needed for more are refused again.
+                self._needed |= needed & unbounded
+                sizes -= needed & unbounded
+                unbounded ^= needed
                 continue
             # One at a time: others may break nothing without it.  What is padded now comes first.
             last = max(refused)
@@ -284,18 +292,22 @@ class ChangingSizes:
         }
         before = len(self._padding.groups) + len(self._padding.sizes)
         compiled.stats.dynamic_sizes += len(groups) + len(padding.sizes) - before
-        if groups and inputs is not None:
-            padding = replace(padding, bucket=_bucket(padded, padding, inputs))
+        if padding.count and inputs is not None:
+            padding = _with_buckets(padded, padding, inputs)
         self._padding = padding
         self._padded, padded.when_installed = padded, self._dispatch
         self._dispatch()
 
     def _is_worth(
-        self, padded: CompiledGraph, groups: Groups, inputs: Sequence[Any] | None
+        self, padded: CompiledGraph, padding: Padding, inputs: Sequence[Any] | None
     ) -> bool:
         """The rule of cost for results that are cut (`dynamic.is_worth`)."""
         assert inputs is not None
-        entries = _entries(padded, Padding(groups, self._padding.bucket), inputs)
+        padding = replace(padding, bucket=self._padding.bucket)
+        lengths = padding.lengths(inputs)
+        if lengths is None or not padding.can_pad(inputs, lengths):
+            return True
+        entries = _entries(padded, padding, inputs, padding.buckets(lengths))
         return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
 
     def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
@@ -335,7 +347,8 @@ class ChangingSizes:
         if new:
             self._pad((*self._padding.groups, *self._groups_of(new)), new, inputs)
         else:
-            values = self._padding.pad(inputs, lengths, compiled.stats)
+            buckets = self._padding.buckets(lengths)
+            values = self._padding.pad(inputs, lengths, buckets, compiled.stats)
             padded.changing.make_dynamic(values, change)
         self._say(change)
 
@@ -383,7 +396,9 @@ class ChangingSizes:
             f"the length of {_named(names, [place])} is static: {reason}"
             for place, reason in self._unpadded.items()
         ]
-        cut = self._padding.sizes
+        up_to = f" up to {bucket(1)}, {bucket(bucket(1) + 1)}, ..."
+        unbounded = self._padding.unbounded
+        cut = {k: up_to if k in unbounded else "" for k in self._padding.sizes}
         return (*self.sizes.described(names, limit, cut), *padded, *static)
 
     def _say(self, *changes: NewSizeError) -> None:
@@ -392,23 +407,27 @@ class ChangingSizes:
         Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *self.described()]))
 
 
-def _bucket(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Callable[[int], int]:
-    """The function that gives the bucket of a length."""
+def _with_buckets(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Padding:
+    """The padding with the buckets of the options, or those that suit what the graph computes."""
     buckets = padded.options.buckets
     if buckets is not None:
-        return bucket_of(buckets)
+        return replace(padding, bucket=bucket_of(buckets))
 
     def entries(bucket: int) -> int | None:
-        return _entries(padded, replace(padding, bucket=lambda length: bucket), inputs)
+        return _entries(padded, padding, inputs, [bucket] * padding.count)
 
-    return bucket_of(None, smallest_bucket(entries, LITTLE))
+    work = Work.measured(entries)
+    smallest = () if work is None else (work.smallest_bucket(LITTLE),)
+    return replace(padding, bucket=bucket_of(None, *smallest), work=work)
 
 
-def _entries(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> int | None:
+def _entries(
+    padded: CompiledGraph, padding: Padding, inputs: Sequence[Any], buckets: Sequence[int]
+) -> int | None:
     """The entries that a graph of padded arguments computes for a call, if it is known."""
     kinds = [kind_of(value) for value in inputs]
     lengths = padding.lengths(inputs) or [0] * len(padding.groups)
-    return padded.installed.executor.measure(padding.pad(kinds, lengths, padded.stats))
+    return padded.installed.executor.measure(padding.pad(kinds, lengths, buckets, padded.stats))
 
 
 def _length_of(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:

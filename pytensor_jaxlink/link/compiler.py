@@ -29,6 +29,7 @@ from pytensor_jaxlink.compat import mutable, prepared_inner_graph
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType, GraphView
 from pytensor_jaxlink.link.changing_sizes import ChangingSizes
+from pytensor_jaxlink.link.dynamic import Sizes
 from pytensor_jaxlink.link.explanation import (
     Explanation,
     describe_callbacks,
@@ -294,6 +295,10 @@ class CompiledGraph:
         elif dynamic:  # some of them may be the cause
             static = self.form_of(frozenset())
             form = self.changing.sizes.extend(static, dynamic, self.form_of)
+        if self.options.dynamic is not False and (numbers := form.numbers_in_loops):
+            extended = Sizes(form.dynamic, cut=True).extend(form, numbers, self.form_of)
+            if extended is not form:
+                form, self.changing.sizes.dynamic = extended, extended.dynamic
         self.install(self.way(form, self.stats))
 
     @property
@@ -336,7 +341,8 @@ class CompiledGraph:
         options = replace(self.options, recompile_limit=_BUCKETS * self.options.recompile_limit)
         padded = CompiledGraph(graph, options, outer=self.changing, lengths=lengths)
         # Of several operations that raise, the graph that the user gave decides, and its values.
-        padded.failures.fallback = Unpadded(self.failures.fallback, groups)
+        fallback = Unpadded(self.failures.fallback, groups, len(self.source.inputs))
+        padded.failures.fallback = fallback
         return padded
 
     def way(self, form: Form, stats: Stats) -> Way:

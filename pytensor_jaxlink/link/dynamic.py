@@ -8,7 +8,7 @@ length that does not depend on it.  The words are those of torch.compile's ``dyn
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytensor_jaxlink.graph import GraphView, user_location
@@ -67,7 +67,7 @@ class Sizes:
         return base
 
     def described(
-        self, names: Sequence[str], limit: int | None = None, cut: Collection[int] = ()
+        self, names: Sequence[str], limit: int | None, cut: Mapping[int, str]
     ) -> tuple[str, ...]:
         """Each size and what became of it, for inputs of these names.
 
@@ -78,7 +78,8 @@ class Sizes:
         limit
             For how many values the dynamic sizes are static first; None if they are data.
         cut
-            The inputs that are data because results are cut when they leave.
+            The inputs that are data because results are cut when they leave, each with the values
+            that a program serves, or nothing if it serves all.
         """
         fate = "is data: one program serves all its values"
         if limit is not None:
@@ -89,9 +90,9 @@ class Sizes:
         return (
             *(f"{names[k]} {fate}" for k in sorted(self.dynamic)),
             *(
-                f"{names[k]} is data: one program serves all its values, and results of a length "
-                "that depends on it are cut when they leave"
-                for k in sorted(cut)
+                f"{names[k]} is data: one program serves all its values{up_to}, and results of a "
+                "length that depends on it are cut when they leave"
+                for k, up_to in sorted(cut.items())
             ),
             *(
                 f"{names[k]} is static: {why}"

@@ -170,20 +170,24 @@ class Unpadded:
         The fallback of that graph.
     groups
         The padded dimensions, as (position, axis), for each length that follows the inputs.
+    count
+        The number of these inputs.
     """
 
     def __init__(
-        self, fallback: PythonFallback | Unpadded, groups: Sequence[Sequence[tuple[int, int]]]
+        self,
+        fallback: PythonFallback | Unpadded,
+        groups: Sequence[Sequence[tuple[int, int]]],
+        count: int,
     ) -> None:
-        self._fallback, self._groups = fallback, groups
+        self._fallback, self._groups, self._count = fallback, groups, count
 
     def __call__(
         self, inputs: Sequence[Any], cause: BaseException | None, stats: Stats
     ) -> Sequence[Any]:
         """The same as `PythonFallback` gives for the arguments before they were padded."""
-        count = len(inputs) - len(self._groups)
-        values = list(inputs[:count])
-        for group, length in zip(self._groups, inputs[count:], strict=True):
+        values = list(inputs[: self._count])
+        for group, length in zip(self._groups, inputs[self._count :], strict=False):
             for position, axis in group:
                 part = (*[slice(None)] * axis, slice(int(length)))
                 values[position] = to_numpy(values[position], stats)[part]

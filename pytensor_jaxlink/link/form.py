@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pytensor.scan.op import Scan
+
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.lowering import Lowered
-from pytensor_jaxlink.ops import Window
+from pytensor_jaxlink.ops import WhileLoop, Window, is_real_number
 from pytensor_jaxlink.partition import Partition
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import Avoided
@@ -58,9 +60,25 @@ class Form:
             if isinstance(node.op, Window) and node.op.exact
         )
 
+    @property
+    def numbers_in_loops(self) -> set[int]:
+        """The positions of the real numbers that loops make sizes of: how many steps they make.
+
+        NumPy would make these steps one by one, in each call.
+        """
+        view = self.view
+        numbers = {k for k in self.static if is_real_number(view.variables[view.inputs[k]])}
+        loops = [
+            read
+            for node, read in zip(view.nodes, view.node_inputs, strict=True)
+            if numbers and isinstance(node.op, Scan | WhileLoop)
+        ]
+        return numbers & self.inputs_behind(number for read in loops for number in read)
+
     def inputs_behind(self, numbers: Iterable[int]) -> set[int]:
         """The positions of the inputs from whose values some values follow."""
-        waiting, seen = [*numbers], set(numbers)
+        waiting = [*numbers]
+        seen = {*waiting}
         while waiting:
             node = self.view.producer[waiting.pop()]
             if node < 0:

@@ -8,6 +8,9 @@ Replacement, with the length ``n`` as one more input::
 
     (exp(x[:n]) * y[:n]).sum(), exp(x[:n])
 
+A number ``m`` on which lengths depend that no array bounds is the length of a padded vector, which
+is one more input: `ones(m)` becomes ``ones(room[:m].shape[0])``.
+
 Nothing else is said about padding: the slices become masks as those of every dynamic size do,
 results are cut as those of every computed length are (`rewriting.cut_results`).  A graph in which
 the slices cannot become masks is not padded.
@@ -23,9 +26,10 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.tensor.shape import Shape_i, SpecifyShape
+from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.analysis.lengths import Lengths
-from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.graph import ArrayType, dtype_of
 from pytensor_jaxlink.rewriting import hand_on
 from pytensor_jaxlink.runtime import Place
 
@@ -76,8 +80,20 @@ def may_be_padded(graph: FunctionGraph, place: Place) -> bool:
     return isinstance(kind, ArrayType) and kind.shape[place[1]] is None
 
 
-def padded_graph(graph: FunctionGraph, groups: Groups) -> FunctionGraph:
-    """The graph of padded inputs, with the length of each group as a further input at the end."""
+def padded_graph(
+    graph: FunctionGraph, groups: Groups, unbounded: Sequence[int] = ()
+) -> FunctionGraph:
+    """The graph of padded inputs, with the length of each group as a further input at the end.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    groups
+        The dimensions that are padded.
+    unbounded
+        The positions of numbers that are lengths of padded vectors, which follow at the end.
+    """
     longer = {position: graph.inputs[position].clone() for group in groups for position, _ in group}
     lengths: list[Any] = [pt.lscalar(_name(graph, group)) for group in groups]
     shapes: dict[int, list[Any]] = {k: [None] * array.type.ndim for k, array in longer.items()}
@@ -93,9 +109,14 @@ def padded_graph(graph: FunctionGraph, groups: Groups) -> FunctionGraph:
         graph.inputs[position]: _specified(array, shapes[position])[tuple(parts[position])]
         for position, array in longer.items()
     }
+    rooms: list[Any] = [TensorType("int8", shape=(None,))("room") for _ in unbounded]
+    for position, room in zip(unbounded, rooms, strict=True):
+        number = graph.inputs[position]
+        longer[position] = number.clone()
+        stands_for[number] = pt.cast(Shape_i(0)(room[: longer[position]]), dtype_of(number))
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
-    padded = FunctionGraph([*inputs, *lengths], outputs, clone=True)
+    padded = FunctionGraph([*inputs, *lengths, *rooms], outputs, clone=True)
     MergeOptimizer().rewrite(padded)  # equal bounds are one variable, as the masks expect
     hand_on(graph, padded)
     return padded

@@ -29,6 +29,7 @@ from pytensor_jaxlink.catalogue import ObstacleKind
 from pytensor_jaxlink.compat import IfElse, inlined
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Branch, WhileLoop, measured_outputs
+from pytensor_jaxlink.rewriting.bounds import is_one
 
 Describe = Callable[[GraphView], Sequence[NodeFacts]]
 
@@ -169,23 +170,35 @@ def open_loops(graph: FunctionGraph, describe: Describe, changing: Collection[in
 def _open_loop(graph: FunctionGraph, node: Apply, measured: Sequence[int]) -> None:
     """Put a `WhileLoop` in the place of a scan, its outputs cut to the lengths that it reports.
 
-    The last entry of an output is read where it is: that needs no cut.
+    The last entry of an output is read where it is: that needs no cut.  What drops the first
+    entries (the initial state) makes one slice of two: it may be a result, which is cut when it
+    leaves.
     """
     outputs: list[Any] = list(WhileLoop(node.op, measured).make_node(*node.inputs).outputs)
     results, lengths = outputs[: len(node.outputs)], outputs[len(node.outputs) :]
     for position, length in zip(measured, lengths, strict=True):
         padded, last = results[position], length - 1
         for reader, _ in list(graph.clients[node.outputs[position]]):
-            if (rest := _indices_after_last(reader)) is not None:
+            [first, *rest] = _literal_first_index(reader)
+            if first == -1:
                 replace(graph, reader, [padded[(last, *rest)]])
+            elif isinstance(first, slice):
+                replace(graph, reader, [padded[(slice(first.start, length), *rest)]])
         results[position] = padded[:length]
     replace(graph, node, results)
 
 
-def _indices_after_last(reader: object) -> list[Any] | None:
-    """The further indices of a node that takes the last entry of its input, or None."""
+def _literal_first_index(reader: object) -> list[Any]:
+    """The indices of a node that takes the last entry of its input, or all after some; else None.
+
+    The first one is -1, or a slice from a number.
+    """
     if not isinstance(reader, Apply) or not isinstance(reader.op, Subtensor):
-        return None
+        return [None]
     first, *rest = indices_from_subtensor(reader.inputs[1:], reader.op.idx_list)
-    constant = isinstance(first, Constant) and int(first.data) == -1
-    return rest if constant else None
+    if isinstance(first, Constant):
+        return [int(first.data), *rest] if int(first.data) == -1 else [None]
+    start = getattr(getattr(first, "start", None), "data", 0)
+    from_start = isinstance(first, slice) and first.stop is None and is_one(first.step)
+    known = from_start and (first.start is None or isinstance(first.start, Constant))
+    return [slice(int(start), None), *rest] if known and int(start) >= 0 else [None]

@@ -88,15 +88,21 @@ class Masks:
         )
 
     def slice_mask(self, array: object, axis: int, taken: slice) -> Tensor:
-        """The mask of a slice to bounds computed late, or None.
+        """The mask of a slice to bounds computed late, with a literal, positive step; or None.
 
         It is the same for the same bounds on the same length.
         """
+        if not is_one(taken.step):
+            step = getattr(taken.step, "data", 0)
+            part = (
+                self.slice_mask(array, axis, slice(taken.start, taken.stop)) if step > 0 else None
+            )
+            return None if part is None else self.every(part, int(step))
         start, stop = taken.start, taken.stop
         computed = [
             b for b in (start, stop) if b is not None and tensor_behind(b) in self.late_bounds
         ]
-        if not computed or computed[0] in self.refused or not is_one(taken.step):
+        if not computed or computed[0] in self.refused:
             return None
         mask = self._spans.mask(start, stop, array, axis)
         self.origin.setdefault(mask, computed[0])
@@ -113,6 +119,15 @@ class Masks:
             self._derived[key] = mask = make()
             self.origin[mask] = next((self.origin[m] for m in of if m in self.origin), mask)
         return self._derived[key]
+
+    def every(self, mask: Tensor, step: int) -> Tensor:
+        """The mask of the first entry that a mask selects, and of every so many after it."""
+
+        def stepped() -> Tensor:
+            counted: Tensor = pt.cumsum(mask.astype("int64"))
+            return mask & pt.eq((counted - 1) % step, 0)
+
+        return self.derived(f"every {step}", (mask,), stepped)
 
     def backward(self, mask: object) -> Tensor:
         """The mask of the same entries of an array that has been turned around."""

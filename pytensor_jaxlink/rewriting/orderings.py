@@ -207,14 +207,7 @@ def part_of(chosen: Selection, axis: int, index: slice, known: Known) -> Tensor:
     start, stop = (_bound(bound, known) for bound in (index.start, index.stop))
     whole = start is None and stop is None
     mask = chosen.masks[axis] if whole else known.part(chosen, axis, start, stop)
-    if mask is None or step == 1:
-        return mask
-
-    def every() -> Tensor:
-        counted: Tensor = pt.cumsum(mask.astype("int64"))
-        return mask & pt.eq((counted - 1) % step, 0)
-
-    return known.derived(f"every {step}", (mask,), every)
+    return mask if mask is None or step == 1 else known.every(mask, step)
 
 
 def _bound(bound: object, known: Known) -> Tensor:

@@ -208,6 +208,10 @@ class Known(Protocol):
         """The mask of as many entries as another one selects, at the front; itself if it is."""
         ...
 
+    def every(self, mask: Tensor, step: int) -> Tensor:
+        """The mask of the first entry that a mask selects, and of every so many after it."""
+        ...
+
     def backward(self, mask: object) -> Tensor:
         """The mask of the same entries of an array that has been turned around."""
         ...

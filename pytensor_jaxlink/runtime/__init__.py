@@ -35,9 +35,9 @@ from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
 from pytensor_jaxlink.runtime.padding import Dispatch as Dispatch
 from pytensor_jaxlink.runtime.padding import Padding as Padding
 from pytensor_jaxlink.runtime.padding import Place as Place
+from pytensor_jaxlink.runtime.padding import Work as Work
 from pytensor_jaxlink.runtime.padding import bucket_of as bucket_of
 from pytensor_jaxlink.runtime.padding import kind_of as kind_of
-from pytensor_jaxlink.runtime.padding import smallest_bucket as smallest_bucket
 from pytensor_jaxlink.runtime.profiling import Profile as Profile
 from pytensor_jaxlink.runtime.profiling import profile as profile
 from pytensor_jaxlink.runtime.profiling import take_times as take_times

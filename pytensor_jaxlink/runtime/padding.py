@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from operator import index
+from math import log2, prod
+from operator import ge, index
 from typing import Any, Protocol
 
 import jax
@@ -34,6 +35,12 @@ Place = tuple[int, int]
 
 SMALLEST_BUCKETS = (64, 256, 1024)
 """The candidates for the smallest bucket; see `smallest_bucket`."""
+
+_TOO_LONG = 1 << 40
+"""Entries; more are a mistake, and PyTensor's own error is the right one."""
+
+_COMPILATION = 200_000_000
+"""Entries; to compute as many takes about as long as compiling a small program: 0.2 s."""
 
 _OFTEN = 32
 _SHARE = 16
@@ -78,28 +85,44 @@ def _listed(buckets: Sequence[int], smallest: int, length: int) -> int:
     return max(smallest, 1 << (length - 1).bit_length())
 
 
-def smallest_bucket(entries: Callable[[int], int | None], little: int) -> int:
-    """The smallest bucket of a program: the largest at which it computes little.
+@dataclass(frozen=True)
+class Work:
+    """How much a program computes, by the lengths to which its arguments are padded.
 
-    Cost: a trace for each bucket that is asked for, at most three.
-
-    Parameters
+    Attributes
     ----------
     entries
-        Gives the number of entries that the program computes for a bucket, if it is known.
-    little
-        So many take less time than a call.
+        The entries that it computes where each length is the shortest bucket.
+    power
+        The power of a length with which they grow, where all lengths do.
     """
-    first, *others = SMALLEST_BUCKETS
-    known = entries(first)
-    for bucket in reversed(others):
-        # It computes at least as much more as the bucket is longer.
-        if known is None or known * bucket > little * first:
-            continue
-        found = entries(bucket)
-        if found is not None and found <= little:
-            return bucket
-    return first
+
+    entries: float
+    power: float
+
+    @classmethod
+    def measured(cls, entries: Callable[[int], int | None]) -> Work | None:
+        """Of a program whose entries can be asked for; None where nobody knows.
+
+        Cost: two traces.
+        """
+        shortest = SMALLEST_BUCKETS[0]
+        known, doubled = entries(shortest), entries(2 * shortest)
+        if not known or not doubled:
+            return None
+        return cls(known, log2(doubled / known))
+
+    def at(self, buckets: Sequence[int]) -> float:
+        """The entries that the program computes for some buckets."""
+        if not buckets:
+            return self.entries
+        longer = prod(bucket / SMALLEST_BUCKETS[0] for bucket in buckets)
+        return self.entries * longer ** (self.power / len(buckets))
+
+    def smallest_bucket(self, little: int) -> int:
+        """The largest of the candidates at which so little is computed; else the shortest."""
+        little_at = [bucket for bucket in SMALLEST_BUCKETS if self.at([bucket]) <= little]
+        return max(little_at, default=SMALLEST_BUCKETS[0])
 
 
 @dataclass(frozen=True)
@@ -114,11 +137,22 @@ class Padding:
         Gives the length to which one is padded.
     sizes
         The positions of integers, on which lengths of outputs depend.
+    unbounded
+        The positions of those that no array bounds: the lengths of vectors that are padded.
+    work
+        How much the program of a bucket computes, if a longer one may serve; see `Programs`.
     """
 
     groups: tuple[tuple[Place, ...], ...]
     bucket: Callable[[int], int]
     sizes: tuple[int, ...] = ()
+    unbounded: tuple[int, ...] = ()
+    work: Work | None = None
+
+    @property
+    def count(self) -> int:
+        """How many buckets there are in a call."""
+        return len(self.groups) + len(self.unbounded)
 
     @cached_property
     def _firsts(self) -> tuple[Place, ...]:
@@ -158,21 +192,80 @@ class Padding:
             raise NotAcceptedError from None
         return found
 
-    def can_pad(self, values: Sequence[object]) -> bool:
-        """Return True if the arguments are NumPy arrays, or those of JAX on one device."""
-        return all(_is_in_one_place(values[position]) for position in self._axes)
+    def can_pad(self, values: Sequence[object], lengths: Sequence[int]) -> bool:
+        """Return True if the arguments are NumPy arrays, or those of JAX on one device.
 
-    def pad(self, values: Sequence[Any], lengths: Sequence[int], stats: Stats) -> list[object]:
-        """The arguments at their buckets' lengths, and the true lengths after them."""
-        lengths = lengths[: len(self.groups)]
-        padded, buckets = list(values), [self.bucket(length) for length in lengths]
+        Numbers that no array bounds have to be lengths, and not too large.
+        """
+        return all(_is_in_one_place(values[position]) for position in self._axes) and (
+            not self.unbounded or all(0 <= n < _TOO_LONG for n in self._bounded(lengths))
+        )
+
+    def buckets(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """The bucket of each group, and of each number that no array bounds."""
+        return tuple(map(self.bucket, self._bounded(lengths)))
+
+    def _bounded(self, lengths: Sequence[int]) -> Sequence[int]:
+        """The lengths that have buckets."""
+        first = len(self.groups)
+        sizes = dict(zip(self.sizes, lengths[first:], strict=False))
+        return (*lengths[:first], *[sizes[position] for position in self.unbounded])
+
+    def pad(
+        self, values: Sequence[Any], lengths: Sequence[int], buckets: Sequence[int], stats: Stats
+    ) -> list[object]:
+        """The arguments at the buckets' lengths, then the true lengths, and room for numbers."""
+        padded, first = list(values), len(self.groups)
         for position, axes in self._axes.items():
             value = padded[position]
             shape = list(value.shape)
             for axis, number in axes:
                 shape[axis] = buckets[number]
             padded[position] = _padded(value, shape, stats)
-        return [*padded, *[np.array(length) for length in lengths]]
+        rooms = [np.broadcast_to(_NOTHING, bucket) for bucket in buckets[first:]]
+        return [*padded, *[np.array(length) for length in lengths[:first]], *rooms]
+
+
+_NOTHING = np.zeros((), "int8")  # only the shape of what it fills is read
+
+
+class Programs:
+    """The programs of buckets, and which of them serves a call.
+
+    The one of a longer bucket serves a shorter one too, but computes more.  So a bucket gets a
+    program of its own when others have computed as much for it in vain as compiling costs.  Who
+    does not know how many calls will follow pays at most twice as much as who does; it is the rule
+    of `runtime.waiting`.
+
+    Parameters
+    ----------
+    padding
+        The padding of the arguments.
+    """
+
+    def __init__(self, padding: Padding) -> None:
+        self._padding = padding
+        self._compiled: tuple[tuple[int, ...], ...] = ()
+        self._in_vain: Counter[tuple[int, ...]] = Counter()
+
+    def serving(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """The buckets whose program serves a call."""
+        own, work = self._padding.buckets(lengths), self._padding.work
+        if work is None or own in self._compiled:
+            return own
+        longer = [each for each in self._compiled if all(map(ge, each, own))]
+        if longer:
+            found = min(longer, key=work.at)
+            self._in_vain[own] += round(work.at(found) - work.at(own))
+            if self._in_vain[own] < _COMPILATION:
+                return found
+        return self.compiled_for(lengths)
+
+    def compiled_for(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """The buckets of some lengths, for which there is a program from now on."""
+        own = self._padding.buckets(lengths)
+        self._compiled = tuple(dict.fromkeys((*self._compiled, own)))
+        return own
 
 
 def _padded(value: Any, shape: list[int], stats: Stats) -> object:
@@ -259,7 +352,7 @@ class Dispatch:
     ) -> None:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
-        self._pad = padding.pad
+        self._pad, self._programs = padding.pad, Programs(padding)
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._noted: set[tuple[int, ...]] = set()
 
@@ -269,10 +362,10 @@ class Dispatch:
         if lengths is None:
             self._stats.general_calls += 1
             return list(self._unequal(inputs))
-        if self._is_own(lengths) or not self._padding.can_pad(inputs):
+        if self._is_own(lengths) or not self._padding.can_pad(inputs, lengths):
             return self.own(inputs)
         try:
-            padded = self._pad(inputs, lengths, self._stats)
+            padded = self._pad(inputs, lengths, self._programs.serving(lengths), self._stats)
             outputs = self._padded.executor(padded)
         except NewSizeError as error:
             return list(self._regroup(inputs, error))
@@ -349,7 +442,7 @@ class Dispatch:
         if padded is None:
             return None
         cells, forms = list(boundary.cells.values()), boundary.leave
-        padding, stats = self._padding, self._stats
+        padding, programs, stats = self._padding, self._programs, self._stats
 
         def dispatching(own_call: Function, padded_call: Function) -> Function:
             def call(*args: object) -> object:
@@ -357,9 +450,9 @@ class Dispatch:
                 lengths = padding.lengths(values)
                 if lengths is None:
                     return Result(None, (False,))  # the slow path says why
-                if self._is_own(lengths) or not padding.can_pad(values):
+                if self._is_own(lengths) or not padding.can_pad(values, lengths):
                     return own_call(*args)
-                values = self._pad(values, lengths, stats)
+                values = self._pad(values, lengths, programs.serving(lengths), stats)
                 result = _as_result(padded, padded_call(*values), values)
                 if result.conditions and not all_hold(*result.conditions):
                     return Result(None, (False,))
@@ -379,10 +472,15 @@ class Dispatch:
 
         def compile_for(values: list[object]) -> None:
             lengths = padding.lengths(values)
-            if lengths is None or lengths in self._kept or not self._padding.can_pad(values):
+            if (
+                lengths is None
+                or lengths in self._kept
+                or not self._padding.can_pad(values, lengths)
+            ):
                 own.compile(values)
             else:
-                padded.compile(padding.pad(values, lengths, stats))
+                buckets = programs.compiled_for(lengths)
+                padded.compile(padding.pad(values, lengths, buckets, stats))
 
         call = dispatching(own.call, padded.call)
         return FastPath(call, compile_for, timed, own.packed, own.result)

@@ -27,48 +27,89 @@ DONATED, COPIED = "by hand, donated", "by hand, not donated"
 Stepper = tuple[Callable[[], Any], Callable[[], None]]
 
 
-def many_lengths(calls: int = 1_000) -> Table:
-    """Vectors of as many lengths as there are calls."""
+ONE_LENGTH = "ours, one length"
+Lengths = tuple[list[Any], list[Any], Callable[[np.random.Generator, int], list[np.ndarray]]]
+
+
+def _one_vector() -> Lengths:
     x = pt.dvector("x")
     logp = (-0.5 * (x - x.mean()) ** 2 - pt.exp(-x)).sum()
-    build = {"ours": "JAXSELECTIVE", "NUMBA": "NUMBA"}
+    return [x], [logp, pt.grad(logp, x)], lambda rng, length: [rng.normal(size=length)]
+
+
+def _regression_with_groups(groups: int = 10) -> Lengths:
+    """Two vectors of data and the numbers of the groups, all of the length that changes."""
+    intercepts, slope, log_sigma = pt.dvector("intercepts"), pt.dscalar("slope"), pt.dscalar("s")
+    x, y, group = pt.dvector("x"), pt.dvector("y"), pt.lvector("group")
+    residual = (y - intercepts[group] - slope * x) / pt.exp(log_sigma)
+    prior = (intercepts**2).sum() + slope**2 + log_sigma**2
+    logp = (-0.5 * residual**2 - log_sigma).sum() - 0.5 * prior
+    parameters = [intercepts, slope, log_sigma]
+
+    def arguments(rng: np.random.Generator, length: int) -> list[np.ndarray]:
+        data = [rng.normal(size=length), rng.normal(size=length)]
+        return [
+            np.ones(groups),
+            np.ones(()),
+            np.zeros(()),
+            *data,
+            rng.integers(groups, size=length),
+        ]
+
+    return [*parameters, x, y, group], [logp, *pytensor.grad(logp, parameters)], arguments
+
+
+def many_lengths(calls: int = 1_000) -> Table:
+    """Arguments of as many lengths as there are calls."""
+    models = {"one vector": _one_vector(), "regression with groups": _regression_with_groups()}
+    rows = [row for name, model in models.items() for row in _many_lengths(name, model, calls)]
+    return Table(
+        "Many lengths",
+        f"{calls:,} calls with {calls:,} lengths: log density and gradient, once of one vector, "
+        "once of a regression with two vectors of data and the numbers of the groups. Compiling "
+        "counts as part of the call that causes it. One length: as many calls of the mean length.",
+        ("", "", "build", "all calls", "/ NUMBA", "/ one length", "compilations", "warnings"),
+        tuple(rows),
+    )
+
+
+def _many_lengths(name: str, model: Lengths, calls: int) -> list[tuple[str, ...]]:
+    inputs, outputs, arguments = model
+    build = {ONE_LENGTH: "JAXSELECTIVE", "ours": "JAXSELECTIVE", "NUMBA": "NUMBA"}
     functions: dict[str, Any] = {}
     building = {}
     # NUMBA would find on disk what it compiled yesterday.
     with pytensor.config.change_flags(numba__cache=False):
-        for name, mode in build.items():
+        for each, mode in build.items():
             start = time.perf_counter()
-            functions[name] = pytensor.function([x], [logp, pt.grad(logp, x)], mode=mode)
-            building[name] = time.perf_counter() - start
+            functions[each] = pytensor.function(inputs, outputs, mode=mode)
+            building[each] = time.perf_counter() - start
     rng = np.random.default_rng(0)
-    arrays = [rng.normal(size=length) for length in rng.permutation(calls) + 1]
+    values = [arguments(rng, length) for length in rng.permutation(calls) + 1]
+    mean = arguments(rng, calls // 2)
     total: Counter[str] = Counter()
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        for array in arrays:
-            for name, function in functions.items():
-                total[name] += seconds(lambda f=function, a=array: jax.block_until_ready(f(a)))
+        for changing in values:
+            for each, function in functions.items():
+                given = mean if each == ONE_LENGTH else changing
+                total[each] += seconds(lambda f=function, a=given: jax.block_until_ready(f(*a)))
     ours = functions["ours"].stats
     compiled = ours.compilations + ([] if ours.padded is None else ours.padded.compilations)
     warned = sum(warning.category.__name__ == "JAXLinkWarning" for warning in raised)
-    counts = {"ours": (str(compiled), str(warned)), "NUMBA": ("[1]", "0")}
-    rows = [
+    counts = {"ours": (str(compiled), str(warned))}
+    return [
         (
             name,
-            duration(building[name]),
-            duration(total[name]),
-            times(total[name] / total["NUMBA"]),
-            *counts[name],
+            each,
+            duration(building[each]),
+            duration(total[each]),
+            times(total[each] / total["NUMBA"]),
+            times(total[each] / total[ONE_LENGTH]),
+            *counts.get(each, ("[1]", "0")),
         )
-        for name in functions
+        for each in functions
     ]
-    return Table(
-        "Many lengths",
-        f"{calls:,} calls with {calls:,} lengths of one vector: log density and gradient. "
-        "Compiling counts as part of the call that causes it.",
-        ("", "build", "all calls", "/ NUMBA", "compilations of each region", "warnings"),
-        tuple(rows),
-    )
 
 
 def steppers() -> dict[str, Callable[[], Stepper]]:

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
 
+from pytensor_jaxlink import JAXLinker
 from tests.helpers import as_list, assert_same, check_against_python, compile_both
 
 X, M = np.arange(1.0, 7.0), np.arange(12.0).reshape(3, 4)
@@ -192,7 +193,7 @@ class TestSpecialisation:
 
     def test_a_shared_integer_respecialises_and_comes_back(self) -> None:
         length = pytensor.shared(np.int64(3), "length")
-        f = pytensor.function([], pt.ones((length, 2)), mode="JAXSELECTIVE")
+        f = pytensor.function([], pt.ones((length, 2)), mode=JAXLinker(dynamic=False))
         assert f().shape == (3, 2)
         length.set_value(np.int64(5))
         assert f().shape == (5, 2)

@@ -183,6 +183,14 @@ def test_the_smallest_bucket_depends_on_what_is_computed(graph: Any, smallest: i
     assert f"is padded, to {smallest}, {2 * smallest}, ..." in str(f.explain())
 
 
+def test_the_program_of_a_longer_bucket_serves_shorter_arguments() -> None:
+    f = compare(regression(), lengths=(5, 3000, 1500, 2, 0, 700, 1024, 1025, 4097, 2000))
+    assert f.stats.compilations == [1]
+    assert f.stats.padded.compilations == [2]  # for 4096, then for 8192
+    f = compare(regression(), lengths=(5, 3000, 2000), buckets=[1024, 2048, 4096])
+    assert f.stats.padded.compilations == [2]  # the user's
+
+
 def test_buckets() -> None:
     f = compare(PADDED["sum"](), buckets=[10, 100], lengths=(2, 9, 10, 11, 99, 101))
     assert f.stats.padded.compilations == [3]

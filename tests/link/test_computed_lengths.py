@@ -15,6 +15,8 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode, get_mode
+from pytensor.scan import scan
+from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker, NotJittableError, inspect, jaxify, load, profile, save
 from pytensor_jaxlink.plan import CutOff
@@ -265,3 +267,41 @@ def test_it_can_be_turned_off() -> None:
     mode = get_mode("JAXSELECTIVE").excluding("jaxlink_masks")
     f = pytensor.function([X], X[X > 0] * 2, mode=mode)
     assert f.explain().graph_break_count == 1
+
+
+@pytest.mark.parametrize("start", ["number", "entry"])
+@pytest.mark.parametrize("part", [slice(None), slice(2, None), -1, slice(None, -1)], ids=str)
+def test_the_steps_that_a_loop_has_made(start: str, part: Any) -> None:
+    number = pt.dscalar("number")
+
+    def step(state: Any) -> tuple[Any, Any]:
+        state = state * 1.5 + 1
+        return state, until(state[0] > 4)
+
+    first = pt.stack([number if start == "number" else X[0], 1.0])
+    trace = scan(step, outputs_info=[first], n_steps=6, return_updates=False)
+    outputs = [trace[part], trace[:, 0], pt.exp(number)]
+    f, python = (
+        pytensor.function([number, X], outputs, mode=mode, on_unused_input="ignore")
+        for mode in (JAXLinker(), Mode("py", "fast_run"))
+    )
+    for value in (0.0, 3.0, -7.0, 1.0, np.nan, np.inf, 0.1):
+        compare(f(value, [value]), python(value, [value]))
+    if part != slice(None, -1):
+        assert len(f.explain().breaks) == 0
+        assert f.stats.compilations == [1]
+
+
+def test_a_loop_over_a_number_that_a_size_needs() -> None:
+    number = pt.dscalar("number")
+    trace = scan(
+        lambda t: (t * 1.5 + 1, until(t > 4)),
+        outputs_info=[number],
+        n_steps=6,
+        return_updates=False,
+    )
+    pure = jaxify([number], trace.sum())
+    assert jax.jit(pure, static_argnums=0)(1.0) == 15.375
+    f = pytensor.function([number], pt.exp(pt.arange(trace.shape[0])), mode=JAXLinker())
+    assert [len(f(value)) for value in (1.0, 3.0, 5.0)] == [3, 2, 1]
+    assert len(f.explain().breaks) == 0

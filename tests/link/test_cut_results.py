@@ -25,6 +25,7 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "to the end": lambda: x[n:] + 1,
     "backward": lambda: x[:n][::-1],
     "differences": lambda: x[1:n] - x[: n - 1],
+    "steps": lambda: [pt.exp(x[:n:2]), x[k:n:3] + 1, x[:n:2] * 2 - x[:n:2].sum()],
     "rows": lambda: pt.tanh(m[:n]),
     "columns": lambda: m[:, :n] * 2,
     "outer product": lambda: pt.outer(x[:n], x[:k]),

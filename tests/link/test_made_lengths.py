@@ -1,0 +1,120 @@
+"""Arrays that are made as long as an argument says: one program serves the lengths of a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.mode import Mode
+
+from pytensor_jaxlink import JAXLinker, load, save
+from tests.link.test_cut_results import compare, outcome
+
+X, N, K = pt.dvector("x"), pt.lscalar("n"), pt.iscalar("k")
+
+
+def loop() -> Any:
+    first = pt.zeros((), dtype="int64")
+    steps = pt.arange(N)
+    return pytensor.scan(
+        lambda i, t: t * 2 + i, sequences=[steps], outputs_info=[first], return_updates=False
+    )
+
+
+GRAPHS: dict[str, Callable[[], Any]] = {
+    "numbers": lambda: pt.arange(N),
+    "numbers from one on": lambda: pt.exp(pt.arange(1, N + 1) / 3.0),
+    "zeros": lambda: pt.zeros(N),
+    "rows": lambda: pt.zeros((N, 3)) + X[0],
+    "unit matrix": lambda: pt.eye(N) * 2,
+    "outer product": lambda: pt.outer(pt.arange(N), pt.arange(K) * 2.5),
+    "repeated": lambda: pt.repeat(X[0], N),
+    "joined": lambda: pt.concatenate([pt.exp(X), pt.ones(N)]),
+    "powers": lambda: X[0] ** pt.arange(N),
+    "loop": loop,
+    "gradient": lambda: [pt.arange(N) * X[0], pytensor.grad((pt.arange(N) * X[0]).sum(), X)],
+    "beside a slice": lambda: [X[:N] * 2, pt.arange(N) + 1, N * 2],
+}
+STATIC = {
+    "draws": lambda: pt.random.normal(size=N, rng=pytensor.shared(np.random.default_rng(1))),
+    "reshape": lambda: pt.arange(2 * N).reshape((N, 2)),
+}
+
+
+def functions(outputs: Any, /, **options: Any) -> list[Any]:
+    return [
+        pytensor.function([N, K, X], outputs, mode=mode, on_unused_input="ignore")
+        for mode in (JAXLinker(**options), Mode("py", "fast_run"))
+    ]
+
+
+def arguments(n: int, length: int = 3) -> tuple[Any, ...]:
+    return n, max(n - 1, 0) if n > 0 else n, np.linspace(0.5, 1.0, length)
+
+
+@pytest.mark.parametrize("dynamic", [True, "auto"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_values(name: str, dynamic: Any) -> None:
+    f, python = functions(GRAPHS[name](), dynamic=dynamic)
+    for n in (3, 5, 1, 0, 64, 65, -1, -3, 3, 130, 7, 1024, 2):
+        compare(outcome(f, arguments(n)), outcome(python, arguments(n)))
+    compare(outcome(f, arguments(9, 5)), outcome(python, arguments(9, 5)))
+    assert not f.explain().breaks
+    assert "n is data: one program serves all its values up to" in str(f.explain())
+    assert f.stats.padded.compilations[0] <= 5
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_where_it_stays_static(name: str) -> None:
+    f, python = functions(STATIC[name]())
+    for n in (3, 5, 2):
+        found = f(*arguments(n))
+        assert found.shape == python(*arguments(n)).shape
+    assert f.stats.compilations == [3]
+
+
+def test_draws_do_not_change_with_padding() -> None:
+    found = []
+    for dynamic in ("auto", False):
+        rng = pytensor.shared(np.random.default_rng(1))
+        outputs = [pt.random.normal(size=3, rng=rng), pt.arange(N) * 2]
+        f = pytensor.function([N], outputs, mode=JAXLinker(dynamic=dynamic))
+        found.append([f(n) for n in (3, 5, 65, 2)])
+    for one, other in zip(*found, strict=True):
+        compare(one, [np.asarray(value) for value in other])
+
+
+def test_many_values_cost_a_few_programs() -> None:
+    f, _ = functions(pt.arange(N) * X[0])
+    for n in np.random.default_rng(0).permutation(300):
+        assert len(f(*arguments(int(n)))) == n
+    assert f.stats.compilations == [1]
+    assert f.stats.padded.compilations == [1]
+    assert f.stats.fallbacks == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"outputs": "numpy"}, {"buckets": [10, 100]}, {"jit": False}, {"donate": "none"}]
+)
+def test_options(options: Any) -> None:
+    f, python = functions([pt.arange(N) * 2, pt.zeros(N)], **options)
+    for n in (3, 5, 11, 0, 101):
+        compare(outcome(f, arguments(n)), outcome(python, arguments(n)))
+    kind = np.ndarray if options.get("outputs") == "numpy" else jax.Array
+    assert all(isinstance(value, kind) for value in f(*arguments(4)))
+
+
+def test_saved(tmp_path: Path) -> None:
+    f, python = functions(pt.arange(N) * X[0])
+    for n in (3, 5, 2):
+        f(*arguments(n))
+    save(f, tmp_path / "f")
+    loaded = load(tmp_path / "f")
+    for n in (3, 5, 2):
+        compare(outcome(loaded, arguments(n)), outcome(python, arguments(n)))
