@@ -21,6 +21,7 @@ from tests.differential.grammar import Graph
 from tests.differential.options import (
     OPTIONS,
     Way,
+    is_refused,
     lazy_reference,
     noisy_reference,
     ordered_reference,
@@ -89,7 +90,10 @@ def compare(graph: Graph, options: Sequence[str] = OPTIONS) -> Found:
                 else:
                     found.note(way[0], f"{way[1]!r} when it is saved or loaded")
         except Exception as error:
-            found.note("default", f"{error!r} when it is built")
+            if isinstance(error, AssertionError) and is_refused(graph):
+                found.refused = 1
+            else:
+                found.note("default", f"{error!r} when it is built")
         finally:
             graph.reset()
     return found

@@ -19,7 +19,13 @@ from pytensor.link.vm import VMLinker
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.rewriting import default_query, hand_on, keep_given
+from pytensor_jaxlink.rewriting import (
+    INCOMPATIBLE_REWRITES,
+    REQUIRED_REWRITES,
+    default_query,
+    hand_on,
+    keep_given,
+)
 from tests.differential.failures import patient_mode
 from tests.differential.grammar import Graph
 from tests.differential.rounding import noisy_mode
@@ -77,6 +83,16 @@ def noisy_reference(graph: Graph) -> tuple[Way, Callable[[int, bool], None]]:
 def patient_reference(graph: Graph) -> Way:
     """The graph in Python, where a call raises what each of its operations raises."""
     return Way("patient", _function(graph, patient_mode(PYTHON)), _states_of(graph))
+
+
+def is_refused(graph: Graph) -> bool:
+    """Whether PyTensor's rewrites fail before the linker gets the graph (docs/upstream.md)."""
+    try:
+        query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
+        _function(graph, Mode("py", query.excluding("jaxlink")))
+    except AssertionError:
+        return True
+    return False
 
 
 def ways(graph: Graph, options: Sequence[str]) -> Iterator[Way | tuple[str, Exception]]:
