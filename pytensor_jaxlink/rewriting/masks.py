@@ -43,6 +43,7 @@ from pytensor.tensor.basic import (
     Eye,
     Nonzero,
     ScalarFromTensor,
+    Split,
     TensorFromScalar,
 )
 from pytensor.tensor.elemwise import Elemwise
@@ -57,14 +58,16 @@ from pytensor.tensor.subtensor import (
 )
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
+from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.extents import measured_by, tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.ops import Fitted
 from pytensor_jaxlink.rewriting.graph_masks import Masks, is_size
-from pytensor_jaxlink.rewriting.notes import may_cut_results, note
+from pytensor_jaxlink.rewriting.notes import late_values, may_cut_results, note
 from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
 from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor, follow, is_literal
+from pytensor_jaxlink.rewriting.splits import Parts, put_back, sliced
 
 NAME = "jaxlink_masks"
 
@@ -74,7 +77,7 @@ _MADE = (Alloc, AllocEmpty, ARange, Eye)
 """The Ops that make arrays of a given length."""
 
 CONCERNED = (
-    *(AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Subtensor, Unique),
+    *(AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Split, Subtensor, Unique),
     *_MADE,
 )
 """The Ops that may select entries by data, or make as many as data say."""
@@ -82,6 +85,20 @@ CONCERNED = (
 
 def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
     """Rewrite in place; the inputs at ``changing`` are computed from data whatever their type."""
+    parts = _parts(fgraph, changing)
+    _rewrite(fgraph, changing)
+    put_back(fgraph, parts)
+
+
+def _parts(fgraph: FunctionGraph, changing: Collection[int]) -> Parts:
+    """Slices in the place of what is split by lengths that are known late."""
+    if not any(isinstance(node.op, Split) for node in fgraph.apply_nodes):
+        return []
+    view = GraphView.of(fgraph)
+    return sliced(fgraph, late_values(view, input_binding_times(view, changing)))
+
+
+def _rewrite(fgraph: FunctionGraph, changing: Collection[int]) -> None:
     if not any(_may_select(node) for node in fgraph.apply_nodes):
         return
     refused: set[Tensor] = set()
