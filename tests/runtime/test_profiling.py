@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
         lambda: function([X], sort(pt.exp(X)).sum() + X.sum()),
         [(np.linspace(0, 1, LARGE),), (np.linspace(0, 2, LARGE),)],
     ),
-    "sizes": (lambda: function([X, N], X[: N // 2 : 2] * N), [(A, 2), (A, 6), (A, 4), (A, 5)]),
+    "sizes": (lambda: function([X, N], X[N // 2 :: -2] * N), [(A, 2), (A, 6), (A, 4), (A, 5)]),
     "a size for each value": (
         lambda: function([X, N], X[: N // 2] * N, dynamic=False),
         [(A, 2), (A, 6), (A, 2)],
