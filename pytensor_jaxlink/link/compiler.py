@@ -29,7 +29,7 @@ from pytensor_jaxlink.compat import mutable, prepared_inner_graph
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.graph import ArrayType, GraphView
 from pytensor_jaxlink.link.changing_sizes import ChangingSizes
-from pytensor_jaxlink.link.dynamic import Sizes
+from pytensor_jaxlink.link.dynamic import with_loops_as_data
 from pytensor_jaxlink.link.explanation import (
     Explanation,
     describe_callbacks,
@@ -295,10 +295,10 @@ class CompiledGraph:
         elif dynamic:  # some of them may be the cause
             static = self.form_of(frozenset())
             form = self.changing.sizes.extend(static, dynamic, self.form_of)
-        if self.options.dynamic is not False and (numbers := form.numbers_in_loops):
-            extended = Sizes(form.dynamic, cut=True).extend(form, numbers, self.form_of)
-            if extended is not form:
-                form, self.changing.sizes.dynamic = extended, extended.dynamic
+        if form.partition.static_inputs and self.options.dynamic is not False:
+            form, static = with_loops_as_data(form, self.form_of), form
+            if form is not static:
+                self.changing.sizes.dynamic = form.dynamic
         self.install(self.way(form, self.stats))
 
     @property

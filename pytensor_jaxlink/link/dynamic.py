@@ -108,6 +108,12 @@ LITTLE = 20_000
 _MUCH = 4
 
 
+def with_loops_as_data(form: Form, form_of: Callable[[frozenset[int]], Form]) -> Form:
+    """The form in which real numbers that loops make sizes of are data, those that can be."""
+    numbers = form.numbers_in_loops
+    return Sizes(form.dynamic, cut=True).extend(form, numbers, form_of) if numbers else form
+
+
 def is_worth(padded: int, specialised: int) -> bool:
     """The rule of cost: whether a program for every value of a size replaces those for one value.
 

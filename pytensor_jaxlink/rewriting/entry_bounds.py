@@ -123,7 +123,7 @@ def _of_remainder(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:
 
 
 def _of_difference(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:
-    """What is taken away from a length is a length itself."""
+    """A length that is taken away from a length leaves at most that."""
     return bounds[0] if inputs[1].type.ndim == 0 or _is_a_count(inputs[1]) else None
 
 
