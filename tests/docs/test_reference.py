@@ -59,6 +59,7 @@ OF_OTHERS = {
     "equal_nan": "numpy.array_equal",
     "strict": "Type.filter",
     "jax_compilation_cache_max_size": "jax.config",
+    "xla_backend_optimization_level": "XLA_FLAGS",
     "jax_persistent_cache_min_compile_time_secs": "jax.config",
 }
 """What pages may give as ``name=value`` that is no argument of ours."""

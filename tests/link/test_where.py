@@ -96,7 +96,7 @@ class TestWarnings:
     def test_the_line_of_the_call(self) -> None:
         x, n = pt.dvector("x"), pt.lscalar("n")
         size, line = pt.maximum(n, 1), here()
-        f = pytensor.function([x, n], x[:size:2] * 2, mode=JAXLinker(recompile_limit=1))
+        f = pytensor.function([x, n], x[size::-2] * 2, mode=JAXLinker(recompile_limit=1))
         f(X, 2)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
