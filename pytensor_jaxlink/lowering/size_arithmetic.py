@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import convert_to_int8
+from pytensor.scalar.basic import ScalarType, convert_to_int8
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import (
     Alloc,
@@ -26,6 +26,7 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 from pytensor.tensor.type import lscalar
 
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.ops import Branch, WhileLoop
 from pytensor_jaxlink.size_functions import UFUNCS
 
@@ -88,7 +89,8 @@ def _is_number(kind: Any) -> bool:
 
 
 def _is_complex(kind: Any) -> bool:
-    return getattr(kind, "dtype", "").startswith("complex")
+    # The "dtype" of a list is the type of its entries.
+    return isinstance(kind, ArrayType | ScalarType) and kind.dtype.startswith("complex")
 
 
 def _elementwise(node: Apply) -> list[Any]:

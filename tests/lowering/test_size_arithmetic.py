@@ -234,3 +234,9 @@ def test_complex_numbers_are_no_sizes() -> None:
     output = x[: pt.cast(pt.real(number), "int64")] * pt.unique(x).sum()
     f = pytensor.function([x, real], output, mode="JAXSELECTIVE")
     np.testing.assert_array_equal(f(np.array([1.0, 2.0]), 1.0), [3.0])
+
+
+def test_a_list_of_numbers_is_no_size() -> None:
+    a, b, c = pt.ivector("a"), pt.dscalar("b"), pt.dscalar("c")
+    f = pytensor.function([a, b, c], pt.choose(a, [b, c]), mode="JAXSELECTIVE")
+    np.testing.assert_array_equal(f(np.array([0, 1, 0], "int32"), 0.1, 0.2), [0.1, 0.2, 0.1])
