@@ -89,7 +89,12 @@ def _make_vector(op: MakeVector, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Reshape)
 def _reshape(op: Reshape, node: Apply, context: Context) -> JaxFunction:
-    return lambda array, shape: jnp.reshape(array, _integers(shape))
+    def reshape(array: jax.Array, shape: Iterable[object]) -> jax.Array:
+        # NumPy takes each negative length for the unknown one, JAX -1 alone.
+        sizes = (-1 if isinstance(n, int) and n < 0 else n for n in _integers(shape))
+        return jnp.reshape(array, tuple(sizes))
+
+    return reshape
 
 
 @jax_rule.register(Alloc)

@@ -426,3 +426,12 @@ def test_log_sums_of_nothing(axis: int | None, dtype: str) -> None:
         pytest.skip("before PyTensor 3.3 log sums of nothing raise")
     f = check_against_python([matrix], sums, *calls)
     assert not f.explain().failures
+
+
+@pytest.mark.parametrize("negative", [-1, -3])
+def test_each_negative_length_is_the_unknown_one(negative: int) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    pairs = x.reshape((n, 2))
+    f = check_against_python([x, n], pairs, [X, negative])
+    assert f.stats.fallbacks == 0
+    np.testing.assert_array_equal(jaxify([x, n], pairs)(X, negative), X.reshape(3, 2))
