@@ -88,29 +88,35 @@ class PythonFallback:
                 return self._declared(_evaluated(eagerly, values))
             except Exception as error:
                 if not has_effects(self._source):
-                    self._raise_another(error, values)
+                    found = self._as_users_graph(error, values)
+                    if found is not None:
+                        return self._declared(found)
                 raise
 
-    def _raise_another(self, error: Exception, values: Sequence[object]) -> None:
+    def _as_users_graph(
+        self, error: Exception, values: Sequence[object]
+    ) -> Sequence[object] | None:
         """Raise the exception of the Python linker, where this is one of another class.
 
         Of several nodes that raise, the one that runs first decides.  PyTensor orders the nodes
         of the user's graph, after the rewrites that fuse and work in place, which the fallback
         does without.  That graph is only made where nodes raise different exceptions, or where
-        rewrites of ours have put other nodes in the place of some.
+        rewrites of ours have put other nodes in the place of some.  It may have a value: what a
+        rewrite takes for granted (a bound of a length) is a check in the rewritten graph alone.
         """
         if not notes_of(self._source) and all(
             type(other) is type(error) for other in self._all_errors(values)
         ):
-            return
+            return None
         if not self._ordered:
             self._ordered.append(self._as_in_python())
         try:
             # Of copies: operations in place may write into what they are given.
-            _evaluated(self._ordered[0], deepcopy(list(values)))
+            return _evaluated(self._ordered[0], deepcopy(list(values)))
         except Exception as other:
             if type(other) is not type(error):
                 raise
+            return None
 
     def _all_errors(self, values: Sequence[object]) -> list[Exception]:
         """The exceptions of all nodes that can be reached without the value of one that raises."""

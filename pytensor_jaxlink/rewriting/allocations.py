@@ -78,7 +78,8 @@ def _follow_numbers(op: ARange, node: Apply, known: Known) -> Results:
     if not (isinstance(start, Constant) and _is_one(step)) or not is_countable(node):
         return None
     first = int(start.data)
-    mask = known.mask_counted_by(pt.sub(stop, first) if first else stop)
+    length = pt.sub(stop.astype("int64"), first) if first else stop
+    mask = known.mask_counted_by(length, or_none=True)
     if mask is None:
         return None
     return [Selection((first + known.ranks(mask)).astype(op.dtype), (mask,))]

@@ -123,8 +123,8 @@ def _of_remainder(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:
 
 
 def _of_difference(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:
-    """A length that is taken away from a length leaves at most that."""
-    return bounds[0] if inputs[1].type.ndim == 0 or _is_a_count(inputs[1]) else None
+    """A count that is taken away from a number leaves at most that."""
+    return bounds[0] if _is_a_count(inputs[1]) else None
 
 
 def _of_product(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:

@@ -308,8 +308,11 @@ class Masks:
         """How many entries a mask selects."""
         return self._counts.of(mask)
 
-    def mask_counted_by(self, length: object) -> Tensor:
-        """The mask of one dimension whose true entries a variable counts, or None."""
+    def mask_counted_by(self, length: object, *, or_none: bool = False) -> Tensor:
+        """The mask of one dimension whose true entries a variable counts, or None.
+
+        A negative number is refused, or counts as 0 (``or_none``).
+        """
         if (counted := summed(length)) is not None:
             if not self.is_late(counted):
                 return None
@@ -319,7 +322,7 @@ class Masks:
             return None
         found = self._counts.counted(length)
         if found is None:
-            return self._bounded(length)
+            return self._bounded(length, or_none=or_none)
         mask, more = found
         return self.longer(self.flat(mask), more)
 
@@ -328,18 +331,21 @@ class Masks:
         sizes = [self.new(each) for each in lengths if self._counts.may_be_negative(each)]
         return as_size(value, *sizes) if sizes else value
 
-    def _bounded(self, length: object) -> Tensor:
+    def _bounded(self, length: object, *, or_none: bool) -> Tensor:
         """The mask of as many entries as a length says, of which a bound is known; or None."""
         bound = None if length in self.refused else self._counts.bound(length)
         if bound is None:
             return None
 
         def make() -> Tensor:
-            count = self.new(length).astype("int64")
+            count, most = self.new(length).astype("int64"), bound
+            if or_none:
+                count, most = pt.maximum(count, 0), pt.maximum(bound, 0)
             held = CheckAndRaise(ValueError, "a length is not in its bounds")
-            return self._front(held(count, pt.ge(count, 0), pt.le(count, bound)), bound)
+            return self._front(held(count, pt.ge(count, 0), pt.le(count, most)), most)
 
-        found = self.derived("length", self._counts.key(length), make)
+        how = "length or none" if or_none else "length"
+        found = self.derived(how, self._counts.key(length), make)
         if self.origin[found] is found:
             self.origin[found] = length
         return found

@@ -177,8 +177,11 @@ class Known(Protocol):
         """Return True if a length is that of some dimensions of an array together."""
         ...
 
-    def mask_counted_by(self, length: object) -> Tensor:
-        """The mask of a selection whose length a variable is, or None."""
+    def mask_counted_by(self, length: object, *, or_none: bool = False) -> Tensor:
+        """The mask of a selection whose length a variable is, or None.
+
+        A negative number is refused, or counts as 0 (``or_none``).
+        """
         ...
 
     def allocated(self, value: object, *lengths: object) -> Tensor:

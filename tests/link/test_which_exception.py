@@ -8,10 +8,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.raise_op import Assert
+from pytensor.raise_op import Assert, CheckAndRaise
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.link.fallback import PythonFallback
+from pytensor_jaxlink.rewriting.notes import given_of, hand_on, keep_given
+from pytensor_jaxlink.runtime import Stats
 from tests.edges.compare import outcomes
 from tests.helpers import PYTHON, as_list, assert_same
 
@@ -113,3 +116,17 @@ def test_arguments_and_states_stay_as_they_were(options: dict[str, Any]) -> None
             f(*given)
         for one, other in zip((*given, state.get_value()), before, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_a_check_of_a_rewrite_alone_gives_the_value() -> None:
+    """A bound that is wrong costs time, and no value."""
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.arange(pt.cast(x[0], "int8")) * 2, mode="JAXSELECTIVE")
+    compiled = f.vm.compiled
+    graph = compiled.source.clone()
+    hand_on(compiled.source, graph)
+    held = CheckAndRaise(ValueError, "of a rewrite")(graph.outputs[0], pt.ge(graph.inputs[0][0], 3))
+    graph.replace(graph.outputs[0], held, import_missing=True)
+    keep_given(graph, given_of(compiled.source))
+    found = PythonFallback(graph)([np.array([2.0])], None, Stats())
+    np.testing.assert_array_equal(found[0], [0, 2])

@@ -10,6 +10,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from pytensor_jaxlink import JAXLinker
 from tests.helpers import assert_same, assert_same_outcomes, compile_both
 
 D, Y = pt.dmatrix("d"), pt.dvector("y")
@@ -104,3 +105,24 @@ def test_groups_of_a_gradient() -> None:
     for values, _ in CALLS:
         assert_same(ours(values), python(values))
     assert ours.explain().graph_break_count == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"checks": "ignore"}, {"dynamic": True}], ids=str)
+@pytest.mark.parametrize("dtype", ["int8", "int64"])
+def test_numbers_up_to_a_negative_one_are_none(dtype: str, options: dict[str, Any]) -> None:
+    x = pt.dvector("x")
+    number = pt.cast(x[0], dtype)
+    outputs = [
+        pt.arange(number) * 2,
+        pt.arange(2, pt.clip(number, -5, 5)),
+        pt.arange(x.argmax() - 2),
+    ]
+    f = pytensor.function([x], outputs, mode=JAXLinker(**options))
+    for first in (3.0, 0.0, -1.0, -4.0):
+        assert [len(each) for each in f([first, 1.0])] == [max(first, 0), max(first - 2, 0), 0]
+
+
+def test_a_number_that_is_taken_away_may_be_negative() -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.ones(x.argmax() - pt.cast(x[0], "int64")), mode="JAXSELECTIVE")
+    assert [len(f([first, 1.0])) for first in (-3.0, 0.0, -1.0)] == [4, 1, 2]
