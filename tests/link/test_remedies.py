@@ -289,7 +289,7 @@ def equally_often() -> Iterator[str]:
 def size_input() -> Iterator[str]:
     x, n = vector("x"), pt.lscalar("n")
     yield broken([x], outer(x[: x.argmax()]))
-    yield broken([x], pt.linspace(0, 1, x.argmax()))
+    yield broken([x], pt.linspace(0, 1, pt.cast(x.sum(), "int64")))
     whole([x, n], outer(x[:n]), X, 3)
     whole([n], pt.linspace(0, 1, n), 3)
 
@@ -495,7 +495,7 @@ SIZES = [(X, size) for size in (1, 2, 3, 4)]
 
 
 def prefix(x: Any, n: Any) -> Any:
-    return x[:n:2] * 2  # a slice with another step stays static
+    return x[n::-2] * 2  # a slice with such a step stays static
 
 
 @case(Remedy.PAD)
