@@ -27,7 +27,7 @@ Found = tuple[tuple[jax.Array, ...], jax.Array]
 
 
 _OF_ARGUMENTS = (IndexError, ValueError)
-"""What rules raise while JAX traces where PyTensor raises when it runs."""
+"""The exceptions of rules while JAX traces, where PyTensor raises them when it runs."""
 
 
 @jax_rule.register(OpFromGraph)
