@@ -29,6 +29,8 @@ from pytensor_jaxlink.graph import data_of, indices_of
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
+from pytensor_jaxlink.lowering.rules import not_right
+from pytensor_jaxlink.ops import other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
 
 Index = int | np.ndarray | np.number | np.bool_ | jax.Array
@@ -138,23 +140,38 @@ def _last_write_wins(node: Apply) -> JaxFunction:
     return function
 
 
-def _counting_booleans(node: Apply, function: JaxFunction) -> JaxFunction:
-    """``x[index] += y`` where `x` may be boolean: JAX adds numbers alone to places."""
-    if node.outputs[0].type.dtype != "bool" or getattr(node.op, "set_instead_of_inc", True):
+def _adding(node: Apply, function: JaxFunction) -> JaxFunction:
+    """``x[index] += y`` in the type in which NumPy adds; the sum gets the type of `x`.
+
+    JAX converts `y` first: a large float64 is then infinite in float32.  Integers are the same
+    either way, and of booleans JAX adds none to places.
+    """
+    if getattr(node.op, "set_instead_of_inc", True):
         return function
+    kept, common = types_of_sum(node)
+    if kept.kind == "b":
+        common = np.dtype("int32")
+    elif kept.kind in "iu":
+        common = kept
 
-    def count(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
-        return function(as_dtype(array, "int32"), as_dtype(values, "int32"), *indices) > 0
+    def add(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
+        found = function(as_dtype(array, common), as_dtype(values, common), *indices)
+        return found > 0 if kept.kind == "b" else as_dtype(found, kept)
 
-    return count
+    return add
+
+
+@not_right.register(IncSubtensor)
+@not_right.register(AdvancedIncSubtensor)
+def _not_right_increment(op: Op, node: Apply) -> str | None:
+    return other_sum(node)
 
 
 def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFunction:
     entries = node.op.idx_list
     once = getattr(node.op, "ignore_duplicates", False) and not node.op.set_instead_of_inc
     positions = range(first_index, len(node.inputs))
-    rule = _last_write_wins(node) if once else upstream_rule(node, positions)
-    function = _counting_booleans(node, rule)
+    function = _last_write_wins(node) if once else upstream_rule(node, positions)
 
     def index(array: jax.Array, *rest: Index) -> jax.Array:
         data, indices = rest[: first_index - 1], rest[first_index - 1 :]
@@ -212,11 +229,11 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
             _require_no_stretch(node, values, [selected])
             return general(array, values, position)
 
-        return checked
+        return _adding(node, checked)
     if len(indices) != 2 or indices[0] is not indices[1] or not _counts(indices[0]):
-        return general
+        return _adding(node, general)
     if node.inputs[0].type.ndim != 2 or list(op.idx_list) != [0, 1]:
-        return general
+        return _adding(node, general)
 
     def update(matrix: jax.Array, values: Index, *indices: Index) -> jax.Array:
         length = np.size(indices[0])
@@ -224,7 +241,7 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
             return general(matrix, values, *indices)
         return _on_diagonal(matrix, values, length, add=not op.set_instead_of_inc)
 
-    return update
+    return _adding(node, update)
 
 
 def _is_vector_of_places(op: AdvancedIncSubtensor, indices: Sequence[Variable]) -> bool:
@@ -268,7 +285,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
             _check_indices(node, 2, np.shape(array), indices)
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
-    return increment
+    return _adding(node, increment)
 
 
 @dataclass(frozen=True)
@@ -343,7 +360,7 @@ def _from_start(index: int | jax.Array, length: int) -> int | jax.Array:
 
 
 def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
-    function = _counting_booleans(node, upstream_rule(node))
+    function = _adding(node, upstream_rule(node))
 
     def index(array: jax.Array, *rest: Index) -> jax.Array:
         if context.checks:
@@ -379,3 +396,5 @@ def _require_no_stretch(node: Apply, values: Index, shapes: Sequence[tuple[int, 
 for _name in ("AdvancedSubtensor1", "AdvancedIncSubtensor1"):
     if isinstance(_op := getattr(subtensor, _name, None), type):
         jax_rule.register(_op)(_first_axis_rule)
+        if _name == "AdvancedIncSubtensor1":
+            not_right.register(_op)(_not_right_increment)

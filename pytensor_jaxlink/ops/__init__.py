@@ -12,6 +12,8 @@ from pytensor_jaxlink.ops.fitting import Indexable as Indexable
 from pytensor_jaxlink.ops.fitting import Merged as Merged
 from pytensor_jaxlink.ops.fitting import Stretched as Stretched
 from pytensor_jaxlink.ops.fitting import overlap as overlap
+from pytensor_jaxlink.ops.increments import other_sum as other_sum
+from pytensor_jaxlink.ops.increments import types_of_sum as types_of_sum
 from pytensor_jaxlink.ops.inner_graph import NestedGraph as NestedGraph
 from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.input_roles import can_be_static as can_be_static

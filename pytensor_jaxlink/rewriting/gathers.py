@@ -18,7 +18,7 @@ from pytensor.tensor.subtensor import (
 )
 
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
-from pytensor_jaxlink.ops import Indexable, Merged
+from pytensor_jaxlink.ops import Indexable, Merged, other_sum
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -46,6 +46,8 @@ def _follow_gather(op: object, node: Apply, known: Known) -> Results:
 def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     """Back by the same mask, or added at selected indices: what is not selected adds nothing."""
     base, value = node.inputs[:2]
+    if other_sum(node):
+        return None
     taken = _taken(node, 2, known)
     if taken is None:
         return _by_ranks(node, known) or follow_scatter(node, known)

@@ -15,7 +15,6 @@ REQUIRED_REWRITES = (
     "jaxlink",  # our own
     "minimum_compile",
     "scan_save_mem_no_prealloc",
-    "jax_boolean_indexing_set_or_inc",
     "ifelse_simplify",
     "jax_bilinear_lyapunov_to_direct",
     "reuse_decomposition_multiple_solves_jax",

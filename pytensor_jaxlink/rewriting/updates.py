@@ -6,7 +6,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.tensor.subtensor import IncSubtensor
 
-from pytensor_jaxlink.ops import Merged, Stretched
+from pytensor_jaxlink.ops import Merged, Stretched, other_sum
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -25,7 +25,7 @@ def _follow_update(op: object, node: Apply, known: Known) -> Results:
 def follow_scatter(node: Apply, known: Known) -> Results:
     """Back into an array: a selection by the same masks, or one value for all."""
     op = node.op
-    found = known.target(node)
+    found = None if other_sum(node) else known.target(node)
     base, value = node.inputs[:2]
     if found is None:
         return None
@@ -35,6 +35,8 @@ def follow_scatter(node: Apply, known: Known) -> Results:
         return None
     new = chosen.full if found.by_places else _stretched(chosen.full, old)
     new = new if op.set_instead_of_inc else old + new
+    if new.type.dtype.startswith("complex") and not base.type.dtype.startswith("complex"):
+        new = pt.real(new)  # as NumPy does
     written = new.astype(base.type.dtype)
     if chosen.axes:
         written = pt.switch(chosen.selected(chosen.axes), written, old)

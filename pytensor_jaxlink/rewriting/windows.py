@@ -37,7 +37,7 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
 from pytensor_jaxlink.graph import GraphView
-from pytensor_jaxlink.ops import Window, WindowUpdate
+from pytensor_jaxlink.ops import Window, WindowUpdate, other_sum
 from pytensor_jaxlink.rewriting.bounds import is_one, normalised
 from pytensor_jaxlink.rewriting.notes import note, would_break
 
@@ -104,6 +104,8 @@ def _indices(node: Apply) -> list[Any]:
 def bounded_axes(node: Apply) -> list[int]:
     """The dimensions that a node slices from one bound to another, not both literals."""
     if not isinstance(node.op, CONCERNED):
+        return []
+    if isinstance(node.op, IncSubtensor) and other_sum(node):
         return []
     return [
         axis

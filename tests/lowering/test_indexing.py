@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker
-from tests.helpers import PYTHON, check_against_python, compile_both, outcome
+from tests.helpers import PYTHON, assert_same, check_against_python, compile_both, outcome
 
 X, Y, NUMBER = pt.dvector("x"), pt.dvector("y"), pt.dscalar("number")
 LONG = np.random.default_rng(0).normal(size=200)
@@ -128,3 +128,60 @@ def test_booleans_are_incremented_at_places(dtype: str) -> None:
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
     assert not f.explain().failures
+
+
+PARTS = {
+    "one": lambda x, places, n: x[n],
+    "literal": lambda x, places, n: x[1:],
+    "window": lambda x, places, n: x[n : n + 2],
+    "prefix": lambda x, places, n: x[: pt.neq(x, 0).sum()],
+    "mask": lambda x, places, n: x[pt.neq(x, 0)],
+    "places": lambda x, places, n: x[places],
+    "empty": lambda x, places, n: x[9:],
+}
+
+
+@pytest.mark.parametrize(
+    ("kept", "added"),
+    [
+        ("bool", "int8"),
+        ("int64", "float32"),
+        ("uint8", "int8"),
+        ("uint64", "int64"),
+        ("float32", "float64"),
+        ("float64", "complex128"),
+    ],
+)
+def test_sums_of_two_types(kept: str, added: str) -> None:
+    """NumPy refuses some sums for a slice, and converts each sum of a repeated index."""
+    array, value = pt.vector("array", dtype=kept), pt.scalar("value", dtype=added)
+    places, n = pt.lvector("places"), pt.lscalar("n")
+    arguments = np.array([1, 0, 3, 2, 0]).astype(kept), np.array(0.7).astype(added), [0, 2, 0], 1
+    for name, part in PARTS.items():
+        output = pt.inc_subtensor(part(array, places, n), value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # JAX's, of types that differ
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)  # NumPy's
+            f, reference = compile_both([array, value, places, n], output)
+            try:
+                expected = reference(*arguments)
+            except TypeError as error:
+                with pytest.raises(type(error)):
+                    f(*arguments)
+            else:
+                assert_same(f(*arguments), expected)
+        assert not f.explain().failures, name
+
+
+def test_a_large_number_in_a_narrow_sum() -> None:
+    """The sum has the type of the array, the value need not fit in it."""
+    array, value = pt.fvector("array"), pt.dscalar("value")
+    outputs = [pt.inc_subtensor(array[:2], value), pt.inc_subtensor(array[[0, 1]], value)]
+    check_against_python([array, value], outputs, (np.full(3, -3e38, "float32"), 3.5e38))
+
+
+def test_counts_of_unsigned_labels_stay_on_the_device() -> None:
+    labels = pt.vector("labels", dtype="uint64")
+    counts = pt.bincount(labels, minlength=4)[:4]
+    f = check_against_python([labels], counts, (np.array([0, 3, 3], "uint64"),))
+    assert not [cut for cut in f.explain().breaks if "NumPy" in cut.reason]

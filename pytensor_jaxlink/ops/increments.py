@@ -1,0 +1,47 @@
+"""Where NumPy adds to parts of an array otherwise than JAX, because the types differ.
+
+NumPy adds ``x[index] += y`` in the type that holds both.  To a slice it refuses a sum that the type
+of `x` may not take (a real number, where `x` has integers).  At places it converts the sum of each
+repeated index before it adds the next: two times 0.7 to the integer 1 makes 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.subtensor import IncSubtensor
+
+
+def types_of_sum(node: Apply) -> tuple[np.dtype, np.dtype]:
+    """The type of the array of an increment, and the one in which NumPy adds."""
+    kept, added = (np.dtype(variable.type.dtype) for variable in node.inputs[:2])
+    return kept, np.result_type(kept, added)
+
+
+def other_sum(node: Apply) -> str | None:
+    """Why only NumPy can make an update of a part of an array, or None."""
+    if node.op.set_instead_of_inc:
+        return None
+    kept, common = types_of_sum(node)
+    if isinstance(node.op, IncSubtensor) or getattr(node.op, "ignore_duplicates", False):
+        if np.can_cast(common, kept, "same_kind"):
+            return None
+        return f"NumPy does not put a sum of type {common} into an array of type {kept}"
+    if _adds_up(kept, common) or _counts(*node.inputs[:2]):
+        return None
+    return f"NumPy converts each sum of a repeated index to {kept}, JAX the last one"
+
+
+def _adds_up(kept: np.dtype, common: np.dtype) -> bool:
+    """Return True if it does not matter when sums are converted, but for rounding."""
+    return common == kept or kept.kind in "fc" or (kept.kind in "iu" and common.kind in "iu")
+
+
+def _counts(array: Variable, values: Variable) -> bool:
+    """Return True for constants added to zeros, as `bincount` does: no sum is rounded."""
+    if not isinstance(values, Constant) or np.any(np.asarray(values.data) < 0):
+        return False
+    if array.owner is not None and isinstance(array.owner.op, Alloc):
+        array = array.owner.inputs[0]
+    return isinstance(array, Constant) and not np.any(np.asarray(array.data))
