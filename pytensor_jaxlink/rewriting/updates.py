@@ -37,7 +37,7 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     new = new if op.set_instead_of_inc else old + new
     if new.type.dtype.startswith("complex") and not base.type.dtype.startswith("complex"):
         new = pt.real(new)  # as NumPy does
-    written = new.astype(base.type.dtype)
+    written: Tensor = pt.cast(new, base.type.dtype)
     if chosen.axes:
         written = pt.switch(chosen.selected(chosen.axes), written, old)
     if old is not there:
