@@ -154,6 +154,8 @@ def _first_place(op: Argmax) -> JaxFunction:
         if 0 in np.shape(array):  # JAX has no number for a length that it may choose
             return jnp.zeros([np.shape(array)[axis] for axis in kept], "int64")
         flat = jnp.reshape(moved, (*moved.shape[: len(kept)], -1))
+        if jnp.iscomplexobj(flat):
+            return _largest_complex_place(flat)
         if not jnp.issubdtype(flat.dtype, jnp.inexact):
             return _largest_place(flat)
         return jax.lax.platform_dependent(flat, cpu=_largest_place, default=_first_of_several)
@@ -163,6 +165,15 @@ def _first_place(op: Argmax) -> JaxFunction:
 
 def _largest_place(rows: jax.Array) -> jax.Array:
     return jnp.argmax(rows, axis=-1)
+
+
+def _largest_complex_place(rows: jax.Array) -> jax.Array:
+    """NumPy compares real parts, then imaginary ones; JAX orders no complex numbers."""
+    nan = jnp.isnan(rows)
+    largest = rows.real == rows.real.max(axis=-1, keepdims=True)
+    imaginary = jnp.where(largest, rows.imag, -jnp.inf)
+    largest &= imaginary == imaginary.max(axis=-1, keepdims=True)
+    return jnp.where(nan.any(axis=-1), _largest_place(nan), _largest_place(largest))
 
 
 def _first_of_several(rows: jax.Array) -> jax.Array:
@@ -188,7 +199,10 @@ def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> Ja
 @jax_rule.register(CAReduce)
 def _reduce(op: CAReduce, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node)
-    accumulator = getattr(op, "acc_dtype", None)
-    if accumulator is None or accumulator == node.inputs[0].type.dtype:
+    given, declared = (variable.type.dtype for variable in (*node.inputs, *node.outputs))
+    accumulator = getattr(op, "acc_dtype", None) or given
+    if accumulator.startswith("complex") and not declared.startswith("complex"):
+        return lambda array: function(as_dtype(array, accumulator)).real  # as NumPy converts it
+    if accumulator == given:
         return function
     return lambda array: function(as_dtype(array, accumulator))

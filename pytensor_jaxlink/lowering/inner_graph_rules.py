@@ -12,6 +12,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.pad import Pad
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError
@@ -31,6 +32,7 @@ _OF_ARGUMENTS = (IndexError, ValueError)
 
 
 @jax_rule.register(OpFromGraph)
+@jax_rule.register(Pad)  # PyTensor's rule pads as NumPy does, which its graph does not
 def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
     function = context.lower_inner(inner)

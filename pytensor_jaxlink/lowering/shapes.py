@@ -34,7 +34,6 @@ from pytensor.tensor.extra_ops import (
     Unique,
     UnravelIndex,
 )
-from pytensor.tensor.pad import Pad
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
@@ -45,7 +44,6 @@ from pytensor_jaxlink.lowering.rule import (
     Context,
     JaxFunction,
     jax_rule,
-    rule_with_literals,
     upstream_rule,
 )
 from pytensor_jaxlink.size_functions import as_integer, is_open
@@ -303,12 +301,6 @@ def _diagonal(offset: jax.Array, height: int, width: int) -> tuple[jax.Array, ..
         & jnp.where(whole, step * side <= largest, step <= largest)
     )
     return bound(start), bound(end), fits
-
-
-@jax_rule.register(Pad)
-def _pad(op: Pad, node: Apply, context: Context) -> JaxFunction:
-    static = (1,) if op.pad_mode == "constant" else tuple(range(1, len(node.inputs)))
-    return rule_with_literals(node, static)
 
 
 @jax_rule.register(SpecifyShape)

@@ -12,7 +12,6 @@ from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.optimize import ScipyWrapperOp
-from pytensor.tensor.pad import Pad
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import core_node
@@ -48,7 +47,6 @@ def _inner_graphs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[NestedGra
 
 
 @inner_graphs.register(LogSoftmax)
-@inner_graphs.register(Pad)
 @inner_graphs.register(Softmax)
 def _inner_graphs_none(op: Op, node: Apply) -> tuple[NestedGraph, ...]:
     return ()  # graphs for other backends (in PyTensor 3.0 a softmax is one); JAX has functions

@@ -24,7 +24,6 @@ from pytensor.tensor.extra_ops import (
 )
 from pytensor.tensor.fft import IRFFTOp, RFFTOp
 from pytensor.tensor.fourier import Fourier
-from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.reshape import SplitDims
@@ -167,12 +166,6 @@ def _static_inputs_all(op: Op, node: Apply) -> tuple[int, ...]:
 @static_inputs.register(OpFromGraph)
 def _static_inputs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[int, ...]:
     return ()  # the static inputs of its inner graph are found by analysing that graph
-
-
-@static_inputs.register(Pad)
-def _static_inputs_pad(op: Pad, node: Apply) -> tuple[int, ...]:
-    # The fill value of constant padding is data; `stat_length` and `end_values` shape the trace.
-    return (1,) if op.pad_mode == "constant" else _all_inputs(node)[1:]
 
 
 @static_inputs.register(Scan)

@@ -155,8 +155,8 @@ class CompiledRegion:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
-        except NotImplementedError as error:
-            # JAX can trace an operation that it has no code for on this platform.
+        except (NotImplementedError, TypeError, ValueError) as error:
+            # JAX can trace an operation that it has no code for, for these types or here.
             if not hasattr(error, FAILED_NODE):
                 self._program(static, *arguments)  # one by one, so that the error names the node
             raise

@@ -52,6 +52,10 @@ class NoKernel(Doubled):
     """JAX can trace it and has no code for it on this platform."""
 
 
+class WrongType(Doubled):
+    """JAX can trace it and has no code for values of this type."""
+
+
 NO_KERNEL = Primitive("no_kernel")
 NO_KERNEL.def_abstract_eval(lambda array: array)
 
@@ -59,6 +63,11 @@ NO_KERNEL.def_abstract_eval(lambda array: array)
 @jax_funcify.register(NoKernel)
 def _no_kernel(op: NoKernel, **_: Any) -> Any:
     return NO_KERNEL.bind
+
+
+@jax_funcify.register(WrongType)
+def _wrong_type(op: WrongType, **_: Any) -> Any:
+    return lambda array: array * 2 + 0 * jnp.argmax(array + 0j)
 
 
 @jax_funcify.register(RepeatEach)
@@ -120,6 +129,7 @@ def test_an_undeclared_size_that_a_trace_does_not_show_is_demanded() -> None:
         (Doubled(), "the author forgot something"),
         (WrongRank(), "2 dimensions"),
         (NoKernel(), "no_kernel"),
+        (WrongType(), "complex"),
     ],
 )
 def test_a_rule_that_fails_becomes_a_host_step(op: Op, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import jax
@@ -241,6 +242,52 @@ def test_dtypes_are_as_declared(dtype: str, graph: Any, floatX: str) -> None:
         x = pt.vector("x", dtype=dtype)
         output = graph(x)
     check_against_python([x], output, (np.array([0, 1, 3], dtype=dtype),))
+
+
+def test_the_largest_complex_number() -> None:
+    """NumPy orders by real parts, then by imaginary ones, and takes the first NaN."""
+    z = pt.zmatrix("z")
+    outputs = [z.argmax(), z.argmax(axis=0), z.argmax(axis=1)]
+    drawn = np.random.default_rng(0).integers(-1, 2, (2, 9, 3, 4))
+    special = [complex(np.nan, 1), complex(1, np.nan), complex(np.inf, np.nan), complex(-np.inf, 2)]
+    calls = [(real + 1j * imaginary,) for real, imaginary in zip(*drawn, strict=True)]
+    for number, (array,) in zip(special, calls[1:], strict=False):
+        array[1, 1:3] = number
+    check_against_python([z], outputs, *calls)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+def test_reductions_of_complex_numbers_to_real_ones(dtype: str) -> None:
+    z = pt.zmatrix("z")
+    outputs = [z.sum(dtype=dtype), z.prod(axis=0, dtype=dtype), z.mean(dtype=dtype)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        check_against_python([z], outputs, (np.arange(6.0).reshape(2, 3) + 0.25 + 2j,))
+
+
+PADDINGS: list[dict[str, Any]] = [
+    {"mode": "constant", "constant_values": 2.75},
+    {"mode": "edge"},
+    {"mode": "linear_ramp", "end_values": 3},
+    {"mode": "linear_ramp", "end_values": ((3, 1), (0, 2))},
+    {"mode": "maximum"},
+    {"mode": "mean"},
+    {"mode": "mean", "stat_length": 2},
+    {"mode": "minimum", "stat_length": ((1, 2), (2, 2))},
+    {"mode": "reflect"},
+    {"mode": "symmetric"},
+    {"mode": "wrap"},
+]
+
+
+@pytest.mark.parametrize("options", PADDINGS, ids=str)
+def test_padding(options: dict[str, Any]) -> None:
+    """PyTensor's rule pads as NumPy does; PyTensor's Op neither rounds nor converts to integers."""
+    for dtype, widths in (("int64", 2), ("float64", ((1, 2), (0, 5))), ("bool", 1)):
+        m = pt.matrix("m", dtype=dtype)
+        output = pt.pad(m, widths, **options)
+        f = check_against_python([m], output, (np.arange(12).reshape(3, 4).astype(dtype),))
+        assert f.explain().graph_break_count == 0
 
 
 def test_an_elementwise_op_without_a_jax_rule_is_a_host_step() -> None:
