@@ -15,6 +15,7 @@ from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
+    FAILED_ON_HOST,
     ArtifactError,
     CheckFailedError,
     JAXLinkError,
@@ -188,10 +189,12 @@ class LoadedFunction(FastCall):
         try:
             outputs = self._executor(values)
         except (NotSavedError, CheckFailedError) as error:
-            unfinished: JAXLinkError = error
+            unfinished: Exception = error
         except JAXLinkError:
             raise
         except Exception as error:
+            if hasattr(error, FAILED_ON_HOST) and self.from_graph is not None:
+                return self._by_graph(values, error)
             try:
                 self._explain(error, values)
             except NotSavedError as explained:
@@ -253,18 +256,22 @@ class LoadedFunction(FastCall):
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
         return self._instead(error)(*(values[place] for place in self._taken))
 
-    def _by_graph(self, values: Sequence[object], error: JAXLinkError) -> object:
+    def _is_final(self, error: Exception) -> bool:
+        return super()._is_final(error) and self.from_graph is None
+
+    def _by_graph(self, values: Sequence[object], error: Exception) -> object:
         """The call, finished by the function of the graph layer, which has the same state.
 
         Where a check was false, PyTensor raises the exception that it stands for, or has a value:
-        checks are also of what the code can do.
+        checks are also of what the code can do.  Where a step on the host raised, a region before
+        it may have a check that is false.
         """
         function = self._instead(error)
         self.stats.fallbacks += 1
         Topic.FALLBACKS.log(lambda: f"{self.name}: its graph finishes a call; {error}")
         return function(*(values[place] for place in self._taken))
 
-    def _instead(self, error: JAXLinkError) -> Any:
+    def _instead(self, error: Exception) -> Any:
         """The function compiled from the graph, for a call that the saved code cannot finish."""
         if self.from_graph is None:
             raise error
@@ -273,8 +280,9 @@ class LoadedFunction(FastCall):
         except ArtifactError as other:
             # Without PyTensor there is no code and no way to make it.
             raise error if isinstance(other.__cause__, ImportError) else other from None
-        # A false check is no defect of the file, and is logged.
-        if not self._warned and not isinstance(error, CheckFailedError):
+        # A false check, or an exception of the host, is no defect of the file, and is logged.
+        lacks_code = isinstance(error, JAXLinkError) and not isinstance(error, CheckFailedError)
+        if lacks_code and not self._warned:
             self._warned = True
             text = f"{error.text} For now it is compiled from its graph."
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)

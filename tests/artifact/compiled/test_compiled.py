@@ -196,6 +196,24 @@ def test_a_false_check_is_left_to_the_graph(path: Path) -> None:
     assert g.state[0].get_value() == 3.0
 
 
+@pytest.mark.parametrize("graph", [True, False])
+def test_a_host_step_may_raise_before_a_check_is_read(path: Path, graph: bool) -> None:
+    """The index is out of bounds, so the region gives counts that are none."""
+    x, v, places = pt.dvector("x"), pt.dvector("v"), pt.lvector("places")
+    repeated = pt.repeat(v, pt.cast(x[places], "int64")) * 2
+    f = pytensor.function([x, v, places], repeated, mode="JAXSELECTIVE")
+    f(np.ones(3), np.ones(2), [0, 1])
+    save(f, path, graph=graph)
+    g = load(path)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="negative"):
+            g(-np.ones(3), np.ones(2), [0, 1])
+        with pytest.raises(IndexError if graph else ValueError):
+            g(-np.ones(3), np.ones(2), [0, 9])
+    assert g.stats.fallbacks == (4 if graph else 0)
+    np.testing.assert_array_equal(g(np.ones(3), np.ones(2), [0, 1]), [2, 2])
+
+
 def test_lengths_that_the_code_needs_equal(path: Path) -> None:
     """Only XLA sees that the sums fit the matrix if it has one row."""
     x = pt.dmatrix("x")
