@@ -155,7 +155,7 @@ class CompiledRegion:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
-        except (NotImplementedError, TypeError, ValueError) as error:
+        except (NotImplementedError, TypeError) as error:
             # JAX can trace an operation that it has no code for, for these types or here.
             if not hasattr(error, FAILED_NODE):
                 self._program(static, *arguments)  # one by one, so that the error names the node
