@@ -40,7 +40,7 @@ class Topic(Enum):
     FALLBACKS
         PyTensor's own implementation finishes a call, or a region runs on the host.
     FAILURES
-        A JAX implementation failed, and the plan was changed.
+        A JAX implementation failed, and the plan was changed; or a rewrite failed.
     SLOW_CALLS
         The fast path failed where the slow path gave a result.
     """

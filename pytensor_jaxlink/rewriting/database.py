@@ -12,6 +12,7 @@ from pytensor.compile.mode import optdb
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
+from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.rewriting import known_lengths, masks, reshapes, sizes, traces, windows
 from pytensor_jaxlink.rewriting.notes import Avoided, Family, let_results_be_cut, notes_of
 
@@ -56,8 +57,20 @@ def rewrite_again(
     fgraph.attach_feature(ShapeFeature())
     for family in FAMILIES:
         if family.tag in enabled:
-            family.rewrite_in_place(fgraph, changing)
+            _rewrite(family, fgraph, changing)
     return notes_of(fgraph)
+
+
+def _rewrite(family: Family, fgraph: FunctionGraph, changing: Collection[int]) -> None:
+    """Rewrite in place; a rewrite that fails leaves a graph with the same values, and its breaks.
+
+    PyTensor treats the rewrites of its database in this way.
+    """
+    try:
+        family.rewrite_in_place(fgraph, changing)
+    except Exception as error:
+        text = f"the rewrite {family.tag} failed: {type(error).__name__}: {error}"
+        Topic.FAILURES.log(lambda: text)
 
 
 def register() -> None:

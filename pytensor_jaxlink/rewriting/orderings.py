@@ -18,6 +18,7 @@ from pytensor.tensor.math import Argmax
 from pytensor.tensor.sort import ArgSortOp, SortOp, argsort
 from pytensor.tensor.special import LogSoftmax, Softmax
 from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.type import float_dtypes
 
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
@@ -52,6 +53,8 @@ def _follow_softmax(op: Any, node: Apply, known: Known) -> Results:
     axes = range(node.inputs[0].type.ndim) if op.axis is None else np.atleast_1d(op.axis)
     axes = [int(axis) % len(chosen.masks) for axis in axes]
     across = [axis for axis in chosen.axes if axis in axes]
+    if across and chosen.full.type.dtype not in float_dtypes:
+        return None
     full = chosen.masked(-np.inf, across)
     if across and EMPTY_SOFTMAX_RAISES:
         message = "zero-size array to reduction operation maximum which has no identity"

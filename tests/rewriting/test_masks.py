@@ -15,6 +15,7 @@ from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import JAXLinker, explain
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
+from pytensor_jaxlink.rewriting.selections import Selection
 from tests.helpers import PYTHON, as_list, compile_both
 
 X, Y, B = pt.dvectors("x", "y", "b")
@@ -427,3 +428,27 @@ def test_what_is_written_is_broadcast_by_value(late: str, add: bool) -> None:
                 assert found[0] is expected[0], (shape, m)
             else:
                 np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("function", [pt.special.softmax, pt.special.log_softmax])
+def test_integers_have_no_infinity_that_a_softmax_passes_over(function: Any) -> None:
+    m = pt.lmatrix("m")
+    f, reference = compile_both([m], function(m, axis=0))
+    for length in (3, 2, 5, 1):
+        given = (np.arange(length * 4).reshape(length, 4) % 5,)
+        np.testing.assert_allclose(f(*given), reference(*given))
+
+
+def test_a_rewrite_that_fails_costs_no_value(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*arguments: Any) -> Any:
+        raise RuntimeError("the author forgot something")
+
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE")
+    f(np.zeros(3))
+    monkeypatch.setattr(Selection, "masked", broken)
+    with caplog.at_level("INFO", "pytensor_jaxlink.failures"):
+        assert [float(f(np.zeros(length))) for length in (4, 5)] == [4, 5]
+    assert "the rewrite jaxlink_masks failed: RuntimeError: the author forgot" in caplog.text
