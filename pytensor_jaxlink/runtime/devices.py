@@ -195,6 +195,17 @@ def accepts_array(
     )
 
 
+def in_native_order(value: Any) -> Any:
+    """A value; an array of the other byte order as one of this machine's.
+
+    PyTensor converts arguments, but where they are trusted.  JAX refuses such an array, or, once it
+    has compiled for the type, reads its bytes as if they were native.
+    """
+    if type(value) is not np.ndarray or value.dtype.isnative:
+        return value
+    return value.astype(value.dtype.newbyteorder("="))
+
+
 def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:
     """Add to an error that JAX traces values with their sharding, where it does."""
     if any(isinstance(value, Tracer) and traced_explicitly(value) for value in values):

@@ -14,7 +14,12 @@ from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
-from pytensor_jaxlink.runtime.devices import explicit_mesh, note_explicit_axes, run_in_auto
+from pytensor_jaxlink.runtime.devices import (
+    explicit_mesh,
+    in_native_order,
+    note_explicit_axes,
+    run_in_auto,
+)
 from pytensor_jaxlink.runtime.forks import (
     all_from_parent,
     refused,
@@ -168,6 +173,7 @@ class Executor:
 
     def __call__(self, inputs: Sequence[Any]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
+        inputs = list(map(in_native_order, inputs))
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)

@@ -12,6 +12,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
@@ -40,6 +41,22 @@ class Fill(Op):
 
 class FillThree(Fill):
     """The same, for three entries only: a trace with others says nothing."""
+
+
+class FillScaled(Op):
+    """Its JAX rule needs one of its numbers."""
+
+    def make_node(self, *inputs: Any) -> Apply:
+        return Apply(self, list(map(pt.as_tensor, inputs)), [pt.dvector()])
+
+    def perform(self, node: Apply, inputs: list[Any], cells: list[list[Any]]) -> None:
+        array, count, scale, shift = inputs
+        cells[0][0] = np.full(int(count), array.sum() * scale + shift)
+
+
+@jax_funcify.register(FillScaled)
+def _fill_scaled(op: FillScaled, **_: Any) -> Any:
+    return lambda array, count, scale, shift: jnp.full(int(count), array.sum() * scale + shift)
 
 
 @jax_funcify.register(Fill)
@@ -97,6 +114,41 @@ class TestUndeclaredSizes:
         for attempt in (g.compile, g):
             with pytest.raises(ValueError, match=r"(?i)shape|dimension|broadcast"):
                 attempt(np.ones(2), np.ones(3))
+
+    @pytest.mark.parametrize("jit", ["selective", True, False])
+    @pytest.mark.parametrize("count", [pt.constant(2), pt.constant(np.int64(2))])
+    def test_constants_are_concrete(self, count: Any, jit: Any) -> None:
+        expected = [6, 6, 6, 6, 6, 6, 6, 6]
+        out = pt.concatenate([Fill()(X, count), Fill()(X, N), Fill()(2 * X, count)[:1] / 2])
+        wrapped = OpFromGraph([X], [Fill()(X, count)])(X)
+        for inputs, graph, values in ([[X, N], out, (3,)], [[X], wrapped, ()]):
+            f = pytensor.function(inputs, graph, mode=JAXLinker(jit=jit))
+            arguments, wanted = (np.array([1.0, 2.0, 3.0]), *values), expected[: 6 if values else 2]
+            np.testing.assert_array_equal(f(*arguments), wanted)
+            assert f.stats.fallbacks == f.explain().graph_break_count == 0
+            fn = jaxify(inputs, graph)
+            static = tuple(range(1, len(inputs)))
+            assert fn.static_argnums == f.static_argnums == static
+            np.testing.assert_array_equal(jax.jit(fn, static_argnums=static)(*arguments), wanted)
+
+    def test_a_constant_that_only_a_call_shows(self) -> None:
+        f = pytensor.function([X], FillThree()(X, pt.constant(2)), mode="JAXSELECTIVE")
+        for _ in range(2):
+            np.testing.assert_array_equal(f(np.ones(3)), [3, 3])
+        assert f.stats.fallbacks == 1
+        assert f.explain().graph_break_count == 0
+
+    def test_as_few_as_possible(self) -> None:
+        out = FillScaled()(X, N, R, pt.lscalar("shift"))
+        inputs = [X, N, R, out.owner.inputs[3]]
+        fn = jaxify(inputs, out)
+        assert fn.static_argnums == (1,)
+        slope = jax.grad(lambda r: fn(np.ones(3), 2, r, 1).sum())(0.5)
+        assert slope == 6
+        f = pytensor.function(inputs, out, mode=JAXLinker(dynamic=False))
+        for scale in range(3):
+            np.testing.assert_array_equal(f(np.ones(3), 2, scale, 4), [3 * scale + 4] * 2)
+        assert f.stats.compilations == [1]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from jax import monitoring
+from pytensor.compile.io import In
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import ArtifactError, JAXLinkWarning, NotSavedError, inspect, load, save
@@ -496,3 +498,21 @@ def test_the_pure_function_for_sizes_without_code(tmp_path: Path) -> None:
     save(f, tmp_path / "g", dims=None, graph=False)
     with pytest.raises(NotSavedError, match="no code was saved for"):
         load(tmp_path / "g").jax_fn(np.ones(5))
+
+
+def test_bytes_and_classes_of_arguments(path: Path) -> None:
+    """Arguments that JAX would take for others once it has compiled."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, In(n, strict=True)], x * n, mode="JAXSELECTIVE")
+    values, count = np.arange(3.0), np.array(2)
+    f(values, count)
+    save(f, path, graph=False)
+    g = load(path)
+    for trusted in (False, True):
+        g.signature = replace(g.signature, trust_input=trusted)
+        for given in (values, values.astype(">f8"), values):
+            np.testing.assert_array_equal(g(given, count), [0, 2, 4])
+    g.signature = replace(g.signature, trust_input=False)
+    for number in (2, np.int64(2)):
+        with pytest.raises(TypeError, match="strict"):
+            g(values, number)
