@@ -299,7 +299,7 @@ def converter(container: Container) -> Callable[[Any], Any]:
     return convert
 
 
-def _has_classes(kind: Any) -> bool:
+def _has_classes(kind: object) -> bool:
     """Return True if JAX takes values of several classes as one: matrices, scalars."""
     return isinstance(kind, SparseTensorType) or getattr(kind, "ndim", None) == 0
 

@@ -8,18 +8,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from jax.core import Tracer
 from pytensor.graph.basic import Apply
+from pytensor.graph.type import Type
+from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError, UntranspilableOpError
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, JAXLinkError, UntranspilableOpError
+from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.link.dynamic import Sizes
 from pytensor_jaxlink.link.explanation import describe_break
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
-from pytensor_jaxlink.lowering import Lowered, unread
+from pytensor_jaxlink.lowering import Lowered, as_static, unread
 from pytensor_jaxlink.runtime import Executor, Stats
 
 if TYPE_CHECKING:
@@ -90,14 +94,39 @@ class UserTraces:
                     f"expected {len(view.inputs)} arguments ({names}), found {len(values)}"
                 )
             )
+        if (refused := self._compiled.refusal()) is not None:
+            raise refused
         with unread():
             try:
                 return self._tracer(values).trace(list(map(_one_array, values)))
             except Exception as error:
                 explained = self._of_rule(error)
-                if explained is error:
+                if explained is error and not self._learns(error, values):
                     raise
-                raise explained from error
+                if explained is not error:
+                    raise explained from error
+        return self._compiled.trace(*values)  # by the new plan
+
+    def _learns(self, error: Exception, values: Sequence[object]) -> bool:
+        """Note that JAX is wrong about a node, as a call does, where nobody traces.
+
+        Returns True if there is a new plan.
+        """
+        is_rules = hasattr(error, FAILED_NODE) and not hasattr(error, FAILED_ON_HOST)
+        if not is_rules or isinstance(error, JAXLinkError):
+            return False
+        staged = jax.numpy.negative(0)  # a tracer where somebody traces a function without inputs
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves([staged, *values])):
+            return False
+        compiled, plan = self._compiled, self._compiled.plan
+        kinds = [variable.type for variable in compiled.source.inputs]
+        try:
+            compiled.fall_back(list(map(_of_host, values, kinds)), error, plan=plan)
+        except JAXLinkError:
+            raise
+        except Exception:  # it is no failure of JAX's
+            return False
+        return compiled.plan is not plan
 
     def _tracer(self, values: Sequence[object]) -> Executor:
         """The executor for these values: sizes that JAX traces are data where they can be."""
@@ -132,6 +161,13 @@ class _Traced:
     form: Form
     lowered: Lowered
     tracer: Executor
+
+
+def _of_host(value: object, kind: Type) -> object:
+    """A value as PyTensor's own implementations take it."""
+    if isinstance(kind, RandomType):
+        return value if isinstance(value, np.random.Generator) else generator_of_key(value)
+    return value if isinstance(value, jax.Array) else as_static(value, kind)
 
 
 def _one_array(value: object) -> object:

@@ -195,15 +195,15 @@ def accepts_array(
     )
 
 
-def in_native_order(value: Any) -> Any:
+def in_native_order(value: object) -> object:
     """A value; an array of the other byte order as one of this machine's.
 
     PyTensor converts arguments, but where they are trusted.  JAX refuses such an array, or, once it
     has compiled for the type, reads its bytes as if they were native.
     """
-    if type(value) is not np.ndarray or value.dtype.isnative:
-        return value
-    return value.astype(value.dtype.newbyteorder("="))
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        return value.astype(value.dtype.newbyteorder("="))
+    return value
 
 
 def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:

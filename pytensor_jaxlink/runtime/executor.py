@@ -173,14 +173,14 @@ class Executor:
 
     def __call__(self, inputs: Sequence[Any]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
-        inputs = list(map(in_native_order, inputs))
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
+        values = list(map(in_native_order, inputs))
         if self.policy.has_types() and self.policy.device is None:
-            return self._guarded(inputs)
+            return self._guarded(values)
         with self.policy.types(), self.policy.here():
-            return self._guarded(inputs)
+            return self._guarded(values)
 
     def _guarded(self, inputs: Sequence[object]) -> list[object]:
         self.stats.general_calls += 1

@@ -43,6 +43,21 @@ class FillThree(Fill):
     """The same, for three entries only: a trace with others says nothing."""
 
 
+class Doubled(Op):
+    """Its JAX rule asks for the values of its array."""
+
+    def make_node(self, array: Any) -> Apply:
+        return Apply(self, [pt.as_tensor(array)], [pt.dvector()])
+
+    def perform(self, node: Apply, inputs: list[Any], cells: list[list[Any]]) -> None:
+        cells[0][0] = inputs[0] * 2
+
+
+@jax_funcify.register(Doubled)
+def _doubled(op: Doubled, **_: Any) -> Any:
+    return lambda array: array * 2 if array.sum() > 0 else array + array
+
+
 class FillScaled(Op):
     """Its JAX rule needs one of its numbers."""
 
@@ -199,6 +214,33 @@ class TestHostOpsError:
         fn = jaxify([X, N], FillThree()(X, N), host_ops="error", jit=False)
         with pytest.raises(UntranspilableOpError, match=r"FillThree.*not three"):
             jax.jit(fn, static_argnums=(1,))(np.ones(2), 2)
+
+
+@pytest.mark.parametrize("jit", ["selective", False])
+def test_a_rule_that_fails_where_nobody_traces(jit: Any) -> None:
+    """With concrete values `jaxify` runs whatever the graph, as a call does."""
+    doubled = Doubled()
+    in_loop = pytensor.scan(lambda step: doubled(X * step).sum(), [X], return_updates=False)
+    x = np.array([1.0, 2.0, 3.0])
+    fn = jaxify([X], in_loop, jit=jit)
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        jax.jit(lambda: fn(x))()  # which says nothing of calls without a jit
+    assert fn.static_argnums == ()
+    for value in (x, jnp.asarray(x)):
+        np.testing.assert_array_equal(fn(value), [12, 24, 36])
+    with pytest.raises(NotJittableError, match="Doubled"):
+        _ = fn.static_argnums
+    with pytest.raises(NotJittableError, match="Doubled"):
+        jax.jit(fn)(x)
+    y = pt.dvector("y")
+    added = jaxify([X, y], X + y, jit=jit)
+    with pytest.raises((TypeError, ValueError)):
+        added(x, x[:2])
+    assert added.static_argnums == ()
+    whole = jaxify([X], in_loop, jit=True)
+    for _ in range(2):
+        with pytest.raises(NotJittableError, match="Doubled"):
+            whole(x)
 
 
 def test_static_arguments_are_not_donated() -> None:
