@@ -17,7 +17,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, JAXLinkError, UntranspilableOpError
 from pytensor_jaxlink.generators import generator_of_key
-from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.link.dynamic import Sizes
 from pytensor_jaxlink.link.explanation import describe_break
 from pytensor_jaxlink.link.form import Form
@@ -25,6 +25,7 @@ from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
 from pytensor_jaxlink.lowering import Lowered, as_static, unread
 from pytensor_jaxlink.runtime import Executor, Stats
+from pytensor_jaxlink.trees import a_class
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import Analyses, CompiledGraph
@@ -96,9 +97,14 @@ class UserTraces:
             )
         if (refused := self._compiled.refusal()) is not None:
             raise refused
+        values = list(map(_one_array, values))
+        source = self._compiled.source
+        for number, value, variable in zip(view.inputs, values, source.inputs, strict=True):
+            if source.clients[variable]:
+                _check(value, variable.type, view.expression_of(number))
         with unread():
             try:
-                return self._tracer(values).trace(list(map(_one_array, values)))
+                return self._tracer(values).trace(values)
             except Exception as error:
                 explained = self._of_rule(error)
                 if explained is error and not self._learns(error, values):
@@ -161,6 +167,28 @@ class _Traced:
     form: Form
     lowered: Lowered
     tracer: Executor
+
+
+def _check(value: object, kind: Type, name: str) -> None:
+    """Raise `TypeError` for an argument that PyTensor would not take, whatever its precision.
+
+    A graph for vectors may have a value for a matrix, and it would be the wrong one.
+    """
+    if not isinstance(kind, ArrayType):
+        return
+    given: Any = value
+    shape, fixed = np.shape(given), kind.shape
+    fits = len(shape) == len(fixed) and all(
+        length is None or not isinstance(found, int) or found == length
+        for found, length in zip(shape, fixed, strict=True)
+    )
+    if not fits:
+        found = f"an array of shape {shape}" if hasattr(given, "shape") else a_class(given)
+    elif jax.numpy.iscomplexobj(given) and not kind.dtype.startswith("complex"):
+        found = "complex numbers"
+    else:
+        return
+    raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {kind}, found {found}"))
 
 
 def _of_host(value: object, kind: Type) -> object:

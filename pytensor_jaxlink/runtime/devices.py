@@ -201,9 +201,10 @@ def in_native_order(value: object) -> object:
     PyTensor converts arguments, but where they are trusted.  JAX refuses such an array, or, once it
     has compiled for the type, reads its bytes as if they were native.
     """
-    if isinstance(value, np.ndarray) and not value.dtype.isnative:
-        return value.astype(value.dtype.newbyteorder("="))
-    return value
+    if type(value) is not np.ndarray:
+        return value
+    array: np.ndarray = value
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:

@@ -17,6 +17,7 @@ import pytensor.tensor as pt
 import pytest
 from jax import monitoring
 from pytensor.compile.io import In
+from pytensor.raise_op import Assert
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import ArtifactError, JAXLinkWarning, NotSavedError, inspect, load, save
@@ -516,3 +517,28 @@ def test_bytes_and_classes_of_arguments(path: Path) -> None:
     for number in (2, np.int64(2)):
         with pytest.raises(TypeError, match="strict"):
             g(values, number)
+
+
+def test_checks_where_jax_has_no_64_bit_types(path: Path) -> None:
+    """JAX's default, in a process that does not import PyTensor."""
+    x, places = pt.dvector("x"), pt.lvector("places")
+    checked = Assert("must be positive")(pt.log(x), pt.all(x > 0))
+    f = pytensor.function([x, places], [checked, x[places]], mode="JAXSELECTIVE")
+    f(np.ones(3), np.array([2, 0]))
+    save(f, path, graph=False)
+    program = f"""
+import numpy as np
+from pytensor_jaxlink import load
+f = load({str(path)!r})
+for _ in range(3):
+    logarithm, entries = f(np.full(3, 2.0), np.array([2, 0]))
+    assert str(logarithm.dtype) == "float64" and entries.tolist() == [2.0, 2.0]
+for wrong in ((-np.ones(3), np.array([2, 0])), (np.ones(3), np.array([3, 0]))):
+    try:
+        f(*wrong)
+    except AssertionError:
+        f(np.full(3, 2.0), np.array([2, 0]))
+    else:
+        raise SystemExit("a check was missed")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
