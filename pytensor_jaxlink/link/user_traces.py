@@ -24,7 +24,7 @@ from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
 from pytensor_jaxlink.lowering import Lowered, as_static, unread
-from pytensor_jaxlink.runtime import Executor, Stats
+from pytensor_jaxlink.runtime import Executor, Stats, kind_of
 from pytensor_jaxlink.trees import a_class
 
 if TYPE_CHECKING:
@@ -176,15 +176,15 @@ def _check(value: object, kind: Type, name: str) -> None:
     """
     if not isinstance(kind, ArrayType):
         return
-    given: Any = value
-    shape, fixed = np.shape(given), kind.shape
+    found_kind = kind_of(value if isinstance(value, jax.Array) else np.asarray(value))
+    shape, fixed = found_kind.shape, kind.shape
     fits = len(shape) == len(fixed) and all(
         length is None or not isinstance(found, int) or found == length
         for found, length in zip(shape, fixed, strict=True)
     )
     if not fits:
-        found = f"an array of shape {shape}" if hasattr(given, "shape") else a_class(given)
-    elif jax.numpy.iscomplexobj(given) and not kind.dtype.startswith("complex"):
+        found = f"an array of shape {shape}" if hasattr(value, "shape") else a_class(value)
+    elif found_kind.dtype.kind == "c" and not kind.dtype.startswith("complex"):
         found = "complex numbers"
     else:
         return

@@ -20,7 +20,15 @@ from pytensor.compile.io import In
 from pytensor.raise_op import Assert
 from pytensor.scan.utils import until
 
-from pytensor_jaxlink import ArtifactError, JAXLinkWarning, NotSavedError, inspect, load, save
+from pytensor_jaxlink import (
+    ArtifactError,
+    JAXLinker,
+    JAXLinkWarning,
+    NotSavedError,
+    inspect,
+    load,
+    save,
+)
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
@@ -542,3 +550,20 @@ for wrong in ((-np.ones(3), np.array([2, 0])), (np.ones(3), np.array([3, 0]))):
         raise SystemExit("a check was missed")
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_sizes_that_are_data_from_the_start(path: Path) -> None:
+    """No call of such a function runs the program that is saved."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], [x[:n], pt.arange(n) * 2.0], mode=JAXLinker(dynamic=True))
+    values, sizes = np.arange(3.0), (2, 1, 3)
+    for size in sizes:
+        f(values, size)
+    assert f.stats.compilations == [0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save(f, path, graph=False)
+    g = load(path)
+    for size in sizes:
+        for one, other in zip(g(values, size), f(values, size), strict=True):
+            np.testing.assert_array_equal(one, other)
