@@ -62,11 +62,11 @@ class FastFunction(FastCall, Function):
         super().__init__(*args, **options)
         explicit = [spec for spec in self.maker.inputs if not spec.implicit]
         # Inputs that the user gives come first, and none has a default or an update of its own.
-        # What JAX traces of a matrix does not show its class, which a strict input asks for.
+        # What JAX traces does not show the class, which a strict matrix or scalar asks for.
         self._has_fast_path = all(
             getattr(container, "required", False)
             and spec.update is None
-            and not (spec.strict and isinstance(spec.variable.type, SparseTensorType))
+            and not (spec.strict and _has_classes(spec.variable.type))
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
         updated = [
@@ -297,6 +297,11 @@ def converter(container: Container) -> Callable[[Any], Any]:
         return value
 
     return convert
+
+
+def _has_classes(kind: object) -> bool:
+    """Return True if JAX takes values of several classes as one: matrices, scalars."""
+    return isinstance(kind, SparseTensorType) or getattr(kind, "ndim", None) == 0
 
 
 def accepts(value: object, kind: object) -> bool:

@@ -8,19 +8,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from jax.core import Tracer
 from pytensor.graph.basic import Apply
+from pytensor.graph.type import Type
+from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError, UntranspilableOpError
-from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, JAXLinkError, UntranspilableOpError
+from pytensor_jaxlink.generators import generator_of_key
+from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.link.dynamic import Sizes
 from pytensor_jaxlink.link.explanation import describe_break
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
-from pytensor_jaxlink.lowering import Lowered, unread
-from pytensor_jaxlink.runtime import Executor, Stats
+from pytensor_jaxlink.lowering import Lowered, as_static, unread
+from pytensor_jaxlink.runtime import Executor, Stats, kind_of
+from pytensor_jaxlink.trees import a_class
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import Analyses, CompiledGraph
@@ -90,14 +95,44 @@ class UserTraces:
                     f"expected {len(view.inputs)} arguments ({names}), found {len(values)}"
                 )
             )
+        if (refused := self._compiled.refusal()) is not None:
+            raise refused
+        values = list(map(_one_array, values))
+        source = self._compiled.source
+        for number, value, variable in zip(view.inputs, values, source.inputs, strict=True):
+            if source.clients[variable]:
+                _check(value, variable.type, view.expression_of(number))
         with unread():
             try:
-                return self._tracer(values).trace(list(map(_one_array, values)))
+                return self._tracer(values).trace(values)
             except Exception as error:
                 explained = self._of_rule(error)
-                if explained is error:
+                if explained is error and not self._learns(error, values):
                     raise
-                raise explained from error
+                if explained is not error:
+                    raise explained from error
+        return self._compiled.trace(*values)  # by the new plan
+
+    def _learns(self, error: Exception, values: Sequence[object]) -> bool:
+        """Note that JAX is wrong about a node, as a call does, where nobody traces.
+
+        Returns True if there is a new plan.
+        """
+        is_rules = hasattr(error, FAILED_NODE) and not hasattr(error, FAILED_ON_HOST)
+        if not is_rules or isinstance(error, JAXLinkError):
+            return False
+        staged = jax.numpy.negative(0)  # a tracer where somebody traces a function without inputs
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves([staged, *values])):
+            return False
+        compiled, plan = self._compiled, self._compiled.plan
+        kinds = [variable.type for variable in compiled.source.inputs]
+        try:
+            compiled.fall_back(list(map(_of_host, values, kinds)), error, plan=plan)
+        except JAXLinkError:
+            raise
+        except Exception:  # it is no failure of JAX's
+            return False
+        return compiled.plan is not plan
 
     def _tracer(self, values: Sequence[object]) -> Executor:
         """The executor for these values: sizes that JAX traces are data where they can be."""
@@ -132,6 +167,35 @@ class _Traced:
     form: Form
     lowered: Lowered
     tracer: Executor
+
+
+def _check(value: object, kind: Type, name: str) -> None:
+    """Raise `TypeError` for an argument that PyTensor would not take, whatever its precision.
+
+    A graph for vectors may have a value for a matrix, and it would be the wrong one.
+    """
+    if not isinstance(kind, ArrayType):
+        return
+    found_kind = kind_of(value if isinstance(value, jax.Array) else np.asarray(value))
+    shape, fixed = found_kind.shape, kind.shape
+    fits = len(shape) == len(fixed) and all(
+        length is None or not isinstance(found, int) or found == length
+        for found, length in zip(shape, fixed, strict=True)
+    )
+    if not fits:
+        found = f"an array of shape {shape}" if hasattr(value, "shape") else a_class(value)
+    elif found_kind.dtype.kind == "c" and not kind.dtype.startswith("complex"):
+        found = "complex numbers"
+    else:
+        return
+    raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {kind}, found {found}"))
+
+
+def _of_host(value: object, kind: Type) -> object:
+    """A value as PyTensor's own implementations take it."""
+    if isinstance(kind, RandomType):
+        return value if isinstance(value, np.random.Generator) else generator_of_key(value)
+    return value if isinstance(value, jax.Array) else as_static(value, kind)
 
 
 def _one_array(value: object) -> object:

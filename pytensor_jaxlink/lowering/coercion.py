@@ -21,6 +21,12 @@ from pytensor_jaxlink.sparse_values import SparseValue
 
 Value = TypeVar("Value")
 
+DTYPES_OF_JAX = frozenset([
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+])  # fmt: skip
+"""The names of the dtypes that PyTensor and JAX share."""
+
 
 def canonical_dtype(dtype: np.dtype | str) -> np.dtype:
     """The dtype, or what stands for it while JAX is configured without 64-bit types."""

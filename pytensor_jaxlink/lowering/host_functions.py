@@ -19,12 +19,14 @@ from scipy.special import expit
 
 from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.graph import ArrayType, op_name
-from pytensor_jaxlink.lowering.coercion import as_static
+from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX, as_static
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 from pytensor_jaxlink.size_functions import size_function
 
 HostFunction = Callable[..., Sequence[Any]]
+
+_DTYPES_OF_JAX = frozenset(map(np.dtype, DTYPES_OF_JAX))  # in native byte order
 
 
 def host_function(node: Apply, where: str | None = None) -> HostFunction:
@@ -108,7 +110,9 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
     op = node.op
     perform = None
     kinds = [(p, _dtype_of(variable.type), variable.type) for p, variable in enumerate(node.inputs)]
-    single, outputs = len(node.outputs) == 1, range(len(node.outputs))
+    results = [(_dtype_of(variable.type), variable.type) for variable in node.outputs]
+    single = len(results) == 1
+    first, first_kind = results[0] if results else (None, None)
     destroyed = sorted({p for places in op.destroy_map.values() for p in places})
 
     def performed(*values: object) -> Sequence[object]:
@@ -125,17 +129,36 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
                 op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
                 perform = op.perform
             if single:
-                cell = [None]
+                cell: list[object] = [None]
                 perform(node, inputs, [cell])
+                value = cell[0]
+                if type(value) is not np.ndarray or value.dtype is not first:
+                    cell[0] = _as_jax_takes_it(value, first_kind)
                 return cell
-            cells: list[list[object]] = [[None] for _ in outputs]
+            cells: list[list[object]] = [[None] for _ in results]
             perform(node, inputs, cells)
-            return [cell[0] for cell in cells]
+            return [
+                _as_jax_takes_it(cell[0], kind)
+                for cell, (_, kind) in zip(cells, results, strict=True)
+            ]
         except Exception as error:
             _locate(error, node, where)
             raise
 
     return performed
+
+
+def _as_jax_takes_it(value: object, kind: Type | None) -> object:
+    """A result of a ``perform``, which may be of a kind that NumPy has and JAX has not.
+
+    It then gets the declared dtype: arrays of the other byte order, of long doubles, of objects.
+    Masked arrays lose their masks.
+    """
+    if not isinstance(kind, ArrayType) or not isinstance(value, np.ndarray | np.generic):
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        value = value.data
+    return value if value.dtype in _DTYPES_OF_JAX else value.astype(kind.dtype)
 
 
 class _Thunk:

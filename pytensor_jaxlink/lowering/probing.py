@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Constant
 from pytensor.link.jax.dispatch.basic import jax_funcify
 
 from pytensor_jaxlink.graph import ArrayType
@@ -18,36 +18,54 @@ from pytensor_jaxlink.graph import ArrayType
 _LENGTH = 2  # of dimensions whose length is not known
 
 
-def needs_concrete(node: Apply, positions: Sequence[int]) -> bool:
-    """Return True if the JAX rule of a node fails on tracers, but not with these concrete.
+def concrete_inputs(node: Apply, positions: Sequence[int]) -> tuple[int, ...]:
+    """The inputs that the JAX rule of a node needs as concrete values, as few as possible.
 
-    Cost: two traces of the rule, on arrays with two entries a dimension.  A rule that fails for
-    another reason (these shapes, say) says nothing.
+    They are none where the rule takes tracers, or fails for another reason (these shapes, say).
+
+    Parameters
+    ----------
+    node
+        The node.
+    positions
+        The inputs that may be concrete.  Those that come first are spared first.
+
+    Notes
+    -----
+    Cost: one trace of the rule, on arrays with two entries a dimension.  Of a rule that fails, one
+    more, and one for each input that may be concrete.
     """
-    if not all(isinstance(variable.type, ArrayType) for variable in node.inputs):
-        return False
+    if not (positions and all(isinstance(variable.type, ArrayType) for variable in node.inputs)):
+        return ()
     try:
         function = jax_funcify(node.op, node=node)
     except Exception:  # it refuses this node; the analysis has seen that
-        return False
-    kinds = [_kind_of(variable.type) for variable in node.inputs]
+        return ()
+    needed = list(positions)
     with jax.enable_x64(True):
-        traced = _failure(function, kinds, ())
-        return isinstance(traced, TypeError | IndexError) and not _failure(
-            function, kinds, positions
-        )
+        if not isinstance(_failure(function, node, ()), TypeError | IndexError):
+            return ()
+        if _failure(function, node, needed):
+            return ()
+        for position in tuple(needed):
+            fewer = [other for other in needed if other != position]
+            if not _failure(function, node, fewer):
+                needed = fewer
+    return tuple(sorted(needed))
 
 
 def _failure(
-    function: Callable[..., object], kinds: Sequence[jax.ShapeDtypeStruct], concrete: Sequence[int]
+    function: Callable[..., object], node: Apply, concrete: Sequence[int]
 ) -> Exception | None:
     """The error of a rule, traced with some inputs concrete."""
+    kinds = [_kind_of(variable.type) for variable in node.inputs]
 
     def traced(*values: object) -> object:
-        given = [
-            np.ones(kind.shape, kind.dtype) if position in concrete else value
-            for position, (kind, value) in enumerate(zip(kinds, values, strict=True))
-        ]
+        given = list(values)
+        for position in concrete:
+            variable, kind = node.inputs[position], kinds[position]
+            is_known = isinstance(variable, Constant)
+            given[position] = variable.data if is_known else np.ones(kind.shape, kind.dtype)
         return function(*given)
 
     try:

@@ -44,8 +44,9 @@ from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.callbacks import HostCall
+from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
-from pytensor_jaxlink.lowering.probing import needs_concrete
+from pytensor_jaxlink.lowering.probing import concrete_inputs
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.scalars import scalar_function
@@ -56,37 +57,19 @@ from pytensor_jaxlink.ops import (
     can_be_static,
     data_inputs,
     inner_graphs,
+    is_real_number,
     remedies,
     static_inputs,
 )
 from pytensor_jaxlink.remedies import Remedy, either
 
-_DTYPES_OF_JAX = frozenset(
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ]
-)
-
 
 def has_jax_values(kind: Type) -> bool:
     """Return True if values of a PyTensor type can be arguments and results of JAX code."""
     if isinstance(kind, ArrayType | ScalarType):
-        return kind.dtype in _DTYPES_OF_JAX
+        return kind.dtype in DTYPES_OF_JAX
     if isinstance(kind, SparseTensorType):
-        return kind.dtype in _DTYPES_OF_JAX and kind.format in ("csr", "csc")
+        return kind.dtype in DTYPES_OF_JAX and kind.format in ("csr", "csc")
     return isinstance(kind, RandomType | NoneTypeT)
 
 
@@ -381,9 +364,8 @@ class Rules:
         """The inputs that turned out to be sizes, or that the rule of another author takes so."""
         if self._obstacles.is_foreign(node) and (kind := _kind(node)) not in self._probed:
             self._probed.add(kind)
-            undeclared = _undeclared(node)
-            if undeclared and needs_concrete(node, undeclared):
-                self._sizes[kind] = undeclared
+            if needed := concrete_inputs(node, _undeclared(node)):
+                self._sizes[kind] = needed
         return self._sizes.get(_kind(node), ()) if self._sizes else ()
 
     def is_foreign(self, node: Apply) -> bool:
@@ -404,15 +386,16 @@ class Rules:
         Returns the change, in words.
         """
         kind = _kind(node)
-        reason, undeclared = first_line(error), _undeclared(node)
+        reason, known = first_line(error), self._sizes.get(kind, ())
+        more = [position for position in _undeclared(node) if position not in known]
         if any(call.node is node for call in self.host_calls):
             self._not_called.add(kind)
             return f"runs on the host ({reason})"
         has_graphs = bool(self.inner_graphs(node))
         retry = isinstance(error, TypeError | IndexError) and not has_graphs
-        if retry and undeclared and kind not in self._sizes:
-            self._sizes[kind] = undeclared
-            names = ", ".join(node.inputs[p].name or f"input {p}" for p in undeclared)
+        if retry and more:
+            self._sizes[kind] = (*known, *more)
+            names = ", ".join(node.inputs[p].name or f"input {p}" for p in more)
             return f"needs {names} to be concrete ({reason})"
         if kind in self._failed or not has_graphs:
             self._opaque.add(kind)
@@ -421,17 +404,28 @@ class Rules:
 
 
 def _undeclared(node: Apply) -> tuple[int, ...]:
-    """The inputs that could be sizes, and that nobody has said to be any."""
+    """The inputs that could be concrete, and that nobody has said to be: constants come last.
+
+    A real number comes before the sizes, because it may take any value.
+    """
     declared = {*static_inputs(node.op, node), *data_inputs(node.op, node)}
-    return tuple(
+
+    def rank(position: int) -> tuple[bool, bool]:
+        variable = node.inputs[position]
+        return isinstance(variable, Constant), not is_real_number(variable)
+
+    found = (
         position
         for position, variable in enumerate(node.inputs)
-        if can_be_static(variable)
-        and not isinstance(variable, Constant)
-        and position not in declared
+        if (isinstance(variable, Constant) or can_be_static(variable)) and position not in declared
     )
+    return tuple(sorted(found, key=rank))
 
 
-def _kind(node: Apply) -> tuple[Op, tuple[object, ...]]:
-    """The key of the nodes that share a rule: a failure of one is a failure of all."""
-    return node.op, tuple(variable.type for variable in node.inputs)
+def _kind(node: Apply) -> tuple[object, ...]:
+    """The key of the nodes that share a rule: a failure of one is a failure of all.
+
+    A rule may take a constant where it takes no variable.
+    """
+    inputs = tuple((variable.type, isinstance(variable, Constant)) for variable in node.inputs)
+    return node.op, inputs

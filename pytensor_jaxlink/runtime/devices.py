@@ -195,6 +195,18 @@ def accepts_array(
     )
 
 
+def in_native_order(value: object) -> object:
+    """A value; an array of the other byte order as one of this machine's.
+
+    PyTensor converts arguments, but where they are trusted.  JAX refuses such an array, or, once it
+    has compiled for the type, reads its bytes as if they were native.
+    """
+    if type(value) is not np.ndarray:
+        return value
+    array: np.ndarray = value
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:
     """Add to an error that JAX traces values with their sharding, where it does."""
     if any(isinstance(value, Tracer) and traced_explicitly(value) for value in values):

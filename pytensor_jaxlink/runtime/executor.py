@@ -11,10 +11,15 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError
-from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
-from pytensor_jaxlink.runtime.devices import explicit_mesh, note_explicit_axes, run_in_auto
+from pytensor_jaxlink.runtime.devices import (
+    explicit_mesh,
+    in_native_order,
+    note_explicit_axes,
+    run_in_auto,
+)
 from pytensor_jaxlink.runtime.forks import (
     all_from_parent,
     refused,
@@ -25,10 +30,13 @@ from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
-from pytensor_jaxlink.runtime.specialisation import Policy, Resizing
+from pytensor_jaxlink.runtime.specialisation import Policy, Resizing, hashable, kind_of_leaf
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import Whole, is_one_region, is_whole, takes_arrays
+
+Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
+"""The static values of a region, and the kinds of its arguments."""
 
 Fallback = Callable[[Sequence[object], BaseException | None], Sequence[object]]
 
@@ -166,15 +174,33 @@ class Executor:
         """The values from which specialisations are selected."""
         return static_of(self._ready)
 
+    def kinds_of(self, region: Region, values: Sequence[object]) -> Signature | None:
+        """The signature of a region in a call; None where it takes more than inputs and constants.
+
+        Parameters
+        ----------
+        region
+            The region.
+        values
+            The values of the inputs.
+        """
+        known = dict(zip(self.plan.inputs, values, strict=True)) | {**self._ready.constants.data}
+        taken = map(known.get, region.reads)
+        if not all(isinstance(value, np.ndarray | np.generic | jax.Array) for value in taken):
+            return None
+        static = tuple(hashable(np.asarray(known[number])) for number in region.static)
+        return static, [kind_of_leaf(known[number]) for number in region.arguments]
+
     def __call__(self, inputs: Sequence[Any]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
+        values = list(map(in_native_order, inputs))
         if self.policy.has_types() and self.policy.device is None:
-            return self._guarded(inputs)
+            return self._guarded(values)
         with self.policy.types(), self.policy.here():
-            return self._guarded(inputs)
+            return self._guarded(values)
 
     def _guarded(self, inputs: Sequence[object]) -> list[object]:
         self.stats.general_calls += 1

@@ -58,6 +58,8 @@ class FastCall:
             kind = class_of(value)
             if kind is _NUMPY_ARRAY:
                 moved += value.nbytes
+                if not value.dtype.isnative:  # once JAX has compiled, it reads the bytes as native
+                    return self._slow(args)
             elif kind is not ARRAY:
                 numbers = True
         if numbers:

@@ -362,7 +362,7 @@ class Dispatch:
         if lengths is None:
             self._stats.general_calls += 1
             return list(self._unequal(inputs))
-        if self._is_own(lengths) or not self._padding.can_pad(inputs, lengths):
+        if self._is_own(lengths, inputs) or not self._padding.can_pad(inputs, lengths):
             return self.own(inputs)
         try:
             padded = self._pad(inputs, lengths, self._programs.serving(lengths), self._stats)
@@ -382,13 +382,13 @@ class Dispatch:
         if isinstance(self._padded.executor, Executor):  # and no refusal to run
             self._padded.executor.record(recorder)
 
-    def _is_own(self, lengths: tuple[int, ...]) -> bool:
+    def _is_own(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
         if lengths in self._kept:
             return True
         counts = self._counts
         counts[lengths] += 1
         if counts[lengths] == 1 and len(self._noted) < self._limit:
-            self._note(lengths)
+            self._note(lengths, values)
         often = counts[lengths] >= _OFTEN and counts[lengths] * _SHARE >= self._stats.calls
         if often and len(self._kept) < self._limit:
             self._kept.add(lengths)
@@ -397,15 +397,20 @@ class Dispatch:
             counts.clear()
         return False
 
-    def _note(self, lengths: tuple[int, ...]) -> None:
+    def _note(self, lengths: tuple[int, ...], values: Sequence[object]) -> None:
         """Note lengths and sizes for which the own plan may be saved, if it is one region."""
         plan, signatures = self.own.plan, self._stats.signatures
-        if lengths in self._noted or len(plan.regions) != 1 or not signatures[0]:
+        if lengths in self._noted or len(plan.regions) != 1:
             return
         self._noted.add(lengths)
-        [region], (static, known) = plan.regions, signatures[0][0]
+        [region] = plan.regions
         if not set(region.reads) <= {*plan.inputs, *plan.constants}:
             return
+        if not signatures[0]:  # sizes were data from the start
+            if (kinds := self.own.kinds_of(region, values)) is not None:
+                signatures[0].append(kinds)
+            return
+        static, known = signatures[0][0]
         kinds = dict(zip(region.arguments, known, strict=True))
         first = len(self._padding.groups)
         sizes = {
@@ -450,7 +455,7 @@ class Dispatch:
                 lengths = padding.lengths(values)
                 if lengths is None:
                     return Result(None, (False,))  # the slow path says why
-                if self._is_own(lengths) or not padding.can_pad(values, lengths):
+                if self._is_own(lengths, values) or not padding.can_pad(values, lengths):
                     return own_call(*args)
                 values = self._pad(values, lengths, programs.serving(lengths), stats)
                 result = _as_result(padded, padded_call(*values), values)

@@ -228,7 +228,7 @@ class CompiledRegion:
 
     def _note(self, static: tuple[object, ...], arguments: Sequence[object]) -> None:
         """Keep what the region is traced for, so that it can be saved for that."""
-        kinds = jax.tree_util.tree_map(_kind_of, list(arguments))
+        kinds = jax.tree_util.tree_map(kind_of_leaf, list(arguments))
         self._stats.signatures[self._region.index].append((static, kinds))
 
     def _beyond(
@@ -345,7 +345,8 @@ def hashable(value: object) -> Any:
     return _Real(size) if type(size) is float else size
 
 
-def _kind_of(leaf: Any) -> jax.ShapeDtypeStruct:
+def kind_of_leaf(leaf: Any) -> jax.ShapeDtypeStruct:
+    """The shape and dtype of an array, or of a number of NumPy."""
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 

@@ -249,7 +249,7 @@ class Condition:
     def _decisive_arguments(self, values: Sequence[object], others: Sequence[object]) -> Any:
         shapes = _shapes(values)
         if shapes not in self._decisive:
-            with self._policy.here():  # JAX finds what it has traced
+            with self._policy.types(), self._policy.here():  # JAX finds what it has traced
                 jaxpr = self.compiled.trace(*values, *others).jaxpr.jaxpr
             count = len(values)
             self._decisive[shapes] = tuple(k for k in _sources_of_last(jaxpr) if k < count)

@@ -12,6 +12,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch import jax_funcify
@@ -40,6 +41,37 @@ class Fill(Op):
 
 class FillThree(Fill):
     """The same, for three entries only: a trace with others says nothing."""
+
+
+class Doubled(Op):
+    """Its JAX rule asks for the values of its array."""
+
+    def make_node(self, array: Any) -> Apply:
+        return Apply(self, [pt.as_tensor(array)], [pt.dvector()])
+
+    def perform(self, node: Apply, inputs: list[Any], cells: list[list[Any]]) -> None:
+        cells[0][0] = inputs[0] * 2
+
+
+@jax_funcify.register(Doubled)
+def _doubled(op: Doubled, **_: Any) -> Any:
+    return lambda array: array * 2 if array.sum() > 0 else array + array
+
+
+class FillScaled(Op):
+    """Its JAX rule needs one of its numbers."""
+
+    def make_node(self, *inputs: Any) -> Apply:
+        return Apply(self, list(map(pt.as_tensor, inputs)), [pt.dvector()])
+
+    def perform(self, node: Apply, inputs: list[Any], cells: list[list[Any]]) -> None:
+        array, count, scale, shift = inputs
+        cells[0][0] = np.full(int(count), array.sum() * scale + shift)
+
+
+@jax_funcify.register(FillScaled)
+def _fill_scaled(op: FillScaled, **_: Any) -> Any:
+    return lambda array, count, scale, shift: jnp.full(int(count), array.sum() * scale + shift)
 
 
 @jax_funcify.register(Fill)
@@ -98,6 +130,41 @@ class TestUndeclaredSizes:
             with pytest.raises(ValueError, match=r"(?i)shape|dimension|broadcast"):
                 attempt(np.ones(2), np.ones(3))
 
+    @pytest.mark.parametrize("jit", ["selective", True, False])
+    @pytest.mark.parametrize("count", [pt.constant(2), pt.constant(np.int64(2))])
+    def test_constants_are_concrete(self, count: Any, jit: Any) -> None:
+        expected = [6, 6, 6, 6, 6, 6, 6, 6]
+        out = pt.concatenate([Fill()(X, count), Fill()(X, N), Fill()(2 * X, count)[:1] / 2])
+        wrapped = OpFromGraph([X], [Fill()(X, count)])(X)
+        for inputs, graph, values in ([[X, N], out, (3,)], [[X], wrapped, ()]):
+            f = pytensor.function(inputs, graph, mode=JAXLinker(jit=jit))
+            arguments, wanted = (np.array([1.0, 2.0, 3.0]), *values), expected[: 6 if values else 2]
+            np.testing.assert_array_equal(f(*arguments), wanted)
+            assert f.stats.fallbacks == f.explain().graph_break_count == 0
+            fn = jaxify(inputs, graph)
+            static = tuple(range(1, len(inputs)))
+            assert fn.static_argnums == f.static_argnums == static
+            np.testing.assert_array_equal(jax.jit(fn, static_argnums=static)(*arguments), wanted)
+
+    def test_a_constant_that_only_a_call_shows(self) -> None:
+        f = pytensor.function([X], FillThree()(X, pt.constant(2)), mode="JAXSELECTIVE")
+        for _ in range(2):
+            np.testing.assert_array_equal(f(np.ones(3)), [3, 3])
+        assert f.stats.fallbacks == 1
+        assert f.explain().graph_break_count == 0
+
+    def test_as_few_as_possible(self) -> None:
+        out = FillScaled()(X, N, R, pt.lscalar("shift"))
+        inputs = [X, N, R, out.owner.inputs[3]]
+        fn = jaxify(inputs, out)
+        assert fn.static_argnums == (1,)
+        slope = jax.grad(lambda r: fn(np.ones(3), 2, r, 1).sum())(0.5)
+        assert slope == 6
+        f = pytensor.function(inputs, out, mode=JAXLinker(dynamic=False))
+        for scale in range(3):
+            np.testing.assert_array_equal(f(np.ones(3), 2, scale, 4), [3 * scale + 4] * 2)
+        assert f.stats.compilations == [1]
+
 
 @pytest.mark.parametrize(
     ("out", "expected"),
@@ -147,6 +214,33 @@ class TestHostOpsError:
         fn = jaxify([X, N], FillThree()(X, N), host_ops="error", jit=False)
         with pytest.raises(UntranspilableOpError, match=r"FillThree.*not three"):
             jax.jit(fn, static_argnums=(1,))(np.ones(2), 2)
+
+
+@pytest.mark.parametrize("jit", ["selective", False])
+def test_a_rule_that_fails_where_nobody_traces(jit: Any) -> None:
+    """With concrete values `jaxify` runs whatever the graph, as a call does."""
+    doubled = Doubled()
+    in_loop = pytensor.scan(lambda step: doubled(X * step).sum(), [X], return_updates=False)
+    x = np.array([1.0, 2.0, 3.0])
+    fn = jaxify([X], in_loop, jit=jit)
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        jax.jit(lambda: fn(x))()  # which says nothing of calls without a jit
+    assert fn.static_argnums == ()
+    for value in (x, jnp.asarray(x)):
+        np.testing.assert_array_equal(fn(value), [12, 24, 36])
+    with pytest.raises(NotJittableError, match="Doubled"):
+        _ = fn.static_argnums
+    with pytest.raises(NotJittableError, match="Doubled"):
+        jax.jit(fn)(x)
+    y = pt.dvector("y")
+    added = jaxify([X, y], X + y, jit=jit)
+    with pytest.raises((TypeError, ValueError)):
+        added(x, x[:2])
+    assert added.static_argnums == ()
+    whole = jaxify([X], in_loop, jit=True)
+    for _ in range(2):
+        with pytest.raises(NotJittableError, match="Doubled"):
+            whole(x)
 
 
 def test_static_arguments_are_not_donated() -> None:

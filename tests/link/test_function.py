@@ -13,12 +13,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.io import In
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.raise_op import Assert
 
 import pytensor_jaxlink as pjl
 from pytensor_jaxlink import JAXFunction, JAXLinker
-from tests.helpers import black_box, sort_down
+from tests.helpers import PYTHON, assert_same, black_box, compile_both, sort_down
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -285,6 +286,67 @@ def test_a_name_of_several_inputs() -> None:
     f = pytensor.function([one], one * state, mode="JAXSELECTIVE")
     with pytest.raises(TypeError, match="Ambiguous name: x"):
         f(x=2.0)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("options", [{}, {"jit": False}, {"outputs": "numpy"}, {"donate": "all"}])
+def test_the_other_byte_order(options: dict[str, Any], trusted: bool) -> None:
+    """Once JAX has compiled for a type, it reads other bytes as if they were native."""
+    x, v, state = pt.dvector("x"), pt.lvector("v"), pytensor.shared(X.copy())
+    graphs: list[Any] = [x * 2, pt.unique(x * 2) * 2, x[v], x[: v[0]].sum(), pt.unique(x) + v[0]]
+    graphs = graphs if options.get("jit", True) else graphs[:1]
+    places = np.array([2, 0, 1])
+    for graph in graphs:
+        f, g = compile_both([x, v], graph, JAXLinker(**options))
+        f.trust_input = trusted
+        for values in ((X, places), (X, places.astype(">i8")), (X.astype(">f8"), places)):
+            for _ in range(2):
+                assert_same(f(*values), g(*values))
+                assert_same(f(x=values[0], v=values[1]), g(*values))
+    updating = pytensor.function([x], updates={state: state + x}, mode=JAXLinker(**options))
+    updating.trust_input = trusted
+    updating(X)
+    updating(X.astype(">f8"))
+    np.testing.assert_array_equal(state.get_value(), 3 * X)
+
+
+def test_padded_arguments_of_the_other_byte_order() -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], x * 2, mode="JAXSELECTIVE")
+    for length in range(3, 9):
+        values = np.arange(float(length))
+        np.testing.assert_array_equal(f(values.astype(">f8")), 2 * values)
+        np.testing.assert_array_equal(f(values), 2 * values)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "float64", "bool"])
+def test_strict_scalars_are_arrays(dtype: str) -> None:
+    """What JAX traces does not show whether it is a number or an array."""
+    x = pt.scalar("x", dtype=dtype)
+    f, g = (
+        pytensor.function([In(x, strict=True)], x + x, mode=mode) for mode in (JAXLinker(), PYTHON)
+    )
+    number = np.ones((), dtype)[()]
+    f(np.asarray(number))
+    for value in (number, number.item()):
+        for function in (f, g):
+            with pytest.raises(TypeError, match="expected an ndarray"):
+                function(value)
+    assert_same(f(np.asarray(number)), g(np.asarray(number)))
+
+
+@pytest.mark.parametrize("dtype", [">f8", "longdouble", object, "masked"])
+@pytest.mark.parametrize("options", [{}, {"host_ops": "callback"}, {"outputs": "numpy"}])
+def test_results_of_kinds_that_jax_has_not(dtype: Any, options: dict[str, Any]) -> None:
+    """A black box may return them; they get the declared dtype."""
+    as_given = np.ma.array if dtype == "masked" else (lambda values: values.astype(dtype))
+    x, n = pt.dvector("x"), iter(range(100))
+    other = black_box(lambda values: as_given(values + 1) if next(n) % 2 else values + 1)
+    for graph in (other(x), pt.exp(other(x)), pt.unique(other(x)) * 2, x[: other(x).argmax()]):
+        f = pytensor.function([x], graph, mode=JAXLinker(**options))
+        expected = f(X)
+        for _ in range(3):
+            assert_same(f(X), np.asarray(expected))
 
 
 class TestExplanation:

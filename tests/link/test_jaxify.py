@@ -144,6 +144,29 @@ TRANSFORMATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("jitted", [False, True])
+def test_arguments_of_other_types(jitted: bool) -> None:
+    """PyTensor refuses them too; a sum over all entries would have a value for a matrix."""
+    x, y, n = pt.dvector("x"), pt.tensor("y", dtype="float64", shape=(None, 3)), pt.lscalar("n")
+    fn = jaxify([{"x": x}, y, n], x.sum() + y.sum() + n)
+    call = jax.jit(fn) if jitted else fn
+    good = np.ones(2), np.ones((2, 3)), 1
+    assert call({"x": good[0]}, *good[1:]) == 9
+    assert call({"x": good[0].astype("float32")}, good[1].astype(int), np.int8(1)) == 9
+    cases = [
+        (0, np.ones((2, 3)), r"x: expected .*, found an array of shape \(2, 3\)"),
+        (1, np.ones((2, 4)), r"y: expected .*, found an array of shape \(2, 4\)"),
+        (2, 1j, "n: expected .*, found complex numbers"),
+    ]
+    if not jitted:
+        cases += [(0, 2.0, r"x: expected .*, found a builtins\.float")]
+    for position, bad, text in cases:
+        values: list[Any] = [bad if k == position else value for k, value in enumerate(good)]
+        with pytest.raises(TypeError, match=text + r" \[PJL406\]"):
+            call({"x": values[0]}, *values[1:])
+    assert jaxify([x, y], x.sum())(good[0], None) == 2
+
+
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
 def test_transformations(name: str) -> None:
     transform, fn = TRANSFORMATIONS[name], quadratic()

@@ -440,9 +440,9 @@ replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)
 
 
 def _asks_for_a_class(signature: Signature, position: int) -> bool:
-    """Return True for a strict sparse input: JAX does not trace the class of a matrix."""
+    """Return True for a strict matrix or scalar: what JAX traces does not show its class."""
     spec = signature.inputs[position]
-    return bool(spec.strict) and spec.type.kind == "sparse"
+    return bool(spec.strict) and (spec.type.kind == "sparse" or spec.type.shape == ())
 
 
 def _accepts(signature: Signature, x64: bool, position: int, value: object) -> bool:

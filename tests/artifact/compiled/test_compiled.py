@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,19 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from jax import monitoring
+from pytensor.compile.io import In
+from pytensor.raise_op import Assert
 from pytensor.scan.utils import until
 
-from pytensor_jaxlink import ArtifactError, JAXLinkWarning, NotSavedError, inspect, load, save
+from pytensor_jaxlink import (
+    ArtifactError,
+    JAXLinker,
+    JAXLinkWarning,
+    NotSavedError,
+    inspect,
+    load,
+    save,
+)
 from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
 from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
@@ -514,3 +525,63 @@ def test_the_pure_function_for_sizes_without_code(tmp_path: Path) -> None:
     save(f, tmp_path / "g", dims=None, graph=False)
     with pytest.raises(NotSavedError, match="no code was saved for"):
         load(tmp_path / "g").jax_fn(np.ones(5))
+
+
+def test_bytes_and_classes_of_arguments(path: Path) -> None:
+    """Arguments that JAX would take for others once it has compiled."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, In(n, strict=True)], x * n, mode="JAXSELECTIVE")
+    values, count = np.arange(3.0), np.array(2)
+    f(values, count)
+    save(f, path, graph=False)
+    g = load(path)
+    for trusted in (False, True):
+        g.signature = replace(g.signature, trust_input=trusted)
+        for given in (values, values.astype(">f8"), values):
+            np.testing.assert_array_equal(g(given, count), [0, 2, 4])
+    g.signature = replace(g.signature, trust_input=False)
+    for number in (2, np.int64(2)):
+        with pytest.raises(TypeError, match="strict"):
+            g(values, number)
+
+
+def test_checks_where_jax_has_no_64_bit_types(path: Path) -> None:
+    """JAX's default, in a process that does not import PyTensor."""
+    x, places = pt.dvector("x"), pt.lvector("places")
+    checked = Assert("must be positive")(pt.log(x), pt.all(x > 0))
+    f = pytensor.function([x, places], [checked, x[places]], mode="JAXSELECTIVE")
+    f(np.ones(3), np.array([2, 0]))
+    save(f, path, graph=False)
+    program = f"""
+import numpy as np
+from pytensor_jaxlink import load
+f = load({str(path)!r})
+for _ in range(3):
+    logarithm, entries = f(np.full(3, 2.0), np.array([2, 0]))
+    assert str(logarithm.dtype) == "float64" and entries.tolist() == [2.0, 2.0]
+for wrong in ((-np.ones(3), np.array([2, 0])), (np.ones(3), np.array([3, 0]))):
+    try:
+        f(*wrong)
+    except AssertionError:
+        f(np.full(3, 2.0), np.array([2, 0]))
+    else:
+        raise SystemExit("a check was missed")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_sizes_that_are_data_from_the_start(path: Path) -> None:
+    """No call of such a function runs the program that is saved."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], [x[:n], pt.arange(n) * 2.0], mode=JAXLinker(dynamic=True))
+    values, sizes = np.arange(3.0), (2, 1, 3)
+    for size in sizes:
+        f(values, size)
+    assert f.stats.compilations == [0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save(f, path, graph=False)
+    g = load(path)
+    for size in sizes:
+        for one, other in zip(g(values, size), f(values, size), strict=True):
+            np.testing.assert_array_equal(one, other)
