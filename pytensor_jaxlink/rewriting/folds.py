@@ -50,10 +50,10 @@ def folded(
     groups = known.grouped(mask, before * after)
     count: Tensor = known.count(mask)
     message = f"cannot reshape a selection into shape ({', '.join(map(str, sizes))})"
-    divides = pt.eq(count % (before * after), 0)
+    divides: Tensor = pt.eq(count % (before * after), 0)
     if not isinstance(parts[place], Constant):
         length = known.new(parts[place]).astype("int64")
-        divides = pt.eq(length, -1) & divides | pt.eq(count, length * (before * after))
+        divides = (pt.eq(length, -1) & divides) | pt.eq(count, length * (before * after))
     full: Tensor = CheckAndRaise(ValueError, message)(front.full, divides)
     entries = full[_places(before, groups, after, count, full)]
     shape = [*sizes[:place], groups.shape[0], *sizes[place + 1 :]]
