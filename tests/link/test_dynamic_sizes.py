@@ -87,7 +87,6 @@ DYNAMIC: dict[str, Callable[[], Any]] = {
 }
 STATIC: dict[str, Callable[[], Any]] = {
     "draws": lambda: pt.random.normal(size=N),
-    "places": lambda: pt.arange(2 * N).reshape((N, 2)).sum(0),
 }
 
 
