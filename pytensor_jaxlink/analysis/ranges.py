@@ -27,7 +27,7 @@ from pytensor.tensor.basic import (
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Argmax
 from pytensor.tensor.random.basic import CategoricalRV
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
@@ -98,6 +98,12 @@ def range_from(op: Op, node: GraphNode, depth: int) -> Range | None:
 @range_from.register(TensorFromScalar)
 def _moved(op: Op, node: GraphNode, depth: int) -> Range | None:
     return range_of(inputs_of(node)[0], depth)
+
+
+@range_from.register(Shape)
+@range_from.register(Shape_i)
+def _length(op: Op, node: GraphNode, depth: int) -> Range | None:
+    return Range(0, _LONGEST)
 
 
 @range_from.register

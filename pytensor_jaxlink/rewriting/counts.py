@@ -54,7 +54,8 @@ class Counts:
         self.graph, self._new, self._late = fgraph, new, late
         self._extents = _Extents(fgraph)
         self._counts: dict[Tensor, Tensor] = {}
-        self._lengths: dict[Tensor, Tensor] = {}
+        self._written: dict[Tensor, Polynomial] = {}
+        self._lengths: dict[Tensor, Polynomial] = {}
         self._resolved: dict[Tensor, Tensor] = {}
         self._stops: dict[Tensor, Tensor] = {}
 
@@ -79,8 +80,11 @@ class Counts:
 
     def note(self, mask: Tensor, array: Tensor, axis: int) -> None:
         """Note that a mask selects what an array of the old graph has along a dimension."""
-        if mask not in self._lengths:
-            self._lengths[mask] = length_of(self.graph, array, axis)
+        if mask not in self._written:
+            length = length_of(self.graph, array, axis)
+            if self.counted(length) is None:
+                self._lengths[mask] = self.read(length)  # of counts that were noted before
+            self._written[mask] = self._extents.of(length)
             self.of(mask)
             self._resolved.clear()
 
@@ -127,8 +131,8 @@ class Counts:
 
     def _resolved_anew(self, length: Tensor) -> Tensor:
         written = self._extents.of(length)
-        for mask, known in self._lengths.items():
-            if self._extents.of(known) == written:
+        for mask, known in self._written.items():
+            if known == written:
                 return self._counts[mask]
         if (counted := summed(length)) is not None and self._new(counted) in self._counts:
             return self._counts[self._new(counted)]
@@ -138,8 +142,23 @@ class Counts:
         if (dimension := _dimension(length)) is not None:
             return self._resolve(length_of(self.graph, *dimension))
         if isinstance(op, Elemwise):
-            return op(*map(self._resolve, length.owner.inputs))
+            resolved = op(*map(self._resolve, length.owner.inputs))
+            return self._read_again(resolved, written)
         return self._new(length)
+
+    def _read_again(self, resolved: Tensor, written: Polynomial) -> Tensor:
+        """A length of which parts are counts, or all of it: some more than a mask selects."""
+        now = self._extents.of(resolved)
+        for mask, known in self._lengths.items():
+            if known == now:
+                return self._counts[mask]
+        if not self._extents.counts.isdisjoint(self._extents.atoms_of(now)):
+            return resolved
+        for mask, known in self._written.items():
+            more = constant_value(difference(written, known))
+            if more is not None and constant_value(written) is None:
+                return self._counts[mask] + more
+        return resolved
 
     def is_late(self, length: Tensor) -> bool:
         """Return True for a length that depends on counts, or on what a region computes."""

@@ -11,7 +11,7 @@ from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.math import Max, Min
+from pytensor.tensor.math import Max, Min, MulWithoutZeros
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.type_other import NoneTypeT
 
@@ -182,6 +182,10 @@ def _neutral(op: object, dtype: str) -> Tensor:
     lowest, highest = (-np.inf, np.inf) if kind.kind == "f" else (None, None)
     if kind.kind in "iu":
         lowest, highest = np.iinfo(kind).min, np.iinfo(kind).max
-    return {scalar.Add: 0, scalar.Mul: 1, scalar.Maximum: lowest, scalar.Minimum: highest}.get(
-        type(op)
-    )
+    return {
+        scalar.Add: 0,
+        scalar.Mul: 1,
+        MulWithoutZeros: 0,
+        scalar.Maximum: lowest,
+        scalar.Minimum: highest,
+    }.get(type(op))

@@ -30,15 +30,16 @@ def folded(
     array
         The array, which is selected from in its first dimension alone.
     lengths
-        The new shape: the literal lengths of the parts, and -1 once; then the other dimensions.
+        The new shape: the literal lengths of the parts, and once -1 or a length that is computed;
+        then the other dimensions.
     """
     rest = len(chosen.masks) - 1
     parts, others = lengths[: len(lengths) - rest], lengths[len(lengths) - rest :]
-    if chosen.axes != (0,) or not all(isinstance(part, Constant) for part in parts):
+    if chosen.axes != (0,):
         return None
     if not all(known.has_length(n, array, [1 + axis]) for axis, n in enumerate(others)):
         return None
-    sizes = [int(part.data) for part in parts]
+    sizes = [int(part.data) if isinstance(part, Constant) else -1 for part in parts]
     if sizes.count(-1) != 1 or any(size < 1 for size in sizes if size != -1):
         return None
     front = at_front(chosen, [0], known)
@@ -49,7 +50,10 @@ def folded(
     groups = known.grouped(mask, before * after)
     count: Tensor = known.count(mask)
     message = f"cannot reshape a selection into shape ({', '.join(map(str, sizes))})"
-    divides = pt.eq(count % (before * after), 0)
+    divides: Tensor = pt.eq(count % (before * after), 0)
+    if not isinstance(parts[place], Constant):
+        length = known.new(parts[place]).astype("int64")
+        divides = (pt.eq(length, -1) & divides) | pt.eq(count, length * (before * after))
     full: Tensor = CheckAndRaise(ValueError, message)(front.full, divides)
     entries = full[_places(before, groups, after, count, full)]
     shape = [*sizes[:place], groups.shape[0], *sizes[place + 1 :]]

@@ -99,9 +99,8 @@ class Masks:
             )
             return None if part is None else self.every(part, int(step))
         start, stop = taken.start, taken.stop
-        computed = [
-            b for b in (start, stop) if b is not None and tensor_behind(b) in self.late_bounds
-        ]
+        bounds = [b for b in (start, stop) if b is not None]
+        computed = [b for b in bounds if self._counts.is_late(tensor_behind(b))]
         if not computed or computed[0] in self.refused:
             return None
         mask = self._spans.mask(start, stop, array, axis)

@@ -26,7 +26,6 @@ result is cut when it leaves (`rewriting.cut_results`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -64,6 +63,7 @@ from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.ops import Fitted
 from pytensor_jaxlink.rewriting.graph_masks import Masks, is_size
+from pytensor_jaxlink.rewriting.mask_indices import MaskIndex, mask_of
 from pytensor_jaxlink.rewriting.notes import late_values, may_cut_results, note
 from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
 from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor, follow, is_literal
@@ -78,7 +78,7 @@ _MADE = (Alloc, AllocEmpty, ARange, Eye)
 
 CONCERNED = (
     *(AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Nonzero, Split, Subtensor, Unique),
-    *_MADE,
+    *(OpFromGraph, *_MADE),
 )
 """The Ops that may select entries by data, or make as many as data say."""
 
@@ -91,9 +91,11 @@ def rewrite_masks(fgraph: FunctionGraph, changing: Collection[int] = ()) -> None
 
 
 def _parts(fgraph: FunctionGraph, changing: Collection[int]) -> Parts:
-    """Slices in the place of what is split by lengths that are known late."""
+    """Slices in the place of what is split by lengths known late, or may be selected from."""
     if not any(isinstance(node.op, Split) for node in fgraph.apply_nodes):
         return []
+    if any(_may_select(node) for node in fgraph.apply_nodes):
+        return sliced(fgraph)
     view = GraphView.of(fgraph)
     return sliced(fgraph, late_values(view, input_binding_times(view, changing)))
 
@@ -141,6 +143,8 @@ def _may_select(node: Apply) -> bool:
         return True
     if isinstance(node.op, _MADE):
         return any(map(_is_computed, node.inputs[isinstance(node.op, Alloc) :]))
+    if isinstance(node.op, OpFromGraph):
+        return any(map(_may_select, node.op.fgraph.apply_nodes))
     if not isinstance(node.op, Subtensor | IncSubtensor):
         return False
     first = 1 if isinstance(node.op, Subtensor) else 2
@@ -160,26 +164,6 @@ def _is_computed(length: Tensor) -> bool:
     if isinstance(length.owner.op, (Elemwise, ScalarFromTensor, TensorFromScalar)):
         return any(map(_is_computed, length.owner.inputs))
     return True
-
-
-@dataclass(frozen=True)
-class _Masked:
-    """An index with one mask in it.
-
-    Attributes
-    ----------
-    axis
-        The first dimension that the mask selects from, after ``beside`` has been applied.
-    mask
-        The mask.
-    beside, by_places
-        See `Destination`.
-    """
-
-    axis: int
-    mask: Tensor
-    beside: tuple[Tensor, ...] | None = None
-    by_places: bool = False
 
 
 class _Attempt(Masks):
@@ -202,6 +186,9 @@ class _Attempt(Masks):
     def run(self) -> set[Tensor]:
         """Fill `values`.  Returns what has to be refused: masks that end where we cannot go."""
         for node in _made_last(self.nodes):
+            if self._selects_inside(node):
+                self.inner = node
+                return set()
             escaped = self._visit(node)
             if escaped:
                 if isinstance(node.op, OpFromGraph):
@@ -217,6 +204,14 @@ class _Attempt(Masks):
             readers = [node.outputs[0] for node in self.sources if origin in node.inputs]
             self.at_the_end[variable] = readers[0] if readers else variable
         return set()
+
+    def _selects_inside(self, node: Apply) -> bool:
+        """Return True for an inner graph that may take parts to bounds known late."""
+        return (
+            isinstance(node.op, OpFromGraph)
+            and any(is_size(v) and v in self.late_bounds for v in node.inputs)
+            and _may_select(node)
+        )
 
     def _may_be_taken_at_the_end(self, returned: Sequence[Variable]) -> bool:
         """Return True if selections from results replace those from their arguments.
@@ -237,7 +232,7 @@ class _Attempt(Masks):
 
     def _is_by_places(self, node: Apply) -> bool:
         """Return True if a node indexes by the places that `nonzero` gives."""
-        found = self._mask_of(node, 1) if isinstance(node.op, AdvancedSubtensor) else None
+        found = mask_of(node, 1, self.new) if isinstance(node.op, AdvancedSubtensor) else None
         return found is not None and found.by_places
 
     def _cut(self, chosen: Selection) -> Tensor:
@@ -293,7 +288,7 @@ class _Attempt(Masks):
             return self._sliced(node, 2) is not None
         if not isinstance(node.op, AdvancedIncSubtensor):
             return False
-        found = self._mask_of(node, 2)
+        found = mask_of(node, 2, self.new)
         return found is not None and found.mask in self.late_masks
 
     def _renew(self, node: Apply) -> None:
@@ -361,7 +356,7 @@ class _Attempt(Masks):
         return Selection(ordered, (mask,))
 
     def _selected(self, node: Apply) -> Selection | None:
-        found = self._mask_of(node, 1)
+        found = mask_of(node, 1, self.new)
         if found is None:
             return None
         axis, mask = found.axis, found.mask
@@ -383,36 +378,11 @@ class _Attempt(Masks):
             full = self._fitting(array if whole is outer.full else whole, axis, found)
             return Selection.along(axis, full, new)
         own = outer.masks[axis]
-        if own is None or inner.masks != (own,):
+        moved = None if own is None else self.aligned(inner, 0, own)
+        if moved is None or len(moved.masks) > 1:
             return None
-        both = own & inner.full
-        self.origin[both] = self.origin.get(own, own)
+        both = self.derived("both", (own, mask), lambda: own & moved.full)
         return Selection(outer.full, (*outer.masks[:axis], both, *outer.masks[axis + 1 :]))
-
-    def _mask_of(self, node: Apply, first: int) -> _Masked | None:
-        """The index of a node with one boolean array, beside literals and scalars next to it."""
-        indices: Any = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
-        if (mask := _all_of_nonzero(indices)) is not None:
-            return _Masked(0, mask, by_places=True)
-        masks = [k for k, i in enumerate(indices) if _dtype_of(i) == "bool"]
-        if len(masks) != 1:
-            return None
-        [place] = masks
-        mask, beside = indices[place], [*indices]
-        beside[place : place + 1] = [slice(None)] * mask.type.ndim
-        scalars = [k for k, i in enumerate(indices) if not isinstance(i, slice) and k != place]
-        if any(indices[k].type.ndim for k in scalars):
-            return None
-        together = sorted([*scalars, place])
-        if together != list(range(together[0], together[-1] + 1)):
-            return None  # NumPy puts the selection first then
-        if not all(is_literal(i) for i in indices if isinstance(i, slice)):
-            return None
-        axis = place - sum(k < place for k in scalars)
-        if all(index == slice(None) for index in beside):
-            return _Masked(axis, mask)
-        others = tuple(i if isinstance(i, slice) else self.new(i) for i in beside)
-        return _Masked(axis, mask, others)
 
     def _part_of(self, node: Apply) -> Selection | None:
         """The selection that slices to late bounds take of an array."""
@@ -479,7 +449,7 @@ class _Attempt(Masks):
 
     # -- what the rules ask ------------------------------------------------------------------------
 
-    def _fitting(self, array: object, axis: int, index: _Masked) -> Tensor:
+    def _fitting(self, array: object, axis: int, index: MaskIndex) -> Tensor:
         """The array that stands for one now, as long as a mask; `IndexError` where it cannot be."""
         return self._spans.fitting(array, axis, index.mask, by_places=index.by_places)
 
@@ -487,7 +457,7 @@ class _Attempt(Masks):
         """The entries that a node writes to, or None."""
         if isinstance(node.op, IncSubtensor):
             return self._sliced(node, 2)
-        base, found = node.inputs[0], self._mask_of(node, 2)
+        base, found = node.inputs[0], mask_of(node, 2, self.new)
         if found is None or base in self.selections:
             return None
         new, there = self.new(found.mask), self.new(base)
@@ -515,19 +485,3 @@ def _made_last(nodes: Sequence[Apply]) -> Iterator[Apply]:
             waiting[reader].discard(node)
             if not waiting[reader]:
                 heappush(ready, (places[reader], reader))
-
-
-def _all_of_nonzero(indices: Sequence[Tensor]) -> Tensor:
-    """The boolean array whose true places the indices are, or None."""
-    owner = getattr(indices[0], "owner", None)
-    if owner is None or not isinstance(owner.op, Nonzero):
-        return None
-    count = len(owner.outputs)
-    if list(indices[:count]) != owner.outputs or any(i != slice(None) for i in indices[count:]):
-        return None
-    mask = owner.inputs[0]
-    return mask if mask.type.dtype == "bool" else None
-
-
-def _dtype_of(index: object) -> str | None:
-    return getattr(getattr(index, "type", None), "dtype", None)

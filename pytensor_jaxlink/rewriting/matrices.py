@@ -16,6 +16,7 @@ from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import AllocDiag, ExtractDiag
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
+from pytensor.tensor.linalg.decomposition.lu import LUFactor, PivotToPermutations
 from pytensor.tensor.linalg.inverse import MatrixInverse
 from pytensor.tensor.linalg.solvers.general import Solve
 from pytensor.tensor.linalg.solvers.psd import CholeskySolve
@@ -39,6 +40,7 @@ _OF_MATRICES = (
     CholeskySolve,
     Det,
     Dot,
+    LUFactor,
     MatrixInverse,
     SLogDet,
     Solve,
@@ -51,6 +53,7 @@ _OF_MATRICES = (
 @follow.register(CholeskySolve)
 @follow.register(Det)
 @follow.register(Dot)
+@follow.register(LUFactor)
 @follow.register(MatrixInverse)
 @follow.register(SLogDet)
 @follow.register(Solve)
@@ -75,8 +78,9 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
     if len({*ranks}) > 1:
         return None
     [batch], core = {*ranks}, getattr(node.op, "core_op", node.op)
-    if isinstance(core, CholeskySolve | SolveTriangular):
+    if isinstance(core, CholeskySolve | LUFactor | SolveTriangular):
         # Row by row, an infinity in a selected row makes NaN in later ones that are not selected.
+        # Pivots are places, which are those of the selection only at the front.
         moved = [at_front(part, part.axes, known) for part in parts]
         parts = [part for part in moved if part is not None]
         if len(parts) < len(moved):
@@ -180,18 +184,30 @@ def _filled(part: Selection, letters: Sequence[str], kept: Collection[str]) -> T
     return pt.switch(unit, pt.ones((), full.type.dtype), full)
 
 
+@follow.register(PivotToPermutations)
+def _follow_pivots(op: PivotToPermutations, node: Apply, known: Known) -> Results:
+    """What is not selected stays where it is."""
+    chosen = at_front(known.plain(node.inputs[0]), [0], known)
+    if chosen is None:
+        return None
+    [mask] = chosen.masks
+    stays = pt.arange(mask.shape[0]).astype(chosen.full.type.dtype)
+    return [Selection(op(pt.switch(mask, chosen.full, stays)), (mask,))]
+
+
 @follow.register(ExtractDiag)
 def _follow_diagonal(op: ExtractDiag, node: Apply, known: Known) -> Results:
     """The diagonal of a square selection, or of each of a batch."""
-    chosen = known.selections[node.inputs[0]]
+    chosen = known.plain(node.inputs[0])
     axes = op.axis1, op.axis2
     one, other = (chosen.masks[axis] for axis in axes)
-    if not chosen.is_plain or (op.offset and (one is not None or other is not None)):
+    if op.offset and (one is not None or other is not None):
         return None
     if one is not other:
-        if None in (one, other) or not (known.is_prefix(one) and known.is_prefix(other)):
+        moved = None if None in (one, other) else at_front(chosen, axes, known)
+        if moved is None:
             return None
-        one = known.least(one, other)
+        chosen, one = moved, known.least(*(moved.masks[axis] for axis in axes))
     rest = [mask for axis, mask in enumerate(chosen.masks) if axis not in axes]
     return [Selection(op(chosen.full), (*rest, one))]
 

@@ -30,7 +30,7 @@ from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
 from pytensor.tensor.shape import Shape_i
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import TensorType, discrete_dtypes
 
 from pytensor_jaxlink.compat import mutable
 from pytensor_jaxlink.ops import measured_outputs
@@ -75,8 +75,15 @@ def _sequences(node: Apply, mask: object, known: Known) -> list[Selection] | Non
             part = None if mask is None else _as_long(array, mask, known)
         if part is None:
             return None
-        found.append(Selection(part.full, (None, *part.masks[1:])))
+        # Integers may be indices, and a further step must not raise: 0 is in range.
+        full = part.masked(0, part.axes[:1]) if _goes_on(part) else part.full
+        found.append(Selection(full, (None, *part.masks[1:])))
     return found
+
+
+def _goes_on(part: Selection) -> bool:
+    """Return True for integers after which a sequence goes on, for steps that are cut."""
+    return part.masks[0] is not None and part.full.type.dtype in discrete_dtypes
 
 
 def _as_long(array: Tensor, mask: object, known: Known) -> Selection | None:

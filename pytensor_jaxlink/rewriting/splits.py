@@ -8,7 +8,7 @@ The gradient of ``concatenate([full(k, a), full(n - k, b)])`` is a `Split`::
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant
@@ -24,11 +24,11 @@ Parts = list[tuple[Tensor, Tensor]]
 """Slices, each with the part of a `Split` that it stands for."""
 
 
-def sliced(fgraph: FunctionGraph, late: Collection[Tensor]) -> Parts:
-    """Put slices in the place of each `Split` by lengths that are known late."""
+def sliced(fgraph: FunctionGraph, late: Collection[Tensor] | None = None) -> Parts:
+    """Put slices in the place of each `Split`, or of those by lengths that are known ``late``."""
     parts: Parts = []
     for node in list(fgraph.apply_nodes):
-        if isinstance(node.op, Split) and node.inputs[-1] in late:
+        if isinstance(node.op, Split) and (late is None or node.inputs[-1] in late):
             parts += zip(_slices(fgraph, node), node.outputs, strict=False)
     fgraph.replace_all([(part, piece) for piece, part in parts], import_missing=True)
     return parts
@@ -42,16 +42,21 @@ def put_back(fgraph: FunctionGraph, parts: Parts) -> None:
 
 def _slices(fgraph: FunctionGraph, node: Apply) -> list[Tensor]:
     axis = _axis(node)
-    lengths = [length.astype("int64") for length in entries_of(node.inputs[-1])]
+    lengths = list(map(_literal, entries_of(node.inputs[-1])))
     if axis is None or len(lengths) != len(node.outputs):
         return []
     whole = length_of(fgraph, node.inputs[0], axis)
-    holds = [pt.eq(pt.add(*lengths), whole), *(pt.ge(length, 0) for length in lengths)]
+    ends = list(accumulate(lengths))
+    holds = [pt.eq(ends[-1], whole), *(pt.ge(length, 0) for length in lengths)]
     array: Tensor = CheckAndRaise(ValueError, "the parts are not the whole")(node.inputs[0], *holds)
-    ends = [pt.add(*lengths[: count + 1]) if count else lengths[0] for count in range(len(lengths))]
     bounds = [None, *ends[:-1], None]
     before = [slice(None)] * axis
     return [array[(*before, slice(start, stop))] for start, stop in pairwise(bounds)]
+
+
+def _literal(length: Tensor) -> Tensor:
+    """A length as a 64-bit integer, one of Python if it is literal."""
+    return int(length.data) if isinstance(length, Constant) else length.astype("int64")
 
 
 def _axis(node: Apply) -> int | None:

@@ -77,6 +77,7 @@ PADDED: dict[str, Callable[[], Any]] = {
     "scatter": lambda: pt.inc_subtensor(T[G], Y),
     "integers": lambda: [G * 2, G.sum(), pt.cast(G, "int8").max()],
     "set_all": lambda: pt.set_subtensor(Y[:], 1.0),
+    "part_as_long": lambda: [T[: X.shape[0]].sum(), X.sum()],
     "column": lambda: Y.reshape((-1, 1)) * 2,
     "every_other": lambda: [Y[::2].sum(), Y[1:-1:3].mean()],
     "a_slice": lambda: [Y[:N].sum(), Y[N:].sum(), Y[-N:].max()],

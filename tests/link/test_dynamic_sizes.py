@@ -12,8 +12,10 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.linalg import cholesky
 
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning, jaxify, load, save
 from tests.helpers import PYTHON, as_list
@@ -35,6 +37,19 @@ SIZES = (3, 0, 1, 4, 9, 10, -1, -10)
 
 def with_gradient(value: Any, *of: Any) -> list[Any]:
     return [value, *pytensor.grad(value, list(of))]
+
+
+def walk(steps: Any, start: Any) -> Any:
+    return pytensor.scan(
+        lambda step, state: state * 0.9 + step,
+        sequences=[steps],
+        outputs_info=[start],
+        return_updates=False,
+    )
+
+
+def unlike(y: Any) -> Any:
+    return pt.exp(-((y[:, None] - y[None, :]) ** 2)) + pt.eye(y.shape[0])
 
 
 DYNAMIC: dict[str, Callable[[], Any]] = {
@@ -61,12 +76,17 @@ DYNAMIC: dict[str, Callable[[], Any]] = {
     "update": lambda: [pt.set_subtensor(X[:N], 0.0), pt.inc_subtensor(X[:N], Y[:N])],
     "update_of_rows": lambda: pt.inc_subtensor(M[N:], 1.0),
     "selected_by_it": lambda: X[pt.arange(X.shape[0]) < N].sum(),
+    "steps_between": lambda: with_gradient(walk(Y[N:K], T[0]).sum(), Y, T),
+    "diagonal_between": lambda: pt.diagonal(cholesky(unlike(Y[N:K]))).sum(),
+    "selected_of_it": lambda: [Y[:N][Y[:N] > 0] * 2, (Y[:N][G[:N] > 1] * 2).sum()],
+    "inner_graph": lambda: OpFromGraph([X, N], [X[:N].sum()])(Y, N),
+    "repeated": lambda: pt.repeat(Y[:N], 2),
+    "pairs": lambda: Y[: 2 * pt.clip(N, 0, 4)].reshape((pt.clip(N, 0, 4), 2)).sum(axis=0),
     "reshape": lambda: X.reshape((N, -1)).sum(),
     "result": lambda: X[:N] * 2,
 }
 STATIC: dict[str, Callable[[], Any]] = {
     "draws": lambda: pt.random.normal(size=N),
-    "places": lambda: pt.arange(2 * N).reshape((N, 2)).sum(0),
 }
 
 

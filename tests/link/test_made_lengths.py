@@ -39,11 +39,12 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "powers": lambda: X[0] ** pt.arange(N),
     "loop": loop,
     "gradient": lambda: [pt.arange(N) * X[0], pytensor.grad((pt.arange(N) * X[0]).sum(), X)],
+    "reshape": lambda: pt.arange(2 * N).reshape((N, 2)),
+    "reshape and sum": lambda: pt.arange(2 * N).reshape((N, 2)).sum(0),
     "beside a slice": lambda: [X[:N] * 2, pt.arange(N) + 1, N * 2],
 }
 STATIC = {
     "draws": lambda: pt.random.normal(size=N, rng=pytensor.shared(np.random.default_rng(1))),
-    "reshape": lambda: pt.arange(2 * N).reshape((N, 2)),
 }
 
 

@@ -126,6 +126,20 @@ GRAPHS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "joined": lambda x, y, m, w: (pt.concatenate([m, x[None, :]], axis=0) ** 2).sum(axis=1).max(),
     "flat": lambda x, y, m, w: [m.flatten().var(), pt.outer(x, y).ravel()[-1]],
     "batches": lambda x, y, m, w: pt.linalg.inv(w[:, :, None] * w[:, None, :] + pt.eye(3)).sum(),
+    "laid_end_to_end": lambda x, y, m, w: with_gradient(
+        (pt.concatenate([x, B, y]) ** 2).sum(), X, Y
+    ),
+    "side_by_side": lambda x, y, m, w: with_gradient(
+        (pt.stack([x, y], axis=1) @ B[:2]).sum(), X, Y
+    ),
+    "second_differences": lambda x, y, m, w: with_gradient((pt.diff(x, n=2) ** 2).sum(), X),
+    "of_all": lambda x, y, m, w: with_gradient(x.prod(), X),
+    "repeated": lambda x, y, m, w: with_gradient((pt.repeat(x, 2) ** 2).sum(), X),
+    "two_solutions": lambda x, y, m, w: [
+        solve(kernel(x, B[0]), y).sum(),
+        (m @ solve(kernel(x, B[0]), x)).sum(),
+    ],
+    "selected": lambda x, y, m, w: [pt.exp(y[x > 0]), (x[x > 0] * y[x > 0]).sum()],
     "set": lambda x, y, m, w: [
         pt.set_subtensor(m[:, 0], x).sum(),
         pt.inc_subtensor(m[-1], y)[1:, :2].sum(),
@@ -229,6 +243,27 @@ def test_of_sizes_computed_from_data(name: str) -> None:
         expected = answer(reference, arguments)
         assert_same(answer(f, arguments), expected)
         assert_same(answer(rewritten, arguments), expected)
+
+
+@pytest.mark.parametrize("of", ["a prefix", "an argument"])
+def test_a_loop_that_counts_its_steps(of: str) -> None:
+    """The steps that are cut read no entry that is not there: no fallback."""
+    part = X[:N] if of == "a prefix" else X
+    counted = pytensor.scan(
+        lambda i, s, x: s + x[i] * x[i - 1],
+        sequences=[pt.arange(part.shape[0])],
+        outputs_info=[pt.zeros(())],
+        non_sequences=[part],
+        return_updates=False,
+    )
+    inputs = inputs_of(counted)
+    calls = [
+        {X: np.arange(LENGTH if of == "a prefix" else size, dtype="float64"), N: np.array(size)}
+        for size in (3, 5, 7, 2, 4, 9, 1)
+    ]
+    f = compare(counted, inputs, calls)
+    assert f.stats.fallbacks == f.stats.host_regions == 0, f.explain()
+    assert sum(f.stats.compilations) <= 2
 
 
 @pytest.mark.parametrize("name", ["process", "walk", "last_state"])
