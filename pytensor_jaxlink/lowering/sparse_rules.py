@@ -7,7 +7,7 @@ number of entries depends on data, and runs on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import jax
@@ -18,6 +18,7 @@ from pytensor.graph.op import Op
 from pytensor.sparse import basic
 from pytensor.sparse import math as sparse_math
 
+from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, functions_by, jax_rule_for
 from pytensor_jaxlink.sparse_values import SparseValue
@@ -70,6 +71,57 @@ def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
         return SparseValue(data, indices, indptr, (rows, columns), op.format)
 
     return matrix
+
+
+@_function("CSMGrad")
+def _entries_of_gradient(
+    data: jax.Array,
+    indices: jax.Array,
+    indptr: jax.Array,
+    shape: jax.Array,
+    slope: jax.Array,
+    slope_indices: jax.Array,
+    slope_indptr: jax.Array,
+    _: jax.Array,
+) -> jax.Array:
+    """For each stored entry of a matrix, the sum of the gradient's entries at its place.
+
+    The patterns may differ in order, in their number of entries, and in places that they repeat.
+    """
+    require(indptr.shape == slope_indptr.shape)
+    width = jnp.where(indptr.shape[0] - 1 == shape[0], shape[1], shape[0])
+    places = _places(data, indices, indptr, width)
+    others = _places(slope, slope_indices, slope_indptr, width)
+
+    def by_place() -> jax.Array:
+        # Both lists of places together in their order; equal ones get the same number.
+        together = [jnp.concatenate(pair) for pair in zip(places, others, strict=True)]
+        order = jnp.lexsort(together[::-1])
+        starts = reduce(jnp.logical_or, (jnp.diff(part[order]) != 0 for part in together))
+        numbers = jnp.concatenate([jnp.zeros(order[:1].shape, "int32"), jnp.cumsum(starts)])
+        number = jnp.zeros(order.shape, "int32").at[order].set(numbers.astype("int32"))
+        count = data.shape[0]
+        sums = jnp.zeros(order.shape, slope.dtype).at[number[count:]].add(slope)
+        return sums[number[:count]]
+
+    if slope.shape != data.shape:
+        return by_place()
+    outer, inner = places
+    # Most gradients have the matrix' own pattern, sorted and without repetitions: no need to sort.
+    alike = reduce(jnp.logical_and, ((a == b).all() for a, b in zip(places, others, strict=True)))
+    sorted_once = ((jnp.diff(inner) > 0) | (jnp.diff(outer) > 0)).all()
+    return jax.lax.cond(alike & sorted_once, lambda: slope, by_place)
+
+
+def _places(
+    data: jax.Array, indices: jax.Array, indptr: jax.Array, width: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The row and the column of each entry, or the reverse; a malformed pattern has none."""
+    require(data.shape == indices.shape and indptr.shape[0] > 0)
+    require((indptr[0] == 0) & (indptr[-1] == indices.shape[0]) & (jnp.diff(indptr) >= 0).all())
+    require((indices >= 0) & (indices < width))
+    outer, inner = SparseValue(data, indices, indptr, (0, 0), "csr").coordinates
+    return outer.astype("int32"), inner.astype("int32")
 
 
 @_register("Cast")
