@@ -36,7 +36,7 @@ def accept_results() -> None:
         (RandomVariable, "make_node"),
         (CAReduce, "__init__"),
     ):
-        retry_with(_in_numpy, owner, name)
+        retry_with(in_numpy, owner, name)
     retry_with(_spread(2), Alloc, "make_node")
     retry_with(_spread(1), AllocEmpty, "make_node")
 
@@ -71,7 +71,7 @@ def _to_numpy(value: object) -> np.ndarray:
     return np.asarray(value)
 
 
-def _in_numpy(values: list[object]) -> list[Any]:
+def in_numpy(values: list[object]) -> list[Any]:
     """The values, with NumPy arrays in the place of those of JAX; also in tuples and lists."""
     return [_to_numpy(value) if _is_array(value) else _parts_in_numpy(value) for value in values]
 

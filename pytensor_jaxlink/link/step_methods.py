@@ -17,6 +17,7 @@ from typing import Any
 from pytensor.compile.mode import Mode, get_mode
 
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of
+from pytensor_jaxlink.link.results import in_numpy
 
 WITH_MODE = (
     # The density and its gradient, for Hamiltonian samplers and `Model.logp_dlogp_function`.
@@ -35,11 +36,23 @@ WITH_COMPILE_KWARGS = (
 )
 """Those that pass ``compile_kwargs`` to a method of the model, which users call too."""
 
+WITH_ARRAYS = (
+    ("pymc.step_methods.hmc.quadpotential", "QuadPotentialDiag.__init__"),
+    ("pymc.step_methods.hmc.quadpotential", "QuadPotentialDiagAdapt.__init__"),
+)
+"""Those that keep a result (the variances of ``init="advi"``, ``pm.NUTS(scaling=...)``) to compute
+with, in place too."""
+
 
 def give_numpy_to_samplers() -> None:
-    """Have PyMC, which must have been imported, compile such functions for NumPy arrays."""
-    for places, wrap in ((WITH_MODE, _with_mode), (WITH_COMPILE_KWARGS, _with_compile_kwargs)):
-        for module, path in places:
+    """Have PyMC, which must have been imported, compute with NumPy arrays at these places."""
+    places = (
+        (WITH_MODE, _with_mode),
+        (WITH_COMPILE_KWARGS, _with_compile_kwargs),
+        (WITH_ARRAYS, _with_arrays),
+    )
+    for named, wrap in places:
+        for module, path in named:
             *owners, name = path.split(".")
             owner: Any = import_module(module)
             for each in owners:
@@ -64,6 +77,15 @@ def _with_compile_kwargs(original: Callable[..., object]) -> Callable[..., objec
         given = compile_kwargs or {}
         mode = numpy_mode(given.get("mode"))
         return original(*args, compile_kwargs={**given, "mode": mode}, **options)
+
+    return function
+
+
+def _with_arrays(original: Callable[..., object]) -> Callable[..., object]:
+    @wraps(original)
+    def function(*args: object, **options: object) -> object:
+        given = dict(zip(options, in_numpy(list(options.values())), strict=True))
+        return original(*in_numpy(list(args)), **given)
 
     return function
 

@@ -13,6 +13,7 @@ distinct keys give independent streams.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -128,6 +129,7 @@ def _words(key: jax.Array, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array
     return high.reshape(shape), low.reshape(shape)
 
 
+@partial(jax.jit, inline=True)  # so JAX traces these 20 rounds once for each shape in a process
 def _threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array, jax.Array]:
     keys = key[0], key[1], key[0] ^ key[1] ^ np.uint32(_PARITY)
     high, low = high + keys[0], low + keys[1]

@@ -21,7 +21,12 @@ from pytensor_jaxlink import JAXFunction, JAXLinker, NotJittableError
 from pytensor_jaxlink.compat import CHOOSES_PROCESSES
 from pytensor_jaxlink.generators import held_key
 from pytensor_jaxlink.link.maker import JAXFunctionMaker
-from pytensor_jaxlink.link.step_methods import WITH_COMPILE_KWARGS, WITH_MODE, numpy_mode
+from pytensor_jaxlink.link.step_methods import (
+    WITH_ARRAYS,
+    WITH_COMPILE_KWARGS,
+    WITH_MODE,
+    numpy_mode,
+)
 from pytensor_jaxlink.pymc import jax_function, jax_samplers
 
 NOT_INSTALLED = "needs the extra pymc: pip install 'pytensor_jaxlink[pymc]'"
@@ -251,7 +256,7 @@ class TestArraysOfSamplers:
     """PyMC's own samplers compute in Python, with NumPy arrays; users' functions stay the same."""
 
     def test_the_places_are_there(self, pm: Any) -> None:
-        for module, path in (*WITH_MODE, *WITH_COMPILE_KWARGS):
+        for module, path in (*WITH_MODE, *WITH_COMPILE_KWARGS, *WITH_ARRAYS):
             found: Any = import_module(module)
             for name in path.split("."):
                 found = getattr(found, name)
@@ -280,6 +285,17 @@ class TestArraysOfSamplers:
         assert isinstance(density, JAXFunction)
         for f in (density, ratio):
             assert {type(output) for output in outputs_of(f)} == {np.ndarray}
+
+    @pytest.mark.parametrize("init", ["advi", "advi+adapt_diag", "scaling"])
+    def test_results_as_variances(self, pm: Any, init: str) -> None:
+        options = DEFAULTS | {"draws": 10, "tune": 10, "chains": 1}
+        with pytensor.config.change_flags(mode="JAXSELECTIVE"), plain(pm):
+            if init == "scaling":
+                step = pm.NUTS(scaling=jax.numpy.ones(2), is_cov=True)
+                trace = pm.sample(step=step, **options)
+            else:
+                trace = pm.sample(init=init, n_init=50, **options)
+        assert np.isfinite(trace.posterior["level"]).all()
 
     def test_functions_of_users_give_what_they_promise(self, pm: Any) -> None:
         freeze_model = import_module("pymc.model.transform.optimization").freeze_model

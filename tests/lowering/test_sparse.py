@@ -12,10 +12,11 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.io import In
 from pytensor.graph.replace import clone_replace
+from pytensor.sparse.basic import CSMGrad
 from scipy import sparse
 
 from pytensor_jaxlink import load, save
-from tests.helpers import PYTHON
+from tests.helpers import PYTHON, compile_both, outcome
 
 ROWS, COLUMNS = (sparse.random(6, 5, 0.4, format=form, random_state=1) for form in ("csr", "csc"))
 DENSE, LEFT, SAME = (np.random.default_rng(2).normal(size=s) for s in ((5, 3), (2, 6), (6, 5)))
@@ -76,6 +77,68 @@ def check(inputs: Any, graph: Any, values: Any) -> Any:
 def test_inside_a_region(name: str) -> None:
     f = check(*TRACED[name])
     assert (f.explain().graph_count, f.explain().graph_break_count) == (1, 0)
+
+
+# The patterns of matrices whose stored entries are parameters.
+ENTRIES, START = np.array([1.5, -2.0, 0.5, 3.0]), np.array([0, 2, 2, 4], "int32")
+PATTERNS = {
+    "sorted": np.array([0, 2, 1, 3], "int32"),
+    "unsorted": np.array([2, 0, 3, 1], "int32"),
+    "twice": np.array([2, 2, 3, 1], "int32"),
+}
+
+
+SHAPE = np.array([3, 4], "int32")
+
+
+class TestGradientsOfEntries:
+    @pytest.mark.parametrize("columns", PATTERNS.values(), ids=PATTERNS)
+    @pytest.mark.parametrize("make", [ps.CSR, ps.CSC])
+    def test_of_a_matrix(self, make: Any, columns: Any) -> None:
+        shape = SHAPE if make is ps.CSR else SHAPE[::-1]
+
+        shape = np.array([3, 4] if make is ps.CSR else [4, 3], "int32")
+
+        def gradients() -> Any:
+            matrix = make(V, columns, START, shape)
+            product = ps.structured_dot(matrix, M) ** 2
+            return pt.grad(product.sum(), V)
+
+        right = np.random.default_rng(1).normal(size=(shape[1], 2))
+        assert check([V, M], gradients, (ENTRIES, right)).explain().graph_break_count == 0
+
+    @pytest.mark.parametrize("other", ["same", "sparser", "empty", "elsewhere"])
+    def test_of_another_pattern(self, other: str) -> None:
+        f, reference = of_patterns()
+        for columns in PATTERNS.values():
+            slope = {
+                "same": [ENTRIES * 2, columns, START],
+                "sparser": [ENTRIES[:2], columns[1:3], np.array([0, 1, 1, 2], "int32")],
+                "empty": [ENTRIES[:0], columns[:0], START * 0],
+                "elsewhere": [ENTRIES * 2, columns[::-1], np.array([0, 1, 4, 4], "int32")],
+            }[other]
+            values = [ENTRIES, columns, START, SHAPE, *slope, SHAPE]
+            np.testing.assert_array_equal(f(*values), reference(*values))
+        assert (f.stats.fallbacks, f.stats.compilations) == (0, [1])
+        assert f.explain().graph_break_count == 0
+
+    def test_malformed_patterns(self) -> None:
+        f, reference = of_patterns()
+        for columns, start in (
+            ([0, 2, 1, 4], START),
+            ([0, -1, 1, 3], START),
+            ([0, 2, 1, 3], START[:3]),
+        ):
+            matrix = [ENTRIES, np.array(columns, "int32"), start, SHAPE]
+            np.testing.assert_array_equal(
+                outcome(f, *matrix, *matrix), outcome(reference, *matrix, *matrix)
+            )
+
+
+def of_patterns() -> Any:
+    """The gradient's entries at a matrix' places, of any two patterns."""
+    inputs = [pt.vector(dtype=d) for d in ("float64", "int32", "int32", "int32") * 2]
+    return compile_both(inputs, CSMGrad()(*inputs))
 
 
 @pytest.mark.parametrize("name", ON_THE_HOST)

@@ -63,3 +63,20 @@ def test_integers(width: int) -> None:
         assert stats.kstest(shares, stats.uniform.cdf).pvalue > 1e-3
     else:
         assert len(np.unique(drawn)) == width
+
+
+def test_the_rounds_are_traced_once_for_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process: PyMC makes a function anew for each call of `sample_prior_predictive`."""
+    asked = []
+
+    class Rotations(tuple[Any, ...]):
+        def __getitem__(self, index: Any) -> Any:
+            asked.append(index)
+            return super().__getitem__(index)
+
+    monkeypatch.setattr(streams, "_ROTATIONS", Rotations(streams._ROTATIONS))
+    for draw in (streams.normal, streams.exponential, streams.normal):
+        jax.make_jaxpr(lambda key, draw=draw: draw(key, (3, 101), np.dtype("float32")))(
+            np.zeros(2, "uint32")
+        )
+    assert len(asked) == 5

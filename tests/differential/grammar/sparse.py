@@ -97,3 +97,10 @@ def gradient(p: Pool) -> Any:
     matrix = sparse.csr_from_dense(pt.outer(vector[:4], vector))
     cost = sparse.structured_dot(matrix, as_float(vector).dimshuffle(0, "x")).sum()
     return p.with_tag_of(pt.grad(cost, vector), vector)
+
+
+@family.gives("vector")
+def gradient_of_entries(p: Pool) -> Any:
+    data, *pattern = sparse.csm_properties(matrix := p.pick("sparse"))
+    other = sparse.CSM(matrix.type.format)(data, *pattern)
+    return pt.grad((_dense(other) ** 2).sum(), data)
