@@ -88,6 +88,10 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
     masks = _with_letters(core, parts, taken, known)
     if masks is None:
         return None
+    new = {letter for letters in made for letter in letters} - {*masks}
+    if new and any(mask is not None for mask in masks.values()):
+        return None  # a dimension that has the lengths of others in it
+    masks |= dict.fromkeys(new)
     parts = _with_batches(node, parts, batch, known)
     if parts is None:
         return None

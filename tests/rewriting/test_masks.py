@@ -452,3 +452,12 @@ def test_a_rewrite_that_fails_costs_no_value(
     with caplog.at_level("INFO", "pytensor_jaxlink.failures"):
         assert [float(f(np.zeros(length))) for length in (4, 5)] == [4, 5]
     assert "the rewrite jaxlink_masks failed: RuntimeError: the author forgot" in caplog.text
+
+
+def test_a_dimension_that_has_the_lengths_of_others_in_it() -> None:
+    m, x = pt.dmatrix("m"), pt.dvector("x")
+    chosen = m[x > 0]
+    f, reference = compile_both([m, x], pt.linalg.kron(chosen, chosen).sum(axis=0))
+    for signs in ([1.0, -1.0, 1.0], [-1.0] * 3):
+        given = np.arange(6.0).reshape(3, 2), np.array(signs)
+        np.testing.assert_allclose(f(*given), reference(*given))

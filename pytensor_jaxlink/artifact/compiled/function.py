@@ -281,8 +281,8 @@ class LoadedFunction(FastCall):
             # Without PyTensor there is no code and no way to make it.
             raise error if isinstance(other.__cause__, ImportError) else other from None
         # A false check, or an exception of the host, is no defect of the file, and is logged.
-        lacks_code = isinstance(error, JAXLinkError) and not isinstance(error, CheckFailedError)
-        if lacks_code and not self._warned:
+        told = self._warned or isinstance(error, CheckFailedError)
+        if isinstance(error, JAXLinkError) and not told:
             self._warned = True
             text = f"{error.text} For now it is compiled from its graph."
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)
