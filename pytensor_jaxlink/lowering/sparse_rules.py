@@ -74,7 +74,7 @@ def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 
 @_register("CSMGrad")
-def _gradient(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _gradient(op: Op, node: Apply, context: Context) -> JaxFunction:
     """For each stored entry of a matrix, the sum of the gradient's entries at its place.
 
     The patterns may differ in order, in their number of entries, and in places that they repeat.

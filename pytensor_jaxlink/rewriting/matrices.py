@@ -190,7 +190,7 @@ def _filled(part: Selection, letters: Sequence[str], kept: Collection[str]) -> T
 
 @follow.register(PivotToPermutations)
 def _follow_pivots(op: PivotToPermutations, node: Apply, known: Known) -> Results:
-    """What is not selected stays where it is."""
+    """Places that are not selected stay where they are."""
     chosen = at_front(known.plain(node.inputs[0]), [0], known)
     if chosen is None:
         return None

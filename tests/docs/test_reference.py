@@ -41,6 +41,8 @@ OF_OTHERS = {
     "jac": "pytensor.tensor.optimize.root",
     "compile_kwargs": "pymc.sample",
     "nuts_sampler": "pymc.sample",
+    "init": "pymc.sample",
+    "scaling": "pymc.NUTS",
     "nuts": "pymc.sample",
     "cores": "pymc.sample",
     "gradient_backend": "pymc.sample",

@@ -16,6 +16,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.sparse.type import SparseTensorType
 
+from pytensor_jaxlink.plan import CutOff
 from tests.differential.compare import ROUNDING, same
 from tests.differential.grammar import random_graph
 from tests.helpers import as_list
@@ -44,6 +45,8 @@ def jitted_alike(seed: int) -> bool:
     explanation = f.explain()
     if explanation.graph_break_count or explanation.graph_count != 1:
         return False
+    if any(isinstance(step, CutOff) for step in f.plan.steps):
+        return False  # how much is cut off, nobody knows while JAX traces
     sizes = f.static_argnums
     values = [*values, *[cell.storage[0] for cell in f.input_storage[len(values) :]]]
     given = [as_sizes(value) if k in sizes else value for k, value in enumerate(values)]
@@ -62,7 +65,7 @@ def jitted_alike(seed: int) -> bool:
 def test_random_graphs_of_one_region() -> None:
     with warnings.catch_warnings(), pytensor.config.change_flags(on_opt_error="ignore"):
         warnings.simplefilter("ignore")  # divisions by zero and the like
-        assert sum(map(jitted_alike, range(2000, 2050))) >= 10
+        assert sum(map(jitted_alike, range(2000, 2080))) >= 10
 
 
 class TestExamplesOfTheProposal:

@@ -440,9 +440,13 @@ replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)
 
 
 def _asks_for_a_class(signature: Signature, position: int) -> bool:
-    """Return True for a strict matrix or scalar: what JAX traces does not show its class."""
+    """Return True for a strict matrix or scalar: what JAX traces does not show its class.
+
+    A function of trees has looked at its leaves before.
+    """
     spec = signature.inputs[position]
-    return bool(spec.strict) and (spec.type.kind == "sparse" or spec.type.shape == ())
+    has_classes = spec.type.kind == "sparse" or (signature.trees is None and spec.type.shape == ())
+    return bool(spec.strict) and has_classes
 
 
 def _accepts(signature: Signature, x64: bool, position: int, value: object) -> bool:
