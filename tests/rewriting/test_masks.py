@@ -8,6 +8,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.special
 from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -430,13 +431,14 @@ def test_what_is_written_is_broadcast_by_value(late: str, add: bool) -> None:
                 np.testing.assert_allclose(found, expected)
 
 
-@pytest.mark.parametrize("function", [pt.special.softmax, pt.special.log_softmax])
-def test_integers_have_no_infinity_that_a_softmax_passes_over(function: Any) -> None:
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_integers_have_no_infinity_that_a_softmax_passes_over(name: str) -> None:
+    """SciPy is the reference: PyTensor 3.0 rewrites this graph for ever for its Python linker."""
     m = pt.lmatrix("m")
-    f, reference = compile_both([m], function(m, axis=0))
+    f = pytensor.function([m], getattr(pt.special, name)(m, axis=0), mode="JAXSELECTIVE")
     for length in (3, 2, 5, 1):
-        given = (np.arange(length * 4).reshape(length, 4) % 5,)
-        np.testing.assert_allclose(f(*given), reference(*given))
+        given = np.arange(length * 4).reshape(length, 4) % 5
+        np.testing.assert_allclose(f(given), getattr(scipy.special, name)(given, axis=0))
 
 
 def test_a_rewrite_that_fails_costs_no_value(
