@@ -9,7 +9,7 @@ import warnings
 
 import conftest  # noqa: F401  (the flags of PyTensor that every test shares)
 
-NAMES = ("elementwise", "indexing", "random", "linalg")
+NAMES = ("elementwise", "expressions", "indexing", "random", "linalg")
 
 
 def main() -> int:
