@@ -74,7 +74,7 @@ EXPRESSIONS: dict[str, Expression] = {
     "slice incremented by reals": lambda m, v, w: pt.inc_subtensor(v[:1], 0.75),
     "padded": lambda m, v, w: pt.pad(v, (1, 2), constant_values=3),
     "padded by means": lambda m, v, w: pt.pad(v, 2, mode="mean"),
-    "padded by a ramp": lambda m, v, w: pt.pad(v, 2, mode="linear_ramp"),
+    "padded by a ramp": lambda m, v, w: pt.pad(v, 2, mode="linear_ramp", end_values=1),
     "Kronecker product": lambda m, v, w: pt.linalg.kron(m, m),
     "covariance": lambda m, v, w: m.T @ m,
 }
@@ -127,8 +127,10 @@ def cases(
 ) -> Iterator[Case]:
     """The table, or a part of it."""
     for name, dtype, form in product(names, types, forms):
-        # PyTensor 3.0 rewrites a softmax of integers for ever for its Python linker.
-        if "softmax" not in name or np.dtype(dtype).kind == "f":
+        kind = np.dtype(dtype).kind
+        # PyTensor 3.0 rewrites a softmax of integers for ever for its Python linker, and has Numba
+        # pad complex numbers, which refuses to make reals of them.
+        if (kind == "f" or "softmax" not in name) and (kind != "c" or "padded" not in name):
             yield case(name, dtype, form)
 
 
