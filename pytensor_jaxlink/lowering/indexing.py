@@ -151,6 +151,8 @@ def _adding(node: Apply, function: JaxFunction) -> JaxFunction:
     kept, common = types_of_sum(node)
     if kept.kind == "b":
         common = np.dtype("int32")
+    elif kept == common:
+        return function
     elif kept.kind in "iu":
         common = kept
 
