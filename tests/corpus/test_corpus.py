@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytensor
 import pytest
@@ -33,3 +35,11 @@ def test_values(name: str) -> None:
 def test_the_page_is_right() -> None:
     assert len(CORPUS) == 44
     assert PAGE.read_text() == page(rows())
+
+
+def test_other_pages_have_its_figures() -> None:
+    root = PAGE.parents[1]
+    [(before, after)] = re.findall(r"^(\d+) breaks become (\d+);", PAGE.read_text(), re.MULTILINE)
+    assert f"leave {after} of the {before} breaks" in (root / "README.md").read_text()
+    quoted = f"{before} breaks become {after}."
+    assert quoted in (root / "docs" / "graph_breaks.md").read_text()
