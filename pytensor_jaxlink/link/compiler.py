@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import RLock
@@ -38,6 +38,7 @@ from pytensor_jaxlink.link.explanation import (
 from pytensor_jaxlink.link.failures import Failures
 from pytensor_jaxlink.link.fallback import Unpadded
 from pytensor_jaxlink.link.form import Form, Way
+from pytensor_jaxlink.link.identity import identity_of
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.refusals import refusal
 from pytensor_jaxlink.link.shared import bytes_held
@@ -354,6 +355,7 @@ class CompiledGraph:
             jit=self.options.jit is not False,
             fallback=partial(self.fall_back, plan=lowered.plan),
             resizing=self,
+            identity=self._identity(form, lowered),
         )
         return Way(form, lowered, executor, stats)
 
@@ -387,6 +389,7 @@ class CompiledGraph:
         jit: bool,
         fallback: Any,
         resizing: CompiledGraph | None = None,
+        identity: Callable[[], Hashable | None] | None = None,
     ) -> Executor:
         """Make what runs a plan under the options of this graph; see `Executor`."""
         stats.with_regions(len(lowered.plan.regions))
@@ -400,7 +403,17 @@ class CompiledGraph:
             policy=self.policy,
             resizing=resizing,
             titles=partial(titles_of, lowered),
+            identity=identity,
         )
+
+    def _identity(self, form: Form, lowered: Lowered) -> Callable[[], Hashable | None] | None:
+        """The function that gives the identity of a form, if others may have its code.
+
+        Where sizes are data or arguments are padded, several programs belong together.
+        """
+        if form.dynamic or self._outer is not None or has_callbacks(form.facts):
+            return None
+        return partial(identity_of, lowered, self.options)
 
     def _lower_graph(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pytensor_jaxlink.runtime import (
     Boundary,
     Donatable,
     FastCall,
+    OtherCodeError,
     Result,
     accepts_array,
     all_from_parent,
@@ -75,6 +77,7 @@ class FastFunction(FastCall, Function):
             if spec.update is not None
         ]
         self._returned = len(self.output_storage) - len(updated)
+        self._packed = Answer(self._returned, alone=self.unpack_single, none=self.return_none)
         # The outputs after the returned ones, each with the container that it is stored in.
         self._updates = list(enumerate(updated, start=self._returned))
         self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
@@ -145,13 +148,22 @@ class FastFunction(FastCall, Function):
     def _again(self, args: tuple[object, ...], error: Exception) -> Any:
         if isinstance(error, NewSizeError):
             # Nothing has been moved: JAX was stopped while it traced.
-            given = (value.nbytes for value in args if type(value) is np.ndarray)
-            self._stats.bytes_to_device -= sum(given)
+            self._stats.bytes_to_device -= _bytes_of_numpy(args)
             inputs = [*args, *(cell[0] for cell in self._cells)]
             if self._compiled.changing.make_dynamic(inputs, error):
                 self._find_fast()
                 return self(*args)
+        if isinstance(error, OtherCodeError):
+            self._stats.bytes_to_device -= _bytes_of_numpy(args)
+            self._follow(error)
+            return self(*args)
         return super()._again(args, error)
+
+    def _follow(self, other: OtherCodeError) -> None:
+        """Run the code of an equal function from now on, or no more."""
+        self.vm.follow(other)
+        self._executor = None
+        self._find_fast()
 
     def _is_final(self, error: Exception) -> bool:
         # Another operation might raise first in the Python linker, but what shows runs once.
@@ -204,11 +216,6 @@ class FastFunction(FastCall, Function):
 
     def _forms(self) -> dict[int, Any]:
         return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)
-
-    def _packed(self, outputs: list[object]) -> Any:
-        if self.unpack_single:
-            return outputs[0]
-        return None if self.return_none else outputs[: self._returned]
 
     def _donatable(self) -> Donatable | None:
         """The values that a call may overwrite, None where there are none."""
@@ -266,6 +273,36 @@ replace_in_forked_child(
     __call__=FastFunction._call_in_child,
     _find_fast=lambda self: None,  # nothing may be moved to the device
 )
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a function, from the list of its outputs and updates.
+
+    Attributes
+    ----------
+    returned
+        How many of them are outputs.
+    alone, none
+        Whether the one output is the answer, and whether None is.
+    """
+
+    returned: int
+    alone: bool
+    none: bool
+
+    def __call__(self, outputs: list[object]) -> Any:
+        """The answer."""
+        if self.alone:
+            return outputs[0]
+        return None if self.none else outputs[: self.returned]
+
+
+def _bytes_of_numpy(args: Sequence[object]) -> int:
+    return sum(value.nbytes for value in args if type(value) is np.ndarray)
 
 
 # -- arguments and the types that a function declares --------------------------------------------

@@ -13,7 +13,7 @@ from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import Stats
+from pytensor_jaxlink.runtime import OtherCodeError, Stats
 
 
 class JAXFunction(FastFunction):
@@ -83,7 +83,12 @@ class JAXFunction(FastFunction):
         while executor is not self._compiled.executor:  # a failure changes the plan
             executor = self._compiled.executor
             self._find_fast()
-            self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
+            try:
+                self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
+            except OtherCodeError as other:
+                self._follow(other)
+                if other.code is None:
+                    executor = None  # there is a path that has compiled nothing
         return self
 
     def warmup(

@@ -20,6 +20,7 @@ from pytensor_jaxlink.runtime import (
     Ending,
     Executor,
     FastPath,
+    OtherCodeError,
     commit,
     is_one_region,
     ready_as,
@@ -94,6 +95,12 @@ class VirtualMachine:
         if isinstance(executor, Dispatch) and self._path is not None:
             self._path = executor.fast(self._path, boundary, pack)
         return self._path
+
+    def follow(self, other: OtherCodeError) -> None:
+        """Run other code; the fast path is looked for anew."""
+        own, self._own = self._own[0], (None, None)
+        assert own.code is not None, "only what shares code is told to run other"
+        own.code.follow(other)
 
     def commit(self, values: list[object], positions: Sequence[int]) -> None:
         """Put states among the values of a call where exported code leaves them."""

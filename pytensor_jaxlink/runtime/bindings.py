@@ -39,6 +39,7 @@ from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
+from pytensor_jaxlink.runtime.equal_code import SharedCode
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
@@ -111,7 +112,10 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
 
 
 def fast(
-    ready: Runnable, boundary: Boundary, arguments: tuple[int, ...] | None = None
+    ready: Runnable,
+    boundary: Boundary,
+    arguments: tuple[int, ...] | None = None,
+    code: SharedCode | None = None,
 ) -> Callable[..., Run]:
     """The plan as a function of its arguments, for a function that runs its last region.
 
@@ -126,6 +130,8 @@ def fast(
         How the function takes its arguments.
     arguments
         Those of the last region, where a function given later runs it.
+    code
+        Of a plan that is one region, its code.
     """
     stats = ready.stats
 
@@ -146,7 +152,7 @@ def fast(
         return device_put(value, place) if type(value) is np.ndarray else value
 
     jitted: dict[int, Any] = {}
-    region = partial(_fast_region, boundary=boundary, jitted=jitted)
+    region = partial(_fast_region, boundary=boundary, jitted=jitted, code=code)
     with jax.enable_x64(True), ready.policy.here():
         names = _constants(ready)
     names |= {
@@ -192,13 +198,13 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
     inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
-    def traced(static: tuple[object, ...], *arguments: object) -> tuple[object, object]:
+    def traced(static: tuple[object, ...], *arguments: object, meet: Any = None) -> Any:
         has_types = ready.policy.has_types()
         if not has_types or not all(
             boundary.accepts(position, arguments[k]) for k, position in pairs
         ):
             raise NotAcceptedError
-        return function.traced(static, *arguments)
+        return function.traced(static, *arguments, meet=meet)
 
     return traced
 
@@ -300,9 +306,14 @@ def _fast_region(
     *,
     boundary: Boundary,
     jitted: dict[int, Any],
+    code: SharedCode | None,
 ) -> Callable[..., object]:
     """A region as `jax.jit` made it, which is also noted by its number."""
-    compiled = function.jitted(accepting(ready, region, function, boundary))
+    traced = accepting(ready, region, function, boundary)
+    if code is None:
+        compiled = function.jitted(traced)
+    else:
+        compiled = code.jit(ready.policy.jit, "region", partial(traced, ()))
     jitted[region.index] = compiled
     prepare, first = _preparing(ready, region), 1 if region.static else 0
     if prepare is None:

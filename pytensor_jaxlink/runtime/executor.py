@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -20,6 +20,7 @@ from pytensor_jaxlink.runtime.devices import (
     note_explicit_axes,
     run_in_auto,
 )
+from pytensor_jaxlink.runtime.equal_code import SharedCode
 from pytensor_jaxlink.runtime.forks import (
     all_from_parent,
     refused,
@@ -92,6 +93,13 @@ class Executor:
         The way with a second value of a size; None where each is compiled for.
     titles
         Gives the titles of the steps, where more is known than the plan says.
+    identity
+        Gives what plans that are equal to this one have in common; see `SharedCode`.
+
+    Attributes
+    ----------
+    code
+        The code of a plan that is one region, if equal plans may have it too.
     """
 
     def __init__(  # noqa: PLR0913 -- one for each part of a plan that runs
@@ -106,12 +114,15 @@ class Executor:
         policy: Policy | None = None,
         resizing: Resizing | None = None,
         titles: Callable[[], Titles] = dict[int, tuple[str, str]],
+        identity: Callable[[], Hashable | None] | None = None,
     ) -> None:
         self.plan, self.stats, self._fallback = plan, stats, fallback
         self.policy = policy = policy or Policy()
         self._finish = None if resizing is None else resizing.finish
         self._titles, self._untimed = titles, (fallback, self._finish)
         self._recorder: Recorder | None = None
+        shares = identity is not None and is_one_region(plan)
+        self.code = SharedCode(identity) if shares else None
         self._ready = Runnable.of(
             plan, functions, constants, stats, policy, jit=jit, resizing=resizing
         )
@@ -265,10 +276,10 @@ class Executor:
 
             return self._path(function(last), ahead, partial(function, last))
         if is_whole(ready.plan):
-            whole = Whole(ready, boundary, pack or list, repeatable=repeatable)
+            whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=self.code)
             path = self._path(whole.call, whole.compile, whole.timed)
             return replace(path, packed=pack is not None, result=whole.condition.result)
-        function = fast(ready, boundary)
+        function = fast(ready, boundary, code=self.code)
         call = function()
         compiling = function(ahead=True) if is_one_region(ready.plan) else call
         return self._path(call, partial(_run_on, compiling, boundary), partial(function, None))

@@ -25,6 +25,7 @@ from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
+from pytensor_jaxlink.runtime.equal_code import OtherCodeError, RegionCode
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import (
     configuration,
@@ -135,6 +136,7 @@ class CompiledRegion:
         self._plan, self._region, self._program = plan, region, program
         self._policy, self._stats, self._resizing = policy, stats, resizing
         self._seen: dict[tuple[object, ...], None] = {}  # in order
+        self._taken_over = set[tuple[object, ...]]()
         self.entries = 0
         self._said = False
         self._lock = Lock()
@@ -161,8 +163,20 @@ class CompiledRegion:
                 self._program(static, *arguments)  # one by one, so that the error names the node
             raise
 
-    def traced(self, static: tuple[object, ...], *arguments: object) -> tuple[object, object]:
+    def traced(
+        self,
+        static: tuple[object, ...],
+        *arguments: object,
+        meet: Callable[[], RegionCode] | None = None,
+    ) -> tuple[object, object]:
         """The same while JAX traces.
+
+        Parameters
+        ----------
+        static, arguments
+            Those of the region.
+        meet
+            Called when the compilation has been counted: gives the code that this becomes.
 
         Raises
         ------
@@ -170,6 +184,8 @@ class CompiledRegion:
             For a second value of a size that may become data.
         NotAcceptedError
             Where the limit has been reached.
+        OtherCodeError
+            Where ``meet`` finds the code of an equal function.
         """
         signature = _signature(static, arguments)
         if self._seen and signature not in self._seen:
@@ -180,12 +196,32 @@ class CompiledRegion:
             Topic.RECOMPILES.log(lambda: self._recompiled(signature))
         self._seen.setdefault(signature)
         this_thread.kind = "compilation of region"
-        self._stats.compilations[self._region.index] += 1
-        self._note(static, arguments)
+        if signature in self._taken_over:  # counted then
+            self._taken_over.discard(signature)
+        else:
+            self._stats.compilations[self._region.index] += 1
+            self._note(static, arguments)
+        code = None if meet is None else self._met(meet, signature)
         found = self._program(static, *arguments)
         # Code out of a file does not say how much it computes.
-        self.entries = max(self.entries, getattr(self._program, "entries", 0))
+        entries = getattr(self._program, "entries", 0)
+        self.entries = max(self.entries, entries)
+        if code is not None:
+            code.entries = entries
         return found
+
+    def _met(self, meet: Callable[[], RegionCode], signature: tuple[object, ...]) -> RegionCode:
+        try:
+            return meet()
+        except OtherCodeError as other:
+            if other.code is not None:
+                self._taken_over.add(signature)
+                self._stats.equal_code += 1
+                self.entries = max(self.entries, other.code.entries)
+                Topic.RECOMPILES.log(
+                    lambda: f"region {self._region.index} runs the code of an equal function"
+                )
+            raise
 
     def measure(self, kinds: Sequence[jax.ShapeDtypeStruct]) -> int:
         """The entries that the program computes for such arguments; JAX only traces it."""

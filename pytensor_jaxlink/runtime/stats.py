@@ -21,6 +21,7 @@ _TOTALS = (
     "fallbacks",
     "dynamic_sizes",
     "padded_calls",
+    "equal_code",
 )
 """The counters that are neither of calls nor of regions."""
 
@@ -38,8 +39,8 @@ class Stats:
     region_calls
         For each region, how often it ran.
     compilations
-        For each region, how often JAX traced and compiled it.  JAX compiles also for each new
-        sharding of arguments; that is not counted, and has no limit.
+        For each region, how often JAX traced and compiled it; see also `equal_code`.  JAX compiles
+        also for each new sharding of arguments; that is not counted, and has no limit.
     host_steps
         Host steps run, size arithmetic not counted.
     host_region_calls
@@ -68,6 +69,8 @@ class Stats:
     padded
         The counters of the plan for padded arguments, None where there is none.  Its regions are
         compiled once for each bucket.
+    equal_code
+        Compilations that were none, because the code of a function of an equal graph was there.
     start_up_cache
         What became of the function in the start-up cache: ``"off"``, ``"hit"`` (it was there),
         ``"miss"`` (it is there now), or ``"not kept: "`` and why, with a code of the catalogue.
@@ -93,6 +96,7 @@ class Stats:
     slow_calls: int = 0
     dynamic_sizes: int = 0
     padded_calls: int = 0
+    equal_code: int = 0
     padded: Stats | None = field(default=None, repr=False)
     slow_call_error: str = field(default="", repr=False)
     signatures: list[list[Any]] = field(default_factory=list, repr=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -22,6 +23,7 @@ from pytensor_jaxlink.plan import CutOff, Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
 from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.runtime.equal_code import SharedCode
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import Policy
@@ -73,6 +75,8 @@ class Whole:
         form where some do.
     repeatable
         Whether the same arguments give the same condition; see `Condition`.
+    code
+        Its code, where that of an equal plan serves too.
 
     Attributes
     ----------
@@ -89,6 +93,7 @@ class Whole:
         pack: Callable[[list[object]], object],
         *,
         repeatable: bool,
+        code: SharedCode | None = None,
     ) -> None:
         plan, [region], [function] = ready.plan, ready.plan.regions, ready.functions
         self._ready, self._cells = ready, list(boundary.cells.values())
@@ -100,15 +105,20 @@ class Whole:
         given = [region.results.index(number) for number in plan.outputs]
         count = len(plan.inputs)
 
-        def traced(*values: object) -> Any:
+        def traced(*values: object, meet: Any = None) -> Any:
             complete = len(values) == len(places)
             if not complete or not all(map(boundary.accepts, range(count), values[:count])):
                 raise NotAcceptedError
-            results, conditions = function.traced((), *[values[place] for place in taken])
+            results, conditions = function.traced(
+                (), *[values[place] for place in taken], meet=meet
+            )
             outputs = inside([results[place] for place in given])
             return (outputs, *conditions) if conditions else outputs
 
-        self.condition = Condition(traced, ready.policy, repeatable=repeatable)
+        jit: Any = ready.policy.jit
+        if code is not None:
+            jit = partial(code.jit, jit, ("whole", inside))
+        self.condition = Condition(traced, ready.policy, jit, repeatable=repeatable)
         if self._numbers:
             with jax.enable_x64(True), ready.policy.here():
                 self._here = self.constants_at(None)
@@ -186,7 +196,9 @@ class Condition:
     function
         The function; where it gives a tuple, the second entry is its condition.
     policy
-        How it is compiled.
+        In which types and where it is traced.
+    jit
+        Compiles it.
     repeatable
         Whether the same arguments give the same condition: what runs on the host may fail once.
 
@@ -197,14 +209,19 @@ class Condition:
     """
 
     def __init__(
-        self, function: Callable[..., object], policy: Policy, *, repeatable: bool
+        self,
+        function: Callable[..., object],
+        policy: Policy,
+        jit: Callable[[Callable[..., object]], Any],
+        *,
+        repeatable: bool,
     ) -> None:
-        def traced(*values: object) -> Any:
+        def traced(*values: object, **meet: object) -> Any:
             self._traces += 1
-            return function(*values)
+            return function(*values, **meet)
 
         self._traces = 0
-        self.compiled = policy.jit(traced)
+        self.compiled = jit(traced)
         self._policy, self._repeatable = policy, repeatable
         # For each combination of shapes the arguments that the condition depends on.
         self._decisive: dict[object, tuple[int, ...]] = {}
@@ -249,8 +266,11 @@ class Condition:
     def _decisive_arguments(self, values: Sequence[object], others: Sequence[object]) -> Any:
         shapes = _shapes(values)
         if shapes not in self._decisive:
-            with self._policy.types(), self._policy.here():  # JAX finds what it has traced
-                jaxpr = self.compiled.trace(*values, *others).jaxpr.jaxpr
+            try:
+                with self._policy.types(), self._policy.here():  # JAX finds what it has traced
+                    jaxpr = self.compiled.trace(*values, *others).jaxpr.jaxpr
+            except NotAcceptedError:  # JAX has forgotten it, and another function's code is closed
+                return None
             count = len(values)
             self._decisive[shapes] = tuple(k for k in _sources_of_last(jaxpr) if k < count)
         decisive = self._decisive[shapes]

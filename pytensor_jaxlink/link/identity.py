@@ -1,0 +1,108 @@
+"""The identity of a graph: equal for graphs of which XLA makes the same code in this process.
+
+PyTensor's `Op.__eq__` says that two Ops compute the same, and its own rewrites merge nodes by it.
+Where a function of the user takes part (`wrap_jax`, Ops of other packages, rules that they have
+registered), equal objects may compute something else once the user has changed what they read, so
+these graphs have no identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator
+from dataclasses import asdict
+from functools import partial
+from types import FunctionType, MethodType
+
+import numpy as np
+from pytensor.graph.op import Op
+from pytensor.link.jax.dispatch.basic import jax_funcify
+
+from pytensor_jaxlink.link.options import PLACES, Options
+from pytensor_jaxlink.lowering import Lowered
+
+_OURS = ("pytensor", "pytensor_jaxlink")
+_LARGEST = 1 << 24  # bytes of constants that are read
+
+
+class _UnknownError(Exception):
+    """Something has no identity."""
+
+
+class Identity:
+    """What equal graphs have in common, with its hash, which takes a while for long graphs."""
+
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        self._parts, self._hash = parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is Identity and self._hash == other._hash and self._parts == other._parts
+        )
+
+
+def identity_of(lowered: Lowered, options: Options) -> Identity | None:
+    """The identity of a graph that has been lowered; None where it has none.
+
+    Cost: a hash of each Op, and the constants are read once.
+    """
+    view, plan = lowered.view, lowered.plan
+    try:
+        nodes = tuple(
+            (_known(node.op), inputs, outputs)
+            for node, inputs, outputs in zip(
+                view.nodes, view.node_inputs, view.node_outputs, strict=True
+            )
+        )
+        constants = tuple((n, _content(data)) for n, data in view.constants.items())
+        kinds = tuple(variable.type for variable in view.variables)
+        chosen = tuple(
+            (name, repr(value)) for name, value in asdict(options).items() if name not in PLACES
+        )
+        planned = plan.inputs, plan.outputs, plan.constants, plan.steps
+        rules = tuple(jax_funcify.registry.values())
+        return Identity((nodes, kinds, constants, view.inputs, *planned, chosen, rules))
+    except (_UnknownError, TypeError):  # an Op that cannot be hashed
+        return None
+
+
+def _known(op: Op) -> Op:
+    """The Op, if all of its code is PyTensor's or ours."""
+    for part in _parts(op, set()):
+        if type(part).__module__.partition(".")[0] not in _OURS:
+            raise _UnknownError
+        for value in vars(part).values():
+            if isinstance(value, partial | MethodType) or _is_foreign(value):
+                raise _UnknownError
+    return op
+
+
+def _is_foreign(value: object) -> bool:
+    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _OURS
+
+
+def _parts(op: object, seen: set[int]) -> Iterator[object]:
+    """An Op, and those that it is made of."""
+    if id(op) in seen:
+        return
+    seen.add(id(op))
+    yield op
+    for value in vars(op).values():
+        if isinstance(value, Op):
+            yield from _parts(value, seen)
+    graph = getattr(op, "fgraph", None)
+    for node in getattr(graph, "apply_nodes", ()):
+        yield from _parts(node.op, seen)
+
+
+def _content(data: object) -> Hashable:
+    if isinstance(data, np.ndarray | np.generic):
+        if data.nbytes > _LARGEST or data.dtype == object:
+            raise _UnknownError
+        return data.dtype.str, data.shape, hashlib.blake2b(data.tobytes()).digest()
+    if data is None or isinstance(data, int | float | str | slice):
+        return repr(data)
+    raise _UnknownError

@@ -1,0 +1,269 @@
+"""Functions of equal graphs have compiled code in common; counters, limits and sizes are their own."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.link.jax.dispatch.basic import jax_funcify
+
+import pytensor_jaxlink
+from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.runtime import equal_code
+
+DATA = np.arange(1.0, 6.0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    equal_code._kept.clear()
+    yield
+    equal_code._kept.clear()
+
+
+def built(scale=2.0, **options):
+    x = pt.vector("x", dtype="float64")
+    outputs = [pt.exp(-x).sum() * scale, pt.sin(x)]
+    return pytensor.function([x], outputs, mode=JAXLinker(**options))
+
+
+def check(f, data, scale=2.0):
+    total, wave = f(data)
+    np.testing.assert_allclose(total, np.exp(-data).sum() * scale, rtol=1e-14)
+    np.testing.assert_allclose(wave, np.sin(data), rtol=1e-14)
+
+
+def test_an_equal_function_compiles_nothing():
+    first, second = built(), built()
+    check(first, DATA)
+    check(second, DATA)
+    assert (first.stats.equal_code, second.stats.equal_code) == (0, 1)
+    assert first.stats.compilations == second.stats.compilations == [1]
+    check(second, DATA + 1)
+    assert second.stats.calls == 2
+    assert second.stats.slow_calls == second.stats.fallbacks == 0
+
+
+def test_the_code_outlives_its_function_and_the_graph_does_not():
+    first = built()
+    check(first, DATA)
+    graph = weakref.ref(first.vm.compiled.view)
+    del first
+    gc.collect()
+    assert graph() is None
+    second = built()
+    check(second, DATA)
+    assert second.stats.equal_code == 1
+
+
+@pytest.mark.parametrize("dynamic", ["auto", False])
+def test_each_goes_on_with_code_of_its_own_for_other_shapes(dynamic):
+    first, second = built(dynamic=dynamic), built(dynamic=dynamic)
+    check(first, DATA)
+    check(second, DATA)
+    for length in (3, 5, 0, 70):
+        for f in (second, first):
+            check(f, np.arange(1.0, length + 1.0))
+    assert first.stats.compilations == second.stats.compilations
+    assert first.stats.slow_calls == second.stats.slow_calls == 0
+
+
+def test_limits_are_counted_for_each():
+    for _ in range(2):
+        f = built(dynamic=False, recompile_limit=2)
+        check(f, DATA[:1])
+        check(f, DATA[:2])
+        with pytest.warns(pytensor_jaxlink.RecompileWarning):
+            check(f, DATA[:3])
+        assert f.stats.compilations == [2]
+
+
+def test_code_of_several_shapes_is_nobody_elses():
+    first = built(dynamic=False)
+    check(first, DATA)
+    check(first, DATA[:2])
+    second = built(dynamic=False)
+    check(second, DATA)
+    assert second.stats.equal_code == 0
+
+
+@pytest.mark.parametrize("value", [3.0, -2.0, np.nan, 0.0, -0.0])
+def test_other_constants_are_other_graphs(value):
+    check(built(), DATA)
+    check(built(0.0), DATA, 0.0)
+    x = pt.vector("x", dtype="float64")
+    f = pytensor.function([x], x * np.float64(value), mode="JAXSELECTIVE")
+    g = pytensor.function([x], x * np.float64(0.0), mode="JAXSELECTIVE")
+    f(DATA), g(DATA)
+    expected = DATA * value
+    np.testing.assert_array_equal(np.asarray(f(DATA)), expected)
+    np.testing.assert_array_equal(np.signbit(f(DATA)), np.signbit(expected))
+
+
+def test_large_constants_are_compared():
+    def made(value):
+        table = np.full(100_000, value)
+        x = pt.lvector("x")
+        return pytensor.function([x], pt.as_tensor(table)[x], mode="JAXSELECTIVE")
+
+    for value in (1.0, 2.0, 1.0):
+        np.testing.assert_array_equal(made(value)(np.array([0, 5])), [value, value])
+
+
+def test_forms_of_answers_are_told_apart():
+    x = pt.vector("x", dtype="float64")
+    for outputs, expected in ((pt.exp(x), np.exp(DATA)), ([pt.exp(x)], [np.exp(DATA)])) * 2:
+        found = pytensor.function([x], outputs, mode="JAXSELECTIVE")(DATA)
+        assert type(found) is list if isinstance(outputs, list) else isinstance(found, jax.Array)
+        np.testing.assert_allclose(found, expected)
+    for _ in range(2):
+        found = pytensor.function([x], pt.exp(x), mode=JAXLinker(outputs="numpy"))(DATA)
+        assert type(found) is np.ndarray
+
+
+def test_states_stay_their_own():
+    functions, states = [], []
+    for start in (1.0, 10.0):
+        state, x = pytensor.shared(np.full(3, start)), pt.vector("x", dtype="float64")
+        linker = JAXLinker(donate="none")
+        functions.append(pytensor.function([x], x.sum(), updates={state: state + x}, mode=linker))
+        states.append(state)
+    for f in (*functions, *functions):
+        f(np.ones(3))
+    assert [f.stats.equal_code for f in functions] == [0, 1]
+    assert [state.get_value()[0] for state in states] == [3.0, 12.0]
+
+
+def test_draws_are_those_of_each_generator():
+    def drawn(seed):
+        generator = pytensor.shared(np.random.default_rng(seed))
+        following, draws = pt.random.normal(rng=generator, size=4).owner.outputs
+        f = pytensor.function([], draws, updates={generator: following}, mode="JAXSELECTIVE")
+        return f, np.stack([f(), f()])
+
+    (first, a), (second, b), (third, c) = map(drawn, (1, 2, 1))
+    assert [f.stats.equal_code for f in (first, second, third)] == [0, 1, 1]
+    np.testing.assert_array_equal(a, c)
+    assert not np.any(a == b)
+    assert not np.any(a[0] == a[1])
+
+
+def test_checks_are_those_of_each():
+    for _ in range(2):
+        x, k = pt.vector("x", dtype="float64"), pt.lscalar("k")
+        f = pytensor.function([x, k], x[k], mode="JAXSELECTIVE")
+        assert f(DATA, 1) == 2.0
+        with pytest.raises(IndexError):
+            f(DATA, 7)
+        assert f(DATA, 2) == 3.0
+        k_on_device = jax.numpy.asarray(1)
+        assert [float(f(jax.numpy.asarray(DATA), k_on_device)) for _ in range(3)] == [2.0] * 3
+
+
+class Scaled(Op):
+    """An Op with a rule that reads a variable."""
+
+    __props__ = ()
+    by = 2.0
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        outputs[0][0] = inputs[0] * self.by
+
+
+def test_code_of_others_is_made_for_each():
+    @jax_funcify.register(Scaled)
+    def rule(op, **kwargs):
+        return lambda x: x * Scaled.by
+
+    x = pt.vector("x", dtype="float64")
+    try:
+        for Scaled.by in (2.0, 3.0):
+            f = pytensor.function([x], Scaled()(x), mode="JAXSELECTIVE")
+            np.testing.assert_array_equal(f(DATA), DATA * Scaled.by)
+            assert f.stats.equal_code == 0
+    finally:
+        Scaled.by = 2.0
+
+
+def test_a_rule_registered_anew_is_used():
+    from pytensor.tensor.basic import Eye
+
+    def made():
+        n = pt.vector("x", dtype="float64")
+        return pytensor.function([n], n.sum() * pt.eye(2), mode="JAXSELECTIVE")
+
+    check_rule = jax_funcify.dispatch(Eye)
+    np.testing.assert_array_equal(made()(DATA), 15 * np.eye(2))
+    try:
+        jax_funcify.register(Eye, lambda op, **kwargs: check_rule(op, **kwargs))
+        f = made()
+        np.testing.assert_array_equal(f(DATA), 15 * np.eye(2))
+        assert f.stats.equal_code == 0
+    finally:
+        jax_funcify.register(Eye, check_rule)
+
+
+def test_compile_and_warmup_take_it_over():
+    check(built(), DATA)
+    f = built().compile(DATA)
+    assert (f.stats.equal_code, f.stats.compilations, f.stats.calls) == (1, [1], 0)
+    check(f, DATA)
+    assert (f.stats.compilations, f.stats.calls) == ([1], 1)
+    f.warmup([(DATA,), (DATA[:2],)])
+    check(f, DATA[:2])
+    check(f, DATA)
+
+
+def test_profiles_see_calls_of_shared_code():
+    check(built(), DATA)
+    f = built()
+    with f.profile_times() if hasattr(f, "profile_times") else pytensor_jaxlink.profile(f) as times:
+        check(f, DATA)
+        check(f, DATA)
+    assert f.stats.equal_code == 1
+    assert times is not None
+
+
+def test_a_saved_function_has_its_code(tmp_path):
+    check(built(), DATA)
+    f = built()
+    check(f, DATA)
+    pytensor_jaxlink.save(f, tmp_path / "f")
+    loaded = pytensor_jaxlink.load(tmp_path / "f", prefer="compiled")
+    check(loaded, DATA)
+
+
+def test_jax_may_forget_the_code():
+    first, second = built(), built()
+    check(first, DATA)
+    check(second, DATA)
+    jax.clear_caches()
+    for f in (second, first, second):
+        check(f, DATA)
+        check(f, DATA[:2])
+
+
+def test_many_threads():
+    functions = [built() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(lambda f: [check(f, DATA[:k]) for k in (5, 5, 3, 5)], functions):
+            pass
+    assert sum(f.stats.slow_calls for f in functions) == 0
+
+
+def test_few_codes_are_kept():
+    for k in range(equal_code._MOST + 3):
+        x = pt.vector("x", dtype="float64")
+        pytensor.function([x], x + float(k), mode="JAXSELECTIVE")(DATA)
+    assert len(equal_code._kept) <= equal_code._MOST
