@@ -39,9 +39,7 @@ class Identity:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return (
-            type(other) is Identity and self._hash == other._hash and self._parts == other._parts
-        )
+        return type(other) is Identity and self._hash == other._hash and self._parts == other._parts
 
 
 def identity_of(lowered: Lowered, options: Options) -> Identity | None:

@@ -99,7 +99,7 @@ class VirtualMachine:
     def follow(self, other: OtherCodeError) -> None:
         """Run other code; the fast path is looked for anew."""
         own, self._own = self._own[0], (None, None)
-        assert own.code is not None, "only what shares code is told to run other"
+        assert own is not None and own.code is not None, "it shares code"
         own.code.follow(other)
 
     def commit(self, values: list[object], positions: Sequence[int]) -> None:

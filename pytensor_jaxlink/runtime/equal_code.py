@@ -112,10 +112,10 @@ class SharedCode:
         code.compiled = jit(entered)
         return code.compiled
 
-    def run(self, code: RegionCode, form: Hashable, values: tuple[object, ...]) -> object:
+    def run(self, code: RegionCode, form: Hashable, values: tuple[Any, ...]) -> object:
         """Run the function while JAX traces it for ``code``."""
         assert self._traced is not None
-        shapes = tuple(map(np.shape, values))
+        shapes = tuple([np.shape(value) for value in values])
         return self._traced(*values, meet=lambda: self._meet(code, form, shapes))
 
     def _meet(self, code: RegionCode, form: Hashable, shapes: tuple[object, ...]) -> RegionCode:

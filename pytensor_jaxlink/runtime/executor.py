@@ -121,8 +121,7 @@ class Executor:
         self._finish = None if resizing is None else resizing.finish
         self._titles, self._untimed = titles, (fallback, self._finish)
         self._recorder: Recorder | None = None
-        shares = identity is not None and is_one_region(plan)
-        self.code = SharedCode(identity) if shares else None
+        self.code = None if identity is None or not is_one_region(plan) else SharedCode(identity)
         self._ready = Runnable.of(
             plan, functions, constants, stats, policy, jit=jit, resizing=resizing
         )
