@@ -69,7 +69,7 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
     """NumPy and SciPy refuse other matrices."""
     function = upstream_rule(node, context.static)
 
-    def of_finite(matrix: jax.Array) -> list[jax.Array] | jax.Array:
+    def of_finite(matrix: jax.Array) -> list[jax.Array]:
         matrix = as_jax(matrix)
         if context.checks:
             require(jnp.isfinite(matrix))
@@ -82,7 +82,7 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
         outputs = _finite_or_nan(function, read)
         if isinstance(op, LU) and len(outputs) == 3 and not matrix.shape[-1]:
             outputs[0] = outputs[0][:0, :0]  # as SciPy has it
-        return outputs if len(node.outputs) > 1 else outputs[0]
+        return outputs
 
     return of_finite
 
@@ -130,7 +130,7 @@ def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
 def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
     """PyTensor's rule takes neither reflectors (mode "raw") nor pivots."""
 
-    def qr(matrix: jax.Array) -> Sequence[jax.Array] | jax.Array:
+    def qr(matrix: jax.Array) -> Sequence[jax.Array]:
         rows, columns = np.shape(matrix)
         if not rows and columns:
             raise ValueError("LAPACK refuses a matrix that has columns and no row")
@@ -141,8 +141,7 @@ def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
             reflectors = reflectors.T  # NumPy's are those of Fortran
             return reflectors, scales, jnp.triu(reflectors[: min(rows, columns)])
         found = jax.scipy.linalg.qr(matrix, mode=op.mode, pivoting=op.pivoting)
-        found = [with_nan(output, matrix) for output in found]
-        return found if len(node.outputs) > 1 else found[0]
+        return [with_nan(output, matrix) for output in found]
 
     return qr
 

@@ -155,7 +155,7 @@ def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Split)
 def _split(op: Any, node: Apply, context: Context) -> JaxFunction:
-    def split(array: jax.Array, *axis_and_sizes: np.ndarray) -> Sequence[jax.Array] | jax.Array:
+    def split(array: jax.Array, *axis_and_sizes: np.ndarray) -> Sequence[jax.Array]:
         *axis, sizes = axis_and_sizes
         along = int(axis[0]) if axis else op.axis
         lengths = _integers(sizes)
@@ -166,8 +166,7 @@ def _split(op: Any, node: Apply, context: Context) -> JaxFunction:
             )
         if any(isinstance(length, int) and length < 0 for length in lengths):
             raise ValueError(f"Split sizes cannot be negative, found {lengths}")
-        parts = jax.lax.split(as_jax(array), lengths, axis=along)
-        return parts if len(node.outputs) > 1 else parts[0]
+        return jax.lax.split(as_jax(array), lengths, axis=along)
 
     return split
 

@@ -21,7 +21,7 @@ from pytensor.tensor.optimize import (
     ScipyWrapperOp,
 )
 
-from pytensor_jaxlink.lowering.checks import are_read, collecting, require
+from pytensor_jaxlink.lowering.checks import all_hold, are_read, collecting, require
 from pytensor_jaxlink.lowering.optimisation.brent import brent
 from pytensor_jaxlink.lowering.optimisation.hybrid import hybrid
 from pytensor_jaxlink.lowering.optimisation.roots import brentq, newton, secant
@@ -118,8 +118,7 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
         def evaluate(point: jax.Array) -> tuple[list[jax.Array], jax.Array]:
             with collecting() as conditions:
                 outputs = function(point, *arguments)
-            holds = jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()
-            return list(outputs[: method.reads]), holds
+            return list(outputs[: method.reads]), all_hold(conditions)
 
         def solve(equation: object, start: object) -> tuple[jax.Array, tuple[jax.Array, ...]]:
             solution, *ending = method.follow(evaluate, where, **settings)
