@@ -393,8 +393,6 @@ def _written_to(op: Any, node: Apply, text: Text) -> str:
 
 
 def _indices(op: Any, node: Apply, first: int, text: Text) -> str:
-    if type(op).__name__.endswith("1"):
-        return _bare(text(node.inputs[first]))
     entries: Any = indices_from_subtensor(node.inputs[first:], op.idx_list)
     return ", ".join(_index(entry, text) for entry in entries[:_OPERANDS])
 

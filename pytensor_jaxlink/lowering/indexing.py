@@ -28,7 +28,13 @@ from pytensor_jaxlink.analysis import Range, range_of
 from pytensor_jaxlink.graph import data_of, indices_of
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
+from pytensor_jaxlink.lowering.rule import (
+    Context,
+    JaxFunction,
+    jax_rule,
+    jax_rule_for,
+    upstream_rule,
+)
 from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.ops import other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
@@ -361,23 +367,6 @@ def _from_start(index: int | jax.Array, length: int) -> int | jax.Array:
     return jnp.where(index < 0, index + length, index)
 
 
-def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
-    function = _adding(node, upstream_rule(node))
-
-    def index(array: jax.Array, *rest: Index) -> jax.Array:
-        if context.checks:
-            _check_range(node.inputs[-1], rest[-1], np.shape(array)[0])
-        *data, position = *rest[:-1], _as_index(rest[-1])
-        for values in data:
-            _check_values(values, array, (position,))
-            if context.checks:
-                chosen = (*np.shape(position), *np.shape(values)[1:])
-                _require_no_stretch(node, values, [np.shape(array), chosen])
-        return function(array, *_converted(node, data, array), position)
-
-    return index
-
-
 def _require_no_stretch(node: Apply, values: Index, shapes: Sequence[tuple[int, ...]]) -> None:
     """Require that no open length of the values is 1 where one of the shapes would stretch it.
 
@@ -394,9 +383,8 @@ def _require_no_stretch(node: Apply, values: Index, shapes: Sequence[tuple[int, 
                 require((one != 1) | (one == two))
 
 
-# PyTensor before 3.1 has separate Ops for one vector of integers on the first axis.
-for _name in ("AdvancedSubtensor1", "AdvancedIncSubtensor1"):
-    if isinstance(_op := getattr(subtensor, _name, None), type):
-        jax_rule.register(_op)(_first_axis_rule)
-        if _name == "AdvancedIncSubtensor1":
-            not_right.register(_op)(_not_right_increment)
+# Before PyTensor 3.2 there are separate Ops for one vector of integers on the first axis.
+jax_rule_for("AdvancedSubtensor1", where=(subtensor,))(_subtensor)
+jax_rule_for("AdvancedIncSubtensor1", where=(subtensor,))(_advanced_inc_subtensor)
+if hasattr(subtensor, "AdvancedIncSubtensor1"):
+    not_right.register(subtensor.AdvancedIncSubtensor1)(_not_right_increment)
