@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from pytensor.graph.type import Type
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import indices_from_subtensor
@@ -99,16 +100,8 @@ class _Lowering:
             tuple(constants),
             tuple(steps),
             _names(view, steps),
-            frozenset(
-                number
-                for number, variable in enumerate(view.variables)
-                if isinstance(variable.type, RandomType)
-            ),
-            frozenset(
-                number
-                for number, variable in enumerate(view.variables)
-                if isinstance(variable.type, SparseTensorType)
-            ),
+            _numbers_of(view, RandomType),
+            _numbers_of(view, SparseTensorType),
             _lines(view, steps),
         )
         return Lowered(view, found, tuple(functions), constants)
@@ -161,6 +154,13 @@ class _Lowering:
         times = binding_times(view, input_binding_times(view, computed=True), called(facts))
         stages = sink(view, facts, schedule(view, facts, times))
         return self.graph(view, facts, select(view, facts, times, stages))
+
+
+def _numbers_of(view: GraphView, kind: type[Type]) -> frozenset[int]:
+    """The variables of a type."""
+    return frozenset(
+        n for n, variable in enumerate(view.variables) if isinstance(variable.type, kind)
+    )
 
 
 def _cut_off(view: GraphView, node: int) -> plan.CutOff:

@@ -67,10 +67,9 @@ def jax_rule_for(*names: str, where: Sequence[ModuleType]) -> Callable[[Rule], R
     """Register a rule for Ops by name, for those that not every version of PyTensor has."""
 
     def register(rule: Rule) -> Rule:
-        for module in where:
-            for name in names:
-                kind = getattr(module, name, None)
-                if isinstance(kind, type):
+        for name in names:
+            for module in where:
+                if isinstance(kind := getattr(module, name, None), type):
                     jax_rule.register(kind, rule)
         return rule
 
