@@ -53,8 +53,7 @@ def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
             return array
         part = jnp.maximum(stop - start, 0)
         one = (part == 1) & op.stretch
-        if context.checks:
-            require(one | (part == jnp.maximum(end - place, 0)))
+        context.check(one | (part == jnp.maximum(end - place, 0)))
         if _is_zero(start) and _is_zero(place) and whole == int(length) and not op.stretch:
             return array
         if op.stretch:

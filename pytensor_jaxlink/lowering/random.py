@@ -53,8 +53,7 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
     ) -> tuple[jax.Array, jax.Array]:
         mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype)
         factor = _root(covariance, op.method)
-        if context.checks:
-            require(jnp.isfinite(factor))  # where there is none NumPy raises `LinAlgError`
+        context.check(jnp.isfinite(factor))  # where there is none NumPy raises `LinAlgError`
         shape = _shape(op, size, (mean, covariance))
         drawn = normal(key, (*shape, mean.shape[-1]), dtype)
         return next_key(key), mean + jnp.einsum("...ij,...j->...i", factor, drawn)

@@ -8,11 +8,13 @@ from functools import singledispatch
 from types import ModuleType
 from typing import Any, TypeVar
 
+from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 
 from pytensor_jaxlink.analysis import InnerAnalysis
+from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 
@@ -51,6 +53,11 @@ class Context:
     core_rule: Callable[[Apply, Context], JaxFunction]
     lower_graph: LowerGraph
     where: Callable[[], str]
+
+    def check(self, condition: ArrayLike) -> None:
+        """State that a boolean array must be true everywhere, if conditions are checked."""
+        if self.checks:
+            require(condition)
 
 
 @singledispatch

@@ -37,7 +37,6 @@ from pytensor.tensor.extra_ops import (
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
-from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, as_size, canonical_dtype
 from pytensor_jaxlink.lowering.host_functions import host_function
 from pytensor_jaxlink.lowering.rule import (
@@ -202,9 +201,9 @@ def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> Ja
         if indices[0].size and min(lengths) < 1:
             raise ValueError("NumPy decides by the indices what it makes of lengths below 1")
         indices = [jnp.asarray(index, "int64") for index in indices]
-        if op.mode == "raise" and context.checks:
+        if op.mode == "raise":
             pairs = zip(indices, lengths, strict=True)
-            require(jnp.stack([((i >= 0) & (i < n)).all() for i, n in pairs]))
+            context.check(jnp.stack([((i >= 0) & (i < n)).all() for i, n in pairs]))
         mode = "clip" if op.mode == "raise" else op.mode
         return jnp.ravel_multi_index(tuple(indices), lengths, mode=mode, order=op.order)
 
@@ -220,8 +219,7 @@ def _searchsorted(op: SearchsortedOp, node: Apply, context: Context) -> JaxFunct
         if np.shape(order) != np.shape(array):
             raise ValueError("the permutation has another length than the array")
         order = as_jax(order)
-        if context.checks:
-            require((order >= 0) & (order < len(order)))
+        context.check((order >= 0) & (order < len(order)))
         return function(as_jax(array)[order], values)
 
     return function if len(node.inputs) == 2 else of_permuted
@@ -232,8 +230,7 @@ def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFuncti
     def unravel_index(indices: jax.Array, dims: np.ndarray) -> tuple[jax.Array, ...]:
         indices = as_jax(indices)
         lengths = _integers(dims)
-        if context.checks:
-            require((indices >= 0) & (indices < int(np.prod(lengths))))
+        context.check((indices >= 0) & (indices < int(np.prod(lengths))))
         if op.order == "C":
             return jnp.unravel_index(indices, lengths)
         return jnp.unravel_index(indices, lengths[::-1])[::-1]
@@ -259,8 +256,7 @@ def _fill_diagonal_offset(op: FillDiagonalOffset, node: Apply, context: Context)
     def fill_diagonal_offset(array: jax.Array, value: ArrayLike, offset: ArrayLike) -> jax.Array:
         array = as_jax(array)
         start, end, fits = _diagonal(jnp.asarray(offset), *array.shape)
-        if context.checks:
-            require(fits)
+        context.check(fits)
         height, width = array.shape
         if not array.size:
             return array
@@ -306,8 +302,8 @@ def _diagonal(offset: jax.Array, height: int, width: int) -> tuple[jax.Array, ..
 def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFunction:
     def specify_shape(array: jax.Array, *shape: ArrayLike | None) -> jax.Array:
         for length, wanted in zip(np.shape(array), shape, strict=True):
-            if context.checks and wanted is not None:
-                require(wanted == length)
+            if wanted is not None:
+                context.check(wanted == length)
         return array
 
     return specify_shape
@@ -316,9 +312,8 @@ def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFuncti
 @jax_rule.register(CheckAndRaise)
 def _check_and_raise(op: CheckAndRaise, node: Apply, context: Context) -> JaxFunction:
     def check(value: object, *conditions: ArrayLike) -> object:
-        if context.checks:
-            for condition in conditions:
-                require(condition)
+        for condition in conditions:
+            context.check(condition)
         return value
 
     return check
