@@ -39,8 +39,9 @@ from pytensor.tensor.subtensor import (
     AdvancedSubtensor,
     IncSubtensor,
     Subtensor,
-    indices_from_subtensor,
 )
+
+from pytensor_jaxlink.graph.types import indices_of
 
 LONGEST = 60
 """The characters of an expression."""
@@ -393,7 +394,7 @@ def _written_to(op: Any, node: Apply, text: Text) -> str:
 
 
 def _indices(op: Any, node: Apply, first: int, text: Text) -> str:
-    entries: Any = indices_from_subtensor(node.inputs[first:], op.idx_list)
+    entries = indices_of(node.inputs[first:], op.idx_list)
     return ", ".join(_index(entry, text) for entry in entries[:_OPERANDS])
 
 

@@ -126,7 +126,7 @@ def _permute_rows(op: PermuteRowElements, node: Apply, context: Context) -> JaxF
         length = rows.shape[-1]
         if order.shape[-1] != length:
             raise ValueError("a permutation has another length than the rows")
-        check_broadcast(node, [rows.shape, order.shape])
+        check_broadcast(node.inputs, [rows.shape, order.shape])
         lead = jnp.broadcast_shapes(rows.shape[:-1], order.shape[:-1])
         rows, order = (jnp.broadcast_to(v, (*lead, length)) for v in (rows, order))
         context.check((order >= -length) & (order < length))

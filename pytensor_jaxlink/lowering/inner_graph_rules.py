@@ -116,8 +116,8 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     ]
 
     def blockwise(*inputs: jax.Array) -> list[jax.Array]:
-        check_broadcast(node, [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)])
-
+        batches = [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)]
+        check_broadcast(node.inputs, batches)
         checked: list[bool] = []
 
         def of_one(*values: jax.Array) -> tuple[jax.Array, ...]:

@@ -37,7 +37,13 @@ from pytensor.tensor.extra_ops import (
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, as_size, canonical_dtype
+from pytensor_jaxlink.lowering.coercion import (
+    as_dtype,
+    as_jax,
+    as_size,
+    canonical_dtype,
+    check_broadcast,
+)
 from pytensor_jaxlink.lowering.host_functions import host_function
 from pytensor_jaxlink.lowering.rule import (
     Context,
@@ -96,17 +102,9 @@ def _reshape(op: Reshape, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Alloc)
 def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
-    static = node.inputs[0].type.broadcastable
-
     def alloc(value: jax.Array, *shape: object) -> jax.Array:
         sizes = tuple(map(as_size, shape))
-        # As in PyTensor, a dimension of length 1 that the type does not promise is not stretched.
-        lead = len(sizes) - np.ndim(value)
-        for promised, length, size in zip(static, np.shape(value), sizes[lead:], strict=True):
-            if length == 1 and size != 1 and not promised:
-                raise ValueError(
-                    "Alloc would broadcast a dimension of length 1 that is not known to be 1"
-                )
+        check_broadcast([node.inputs[0], node.outputs[0]], [np.shape(value), sizes])
         return jnp.broadcast_to(value, sizes)
 
     return alloc
