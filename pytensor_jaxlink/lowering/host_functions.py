@@ -69,7 +69,7 @@ def _special(node: Apply) -> HostFunction | None:
     """The function of a node that does not run by its ``Op.perform``."""
     match node.op:
         case WhileLoop():
-            return _Measured(node)
+            return _measured(node)
         case Branch() as op:
             return _chosen(op)
         case Shaped() as op:
@@ -187,18 +187,16 @@ class _Thunk:
             return tuple(cells[variable][0] for variable in node.outputs)
 
 
-class _Measured:
+def _measured(node: Apply) -> HostFunction:
     """Runs the scan that a `WhileLoop` stands for; its traces have the lengths that they have."""
+    scan = host_function(node.op.scan.make_node(*node.inputs))
 
-    def __init__(self, node: Apply) -> None:
-        op = node.op
-        self._measured = op.measured
-        self._scan = host_function(op.scan.make_node(*node.inputs))
-
-    def __call__(self, *values: object) -> tuple[object, ...]:
-        outputs = self._scan(*values)
-        lengths = [np.asarray(len(outputs[p]), dtype="int64") for p in self._measured]
+    def measured(*values: object) -> tuple[object, ...]:
+        outputs = scan(*values)
+        lengths = (np.asarray(len(outputs[p]), dtype="int64") for p in node.op.measured)
         return (*outputs, *lengths)
+
+    return measured
 
 
 def _chosen(op: Branch) -> HostFunction:

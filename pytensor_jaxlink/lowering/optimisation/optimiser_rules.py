@@ -120,6 +120,9 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
                 outputs = function(point, *arguments)
             return list(outputs[: method.reads]), all_hold(conditions)
 
+        def equation(point: jax.Array) -> jax.Array:
+            return evaluate(point)[0][0]
+
         def solve(equation: object, start: object) -> tuple[jax.Array, tuple[jax.Array, ...]]:
             solution, *ending = method.follow(evaluate, where, **settings)
             # JAX 0.10 has no tangents of booleans here.
@@ -128,7 +131,6 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
         if are_read():
             solution, solved, holds = method.follow(evaluate, where, **settings)
         else:
-            equation = _first(evaluate)
             implicit = jax.grad(equation) if isinstance(op, MinimizeScalarOp) else equation
             solution, flags = jax.lax.custom_root(
                 implicit, jnp.asarray(start), solve, _solve_tangents, has_aux=True
@@ -139,10 +141,6 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
         return solution, solved
 
     return optimiser
-
-
-def _first(evaluate: Evaluate) -> Callable[[jax.Array], jax.Array]:
-    return lambda point: evaluate(point)[0][0]
 
 
 def _solve_tangents(linear: Callable[[jax.Array], jax.Array], tangents: jax.Array) -> jax.Array:
