@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,14 +42,8 @@ def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(Realign)
 def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
-    def realign(
-        array: jax.Array,
-        start: jax.Array,
-        stop: jax.Array,
-        place: jax.Array,
-        end: jax.Array,
-        length: int,
-    ) -> jax.Array:
+    def realign(array: jax.Array, *bounds: Any) -> jax.Array:
+        start, stop, place, end, length = bounds
         whole = np.shape(array)[op.axis]
         if op.same_bounds and whole == int(length):
             return array
