@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,7 +40,7 @@ def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(Realign)
 def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
-    def realign(array: jax.Array, *bounds: Any) -> jax.Array:
+    def realign(array: jax.Array, *bounds: jax.Array) -> jax.Array:
         start, stop, place, end, length = bounds
         whole = np.shape(array)[op.axis]
         if op.same_bounds and whole == int(length):

@@ -25,7 +25,7 @@ def node_by_node(
     """
     functions = [(node, function_of(node)) for node in fgraph.toposort()]
 
-    def function(*values: object) -> list[Any]:
+    def function(*values: object) -> Sequence[object]:
         known = dict(zip(fgraph.inputs, values, strict=True))
 
         def value_of(variable: Variable) -> object:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
@@ -201,10 +200,10 @@ def _static_inputs_choice(op: ChoiceWithoutReplacement, node: Apply) -> tuple[in
 @static_inputs.register(AdvancedSubtensor)
 @static_inputs.register(IncSubtensor)
 @static_inputs.register(Subtensor)
-def _static_inputs_slice_bounds(op: Any, node: Apply) -> tuple[int, ...]:
+def _static_inputs_slice_bounds(op: Op, node: Apply) -> tuple[int, ...]:
     bounds = {
         first_index(op) + part
-        for entry in op.idx_list
+        for entry in node.op.idx_list
         if isinstance(entry, slice)
         for part in (entry.start, entry.stop, entry.step)
         if part is not None
@@ -239,8 +238,10 @@ def _data_inputs_repeat(op: Repeat, node: Apply) -> tuple[int, ...]:
 
 @data_inputs.register(AdvancedIncSubtensor)
 @data_inputs.register(AdvancedSubtensor)
-def _data_inputs_masks(op: Any, node: Apply) -> tuple[int, ...]:
-    positions = {first_index(op) + entry for entry in op.idx_list if not isinstance(entry, slice)}
+def _data_inputs_masks(op: Op, node: Apply) -> tuple[int, ...]:
+    positions = {
+        first_index(op) + entry for entry in node.op.idx_list if not isinstance(entry, slice)
+    }
     return tuple(sorted(p for p in positions if _is_mask(node.inputs[p])))
 
 
