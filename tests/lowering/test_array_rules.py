@@ -12,6 +12,7 @@ import pytest
 from pytensor import sparse
 from pytensor.compile.mode import Mode
 from pytensor.tensor import blas, fft
+from pytensor.tensor.extra_ops import FillDiagonal
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 from scipy.sparse import csr_matrix
@@ -33,6 +34,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "join dimensions": (JoinDims(start_axis=1, n_axes=2), (CUBE,)),
     "join no dimension": (JoinDims(start_axis=1, n_axes=0), (CUBE,)),
     "split a dimension": (lambda x: SplitDims(axis=2)(x, pt.constant([2, 2])), (CUBE,)),
+    "fill a diagonal": (FillDiagonal(), (LEFT, NUMBER)),
+    "fill the diagonal of a cube": (FillDiagonal(), (np.ones((2, 2, 2)), NUMBER)),
     "Dot22": (blas._dot22, (LEFT, RIGHT)),
     "Dot22Scalar": (blas._dot22scalar, (LEFT, RIGHT, NUMBER)),
     "Gemm": (
