@@ -39,8 +39,9 @@ from pytensor.tensor.subtensor import (
     AdvancedSubtensor,
     IncSubtensor,
     Subtensor,
-    indices_from_subtensor,
 )
+
+from pytensor_jaxlink.graph.types import first_index, indices_of
 
 LONGEST = 60
 """The characters of an expression."""
@@ -381,7 +382,7 @@ def _draws(op: RandomVariable, node: Apply, text: Text) -> str:
 @written.register(Subtensor)
 @written.register(AdvancedSubtensor)
 def _indexed(op: object, node: Apply, text: Text) -> str:
-    return f"{text(node.inputs[0])}[{_indices(op, node, 1, text)}]"
+    return f"{text(node.inputs[0])}[{_indices(op, node, text)}]"
 
 
 @written.register(IncSubtensor)
@@ -389,13 +390,11 @@ def _indexed(op: object, node: Apply, text: Text) -> str:
 def _written_to(op: Any, node: Apply, text: Text) -> str:
     array, value = node.inputs[:2]
     name = "set" if op.set_instead_of_inc else "inc"
-    return f"{text(array)}[{_indices(op, node, 2, text)}].{name}({_bare(text(value))})"
+    return f"{text(array)}[{_indices(op, node, text)}].{name}({_bare(text(value))})"
 
 
-def _indices(op: Any, node: Apply, first: int, text: Text) -> str:
-    if type(op).__name__.endswith("1"):
-        return _bare(text(node.inputs[first]))
-    entries: Any = indices_from_subtensor(node.inputs[first:], op.idx_list)
+def _indices(op: Any, node: Apply, text: Text) -> str:
+    entries = indices_of(node.inputs[first_index(op) :], op.idx_list)
     return ", ".join(_index(entry, text) for entry in entries[:_OPERANDS])
 
 

@@ -80,6 +80,11 @@ def indices_of(values: Sequence[object], entries: Sequence[object]) -> list[Any]
     return list(_take_indices(values, entries))
 
 
+def first_index(op: Op) -> int:
+    """The position of the first index among the inputs of an Op that indexes."""
+    return 2 if hasattr(op, "set_instead_of_inc") else 1  # an update reads values, too
+
+
 def dtype_of(variable: GraphVariable) -> str:
     """The dtype of a variable whose type has one (an array, or a scalar outside tensors)."""
     kind: Any = variable.type

@@ -19,9 +19,8 @@ from pytensor.tensor.linalg.solvers import lstsq
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 
-from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_jax, check_broadcast
-from pytensor_jaxlink.lowering.linalg import require_finite, with_nan
+from pytensor_jaxlink.lowering.linalg import with_nan
 from pytensor_jaxlink.lowering.rule import (
     Context,
     JaxFunction,
@@ -45,8 +44,8 @@ _function("Ger")(lambda a, alpha, x, y: a + alpha * jnp.outer(x, y))
 def _choose(op: Choose, node: Apply, context: Context) -> JaxFunction:
     def choose(index: jax.Array, choices: jax.Array) -> jax.Array:
         index = jnp.asarray(index)
-        if op.mode == "raise" and context.checks:
-            require((index >= 0) & (index < choices.shape[0]))
+        if op.mode == "raise":
+            context.check((index >= 0) & (index < choices.shape[0]))
         return jnp.choose(index, choices, mode="wrap" if op.mode == "wrap" else "clip")
 
     return choose
@@ -105,7 +104,8 @@ def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
         if not array.size:
             raise ValueError("NumPy cannot reshape the inverse of an empty array")
         inverse = with_nan(jnp.linalg.tensorinv(array, op.ind), array.reshape((1, -1)))
-        return require_finite(inverse) if context.checks else inverse
+        context.check(jnp.isfinite(inverse))  # where one is not finite NumPy decides
+        return inverse
 
     return tensor_inverse
 
@@ -126,11 +126,10 @@ def _permute_rows(op: PermuteRowElements, node: Apply, context: Context) -> JaxF
         length = rows.shape[-1]
         if order.shape[-1] != length:
             raise ValueError("a permutation has another length than the rows")
-        check_broadcast(node, [rows.shape, order.shape])
+        check_broadcast(node.inputs, [rows.shape, order.shape])
         lead = jnp.broadcast_shapes(rows.shape[:-1], order.shape[:-1])
         rows, order = (jnp.broadcast_to(v, (*lead, length)) for v in (rows, order))
-        if context.checks:
-            require((order >= -length) & (order < length))
+        context.check((order >= -length) & (order < length))
         order = jnp.where(order < 0, order + length, order)
         if op.inverse:
             # A permutation's inverse sorts it; what is none leaves entries open in PyTensor too.

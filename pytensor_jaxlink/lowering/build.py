@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from pytensor.graph.type import Type
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.subtensor import indices_from_subtensor
 from scipy.sparse import issparse
 
 from pytensor_jaxlink import plan
@@ -19,7 +19,7 @@ from pytensor_jaxlink.analysis import (
     called,
     input_binding_times,
 )
-from pytensor_jaxlink.graph import UNKNOWN, GraphView, user_location
+from pytensor_jaxlink.graph import UNKNOWN, GraphView, indices_of, user_location
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
@@ -99,16 +99,8 @@ class _Lowering:
             tuple(constants),
             tuple(steps),
             _names(view, steps),
-            frozenset(
-                number
-                for number, variable in enumerate(view.variables)
-                if isinstance(variable.type, RandomType)
-            ),
-            frozenset(
-                number
-                for number, variable in enumerate(view.variables)
-                if isinstance(variable.type, SparseTensorType)
-            ),
+            _numbers_of(view, RandomType),
+            _numbers_of(view, SparseTensorType),
             _lines(view, steps),
         )
         return Lowered(view, found, tuple(functions), constants)
@@ -163,11 +155,17 @@ class _Lowering:
         return self.graph(view, facts, select(view, facts, times, stages))
 
 
+def _numbers_of(view: GraphView, kind: type[Type]) -> frozenset[int]:
+    """The variables of a type."""
+    return frozenset(
+        n for n, variable in enumerate(view.variables) if isinstance(variable.type, kind)
+    )
+
+
 def _cut_off(view: GraphView, node: int) -> plan.CutOff:
     """A result that is cut when it leaves."""
     apply, op = view.nodes[node], cast(CutResult, view.nodes[node].op)
-    indices: Any = indices_from_subtensor(apply.inputs[1:], op.idx_list)
-    form = tuple(map(_index, indices))
+    form = tuple(map(_index, indices_of(apply.inputs[1:], op.idx_list)))
     return plan.CutOff(str(op), view.node_inputs[node], view.node_outputs[node], form)
 
 

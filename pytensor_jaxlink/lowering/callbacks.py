@@ -26,7 +26,7 @@ from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.checks import are_read, require
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.derivatives import Derivatives
-from pytensor_jaxlink.lowering.host_functions import GraphOnHost, HostFunction
+from pytensor_jaxlink.lowering.host_functions import HostFunction, graph_on_host
 from pytensor_jaxlink.ops import OutputShapes, Shaped, shape_inputs, standing_alone
 from pytensor_jaxlink.remedies import Remedy
 
@@ -65,7 +65,7 @@ class HostCall:
     ) -> None:
         self.node, self.where = node, where
         self.broken: BrokenShapeError | None = None  # the promise that nobody could see broken
-        self._lengths = GraphOnHost(shapes.fgraph)
+        self._lengths = graph_on_host(shapes.fgraph)
         self._function, self._derivatives = function, derivatives
         self._varying = [k for k, v in enumerate(node.inputs) if not isinstance(v, Constant)]
         by_shape = shape_inputs(node.op, node)
@@ -157,7 +157,7 @@ class HostCall:
         outputs = vectorize_graph(alone.outputs, batched)
         together = FunctionGraph(list(batched.values()), list(outputs), clone=True)
         looping = any(isinstance(node.op, Blockwise) for node in together.apply_nodes)
-        return None if looping else GraphOnHost(together)
+        return None if looping else graph_on_host(together)
 
     def _one_by_one(
         self, values: Sequence[np.ndarray], batch: tuple[int, ...], promised: Promise

@@ -73,3 +73,8 @@ def conjunction(conditions: list[jax.Array]) -> tuple[jax.Array, ...]:
     if not conditions:
         return ()
     return (reduce(jnp.logical_and, conditions),)
+
+
+def all_hold(conditions: list[jax.Array]) -> jax.Array:
+    """The conditions as one value, also where there are none: for functions with fixed results."""
+    return jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()

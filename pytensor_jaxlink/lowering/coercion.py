@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import dtypes
 from jax.typing import ArrayLike
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Variable
 from pytensor.graph.type import Type
 from pytensor.scalar.basic import ScalarType
 
@@ -71,7 +71,7 @@ def as_size(value: object) -> int:
     return size
 
 
-def check_broadcast(node: Apply, shapes: Sequence[tuple[int, ...]]) -> None:
+def check_broadcast(variables: Sequence[Variable], shapes: Sequence[tuple[int, ...]]) -> None:
     """Raise `ValueError` where a length of 1 that no type promises would be stretched.
 
     PyTensor broadcasts by type, NumPy and JAX by value.
@@ -79,7 +79,7 @@ def check_broadcast(node: Apply, shapes: Sequence[tuple[int, ...]]) -> None:
     for axis in range(-max(map(len, shapes), default=0), 0):
         reaching = [
             (shape[axis], variable.type.broadcastable[len(shape) + axis])
-            for shape, variable in zip(shapes, node.inputs, strict=True)
+            for shape, variable in zip(shapes, variables, strict=True)
             if len(shape) >= -axis
         ]
         stretched = any(length == 1 and not promised for length, promised in reaching)

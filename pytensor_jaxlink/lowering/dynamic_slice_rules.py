@@ -40,21 +40,14 @@ def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFuncti
 
 @jax_rule.register(Realign)
 def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
-    def realign(
-        array: jax.Array,
-        start: jax.Array,
-        stop: jax.Array,
-        place: jax.Array,
-        end: jax.Array,
-        length: int,
-    ) -> jax.Array:
+    def realign(array: jax.Array, *bounds: jax.Array) -> jax.Array:
+        start, stop, place, end, length = bounds
         whole = np.shape(array)[op.axis]
         if op.same_bounds and whole == int(length):
             return array
         part = jnp.maximum(stop - start, 0)
         one = (part == 1) & op.stretch
-        if context.checks:
-            require(one | (part == jnp.maximum(end - place, 0)))
+        context.check(one | (part == jnp.maximum(end - place, 0)))
         if _is_zero(start) and _is_zero(place) and whole == int(length) and not op.stretch:
             return array
         if op.stretch:

@@ -69,7 +69,7 @@ def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
         return upstream_rule(node)
 
     def checked(*values: jax.Array) -> jax.Array:
-        check_broadcast(node, [np.shape(value) for value in values])
+        check_broadcast(node.inputs, [np.shape(value) for value in values])
         return own(*map(as_jax, values))
 
     return checked

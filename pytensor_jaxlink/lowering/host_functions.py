@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
 from pytensor.link.c.op import COp
@@ -20,6 +20,7 @@ from scipy.special import expit
 from pytensor_jaxlink.errors import FAILED_ON_HOST
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX, as_static
+from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
 from pytensor_jaxlink.size_functions import size_function
@@ -68,9 +69,9 @@ def _special(node: Apply) -> HostFunction | None:
     """The function of a node that does not run by its ``Op.perform``."""
     match node.op:
         case WhileLoop():
-            return _Measured(node)
-        case Branch():
-            return _Chosen(node)
+            return _measured(node)
+        case Branch() as op:
+            return _chosen(op)
         case Shaped() as op:
             alone = host_function(op.alone(node))
             return lambda *values: alone(*values[: op.count])
@@ -186,49 +187,27 @@ class _Thunk:
             return tuple(cells[variable][0] for variable in node.outputs)
 
 
-class _Measured:
+def _measured(node: Apply) -> HostFunction:
     """Runs the scan that a `WhileLoop` stands for; its traces have the lengths that they have."""
+    scan = host_function(node.op.scan.make_node(*node.inputs))
 
-    def __init__(self, node: Apply) -> None:
-        op = node.op
-        self._measured = op.measured
-        self._scan = host_function(op.scan.make_node(*node.inputs))
-
-    def __call__(self, *values: object) -> tuple[object, ...]:
-        outputs = self._scan(*values)
-        lengths = [np.asarray(len(outputs[p]), dtype="int64") for p in self._measured]
+    def measured(*values: object) -> tuple[object, ...]:
+        outputs = scan(*values)
+        lengths = (np.asarray(len(outputs[p]), dtype="int64") for p in node.op.measured)
         return (*outputs, *lengths)
 
-
-class _Chosen:
-    """Runs one of the graphs of a `Branch`, node by node."""
-
-    def __init__(self, node: Apply) -> None:
-        op = node.op
-        self._sides = [GraphOnHost(fgraph) for fgraph in op.graphs]
-
-    def __call__(self, condition: object, *values: object) -> tuple[object, ...]:
-        return self._sides[0 if condition else 1](*values)
+    return measured
 
 
-class GraphOnHost:
-    """Runs a graph, node by node."""
+def _chosen(op: Branch) -> HostFunction:
+    """Runs one of the graphs of a `Branch`."""
+    holds, fails = map(graph_on_host, op.graphs)
+    return lambda condition, *values: (holds if condition else fails)(*values)
 
-    def __init__(self, fgraph: FunctionGraph) -> None:
-        self._fgraph = fgraph
-        self._functions = [(node, host_function(node)) for node in fgraph.toposort()]
 
-    def __call__(self, *values: object) -> tuple[Any, ...]:
-        """The outputs, for values of the inputs."""
-        known = dict(zip(self._fgraph.inputs, values, strict=True))
-
-        def value_of(variable: Variable) -> object:
-            return variable.data if isinstance(variable, Constant) else known[variable]
-
-        for node, function in self._functions:
-            outputs = function(*map(value_of, node.inputs))
-            known.update(zip(node.outputs, outputs, strict=True))
-        return tuple(map(value_of, self._fgraph.outputs))
+def graph_on_host(fgraph: AbstractFunctionGraph) -> HostFunction:
+    """PyTensor's own implementation of all nodes of a graph."""
+    return node_by_node(fgraph, host_function)
 
 
 def _dtype_of(kind: Type) -> np.dtype | None:

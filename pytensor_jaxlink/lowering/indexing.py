@@ -25,10 +25,16 @@ from pytensor.tensor.subtensor import (
 )
 
 from pytensor_jaxlink.analysis import Range, range_of
-from pytensor_jaxlink.graph import data_of, indices_of
+from pytensor_jaxlink.graph import data_of, first_index, indices_of
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
+from pytensor_jaxlink.lowering.rule import (
+    Context,
+    JaxFunction,
+    jax_rule,
+    jax_rule_for,
+    upstream_rule,
+)
 from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.ops import other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
@@ -109,12 +115,11 @@ def _as_index(value: Index) -> Index:
     return value if dtype == np.dtype("int32") else jnp.asarray(value, canonical_dtype("int64"))
 
 
-def _check_indices(
-    node: Apply, first: int, shape: tuple[int, ...], indices: Sequence[Index]
-) -> None:
-    """Require that the indices of a node, its inputs from ``first`` on, lie in an array."""
+def _check_indices(node: Apply, shape: tuple[int, ...], indices: Sequence[Index]) -> None:
+    """Require that the indices of a node lie in an array."""
+    variables = node.inputs[first_index(node.op) :]
     for entry, length in _indexed_axes(shape, node.op.idx_list, indices):
-        _check_range(node.inputs[first + entry], indices[entry], length)
+        _check_range(variables[entry], indices[entry], length)
 
 
 def _counts(index: Variable) -> bool:
@@ -169,17 +174,17 @@ def _not_right_increment(op: Op, node: Apply) -> str | None:
     return other_sum(node)
 
 
-def _indexing_rule(node: Apply, context: Context, first_index: int) -> JaxFunction:
-    entries = node.op.idx_list
+def _indexing_rule(node: Apply, context: Context) -> JaxFunction:
+    entries, first = node.op.idx_list, first_index(node.op)
     once = getattr(node.op, "ignore_duplicates", False) and not node.op.set_instead_of_inc
-    positions = range(first_index, len(node.inputs))
+    positions = range(first, len(node.inputs))
     function = _last_write_wins(node) if once else upstream_rule(node, positions)
 
     def index(array: jax.Array, *rest: Index) -> jax.Array:
-        data, indices = rest[: first_index - 1], rest[first_index - 1 :]
+        data, indices = rest[: first - 1], rest[first - 1 :]
         array = as_jax(array)
         if context.checks:
-            _check_indices(node, first_index, np.shape(array), indices)
+            _check_indices(node, np.shape(array), indices)
         indices = _as_indices(indices)
         for values in data:
             _check_values(values, array, tuple(indices_of(indices, entries)))
@@ -217,12 +222,12 @@ def _is_empty(part: Index | slice) -> bool:
 @jax_rule.register(Subtensor)
 @jax_rule.register(AdvancedSubtensor)
 def _subtensor(op: Op, node: Apply, context: Context) -> JaxFunction:
-    return _indexing_rule(node, context, first_index=1)
+    return _indexing_rule(node, context)
 
 
 @jax_rule.register(AdvancedIncSubtensor)
 def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Context) -> JaxFunction:
-    general = _indexing_rule(node, context, first_index=2)
+    general = _indexing_rule(node, context)
     _, *indices = node.inputs[1:]
     if context.checks and _is_vector_of_places(op, indices):
 
@@ -274,7 +279,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     scatter over a whole reversed array (seen with jaxlib 0.12.0, "Invalid binary instruction
     opcode map"), which the gradient of a backward scan contains.
     """
-    fallback = _indexing_rule(node, context, first_index=2)
+    fallback = _indexing_rule(node, context)
 
     def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
@@ -284,7 +289,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         if block is None:
             return fallback(array, values, *indices)
         if context.checks:
-            _check_indices(node, 2, np.shape(array), indices)
+            _check_indices(node, np.shape(array), indices)
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return _adding(node, increment)
@@ -361,23 +366,6 @@ def _from_start(index: int | jax.Array, length: int) -> int | jax.Array:
     return jnp.where(index < 0, index + length, index)
 
 
-def _first_axis_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
-    function = _adding(node, upstream_rule(node))
-
-    def index(array: jax.Array, *rest: Index) -> jax.Array:
-        if context.checks:
-            _check_range(node.inputs[-1], rest[-1], np.shape(array)[0])
-        *data, position = *rest[:-1], _as_index(rest[-1])
-        for values in data:
-            _check_values(values, array, (position,))
-            if context.checks:
-                chosen = (*np.shape(position), *np.shape(values)[1:])
-                _require_no_stretch(node, values, [np.shape(array), chosen])
-        return function(array, *_converted(node, data, array), position)
-
-    return index
-
-
 def _require_no_stretch(node: Apply, values: Index, shapes: Sequence[tuple[int, ...]]) -> None:
     """Require that no open length of the values is 1 where one of the shapes would stretch it.
 
@@ -394,9 +382,8 @@ def _require_no_stretch(node: Apply, values: Index, shapes: Sequence[tuple[int, 
                 require((one != 1) | (one == two))
 
 
-# PyTensor before 3.1 has separate Ops for one vector of integers on the first axis.
-for _name in ("AdvancedSubtensor1", "AdvancedIncSubtensor1"):
-    if isinstance(_op := getattr(subtensor, _name, None), type):
-        jax_rule.register(_op)(_first_axis_rule)
-        if _name == "AdvancedIncSubtensor1":
-            not_right.register(_op)(_not_right_increment)
+# Before PyTensor 3.2 there are separate Ops for one vector of integers on the first axis.
+jax_rule_for("AdvancedSubtensor1", where=(subtensor,))(_subtensor)
+jax_rule_for("AdvancedIncSubtensor1", where=(subtensor,))(_advanced_inc_subtensor)
+if hasattr(subtensor, "AdvancedIncSubtensor1"):
+    not_right.register(subtensor.AdvancedIncSubtensor1)(_not_right_increment)

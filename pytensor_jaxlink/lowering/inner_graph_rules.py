@@ -17,7 +17,7 @@ from pytensor.tensor.pad import Pad
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.lowering.checks import are_read, collecting, require
+from pytensor_jaxlink.lowering.checks import all_hold, are_read, collecting, require
 from pytensor_jaxlink.lowering.coercion import check_broadcast
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
@@ -102,7 +102,7 @@ def _side(
                 note()
             raise
     checked.append(bool(conditions))
-    return outputs, _all(conditions)
+    return outputs, all_hold(conditions)
 
 
 @jax_rule.register(Blockwise)
@@ -116,8 +116,8 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     ]
 
     def blockwise(*inputs: jax.Array) -> list[jax.Array]:
-        check_broadcast(node, [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)])
-
+        batches = [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)]
+        check_broadcast(node.inputs, batches)
         checked: list[bool] = []
 
         def of_one(*values: jax.Array) -> tuple[jax.Array, ...]:
@@ -128,7 +128,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
                 outputs = function(*arguments)
             outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
             checked.append(bool(conditions))
-            return (*outputs, _all(conditions))
+            return (*outputs, all_hold(conditions))
 
         # A static input has no batch, and must not become a tracer.
         traced = [position for position in range(len(inputs)) if position not in context.static]
@@ -143,8 +143,3 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
         return outputs
 
     return blockwise
-
-
-def _all(conditions: list[jax.Array]) -> jax.Array:
-    """One boolean, whether or not there are conditions: both sides have to return the same."""
-    return jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()

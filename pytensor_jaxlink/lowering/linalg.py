@@ -30,7 +30,6 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
-from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.ops import Contraction, is_a_factor
@@ -38,7 +37,6 @@ from pytensor_jaxlink.ops import Contraction, is_a_factor
 
 @jax_rule.register(Cholesky)
 @jax_rule.register(Det)
-@jax_rule.register(MatrixInverse)
 @jax_rule.register(Solve)
 @jax_rule.register(SolveTriangular)
 def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
@@ -54,9 +52,19 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
             return lambda a, b: _solved(function(_half(a, op), b), a, b, op.b_ndim)
         case Solve():
             return lambda a, b: _solved(function(a, b), a, b, op.b_ndim)
-        case MatrixInverse() if context.checks:
-            return lambda matrix: require_finite(with_nan(function(matrix), matrix))
     return lambda matrix: with_nan(function(matrix), matrix)
+
+
+@jax_rule.register(MatrixInverse)
+def _inverse(op: MatrixInverse, node: Apply, context: Context) -> JaxFunction:
+    function = upstream_rule(node, context.static)
+
+    def inverse(matrix: jax.Array) -> jax.Array:
+        found = with_nan(function(matrix), matrix)
+        context.check(jnp.isfinite(found))  # where one is not finite NumPy decides
+        return found
+
+    return inverse
 
 
 @jax_rule.register(Eig)
@@ -69,10 +77,9 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
     """NumPy and SciPy refuse other matrices."""
     function = upstream_rule(node, context.static)
 
-    def of_finite(matrix: jax.Array) -> list[jax.Array] | jax.Array:
+    def of_finite(matrix: jax.Array) -> list[jax.Array]:
         matrix = as_jax(matrix)
-        if context.checks:
-            require(jnp.isfinite(matrix))
+        context.check(jnp.isfinite(matrix))
         if isinstance(op, Eigh | Eigvalsh):
             read = _mirrored(matrix, lower=op.lower)
         elif isinstance(op, MatrixPinv) and op.hermitian:
@@ -82,7 +89,7 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
         outputs = _finite_or_nan(function, read)
         if isinstance(op, LU) and len(outputs) == 3 and not matrix.shape[-1]:
             outputs[0] = outputs[0][:0, :0]  # as SciPy has it
-        return outputs if len(node.outputs) > 1 else outputs[0]
+        return outputs
 
     return of_finite
 
@@ -130,7 +137,7 @@ def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
 def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
     """PyTensor's rule takes neither reflectors (mode "raw") nor pivots."""
 
-    def qr(matrix: jax.Array) -> Sequence[jax.Array] | jax.Array:
+    def qr(matrix: jax.Array) -> Sequence[jax.Array]:
         rows, columns = np.shape(matrix)
         if not rows and columns:
             raise ValueError("LAPACK refuses a matrix that has columns and no row")
@@ -141,8 +148,7 @@ def _qr(op: QR, node: Apply, context: Context) -> JaxFunction:
             reflectors = reflectors.T  # NumPy's are those of Fortran
             return reflectors, scales, jnp.triu(reflectors[: min(rows, columns)])
         found = jax.scipy.linalg.qr(matrix, mode=op.mode, pivoting=op.pivoting)
-        found = [with_nan(output, matrix) for output in found]
-        return found if len(node.outputs) > 1 else found[0]
+        return [with_nan(output, matrix) for output in found]
 
     return qr
 
@@ -257,9 +263,3 @@ def _solved(solution: jax.Array, matrix: jax.Array, given: jax.Array, core_ndim:
 def _solution_or_nan(solution: jax.Array, singular: jax.Array, core_ndim: int) -> jax.Array:
     """The solution, or NaN in the elements of the batch whose matrix is singular."""
     return jnp.where(jnp.expand_dims(singular, tuple(range(-core_ndim, 0))), jnp.nan, solution)
-
-
-def require_finite(inverse: jax.Array) -> jax.Array:
-    """State that there is an inverse; where one is not finite NumPy decides."""
-    require(jnp.isfinite(inverse))
-    return inverse

@@ -73,7 +73,7 @@ def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
     layout, step = layout_of(op), context.lower_inner(inner)
     assert layout is not None
     backward = goes_backward(node)
-    return lambda *inputs: _single(_Loop(layout, step, inputs, node, backward).scan())
+    return lambda *inputs: _Loop(layout, step, inputs, node, backward).scan()
 
 
 @jax_rule.register(WhileLoop)
@@ -82,11 +82,7 @@ def _while_loop(op: WhileLoop, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
     layout, step = layout_of(op), context.lower_inner(inner)
     assert layout is not None
-    return lambda *inputs: _single(_Loop(layout, step, inputs, node).loop(op.measured))
-
-
-def _single(outputs: list[jax.Array]) -> jax.Array | list[jax.Array]:
-    return outputs[0] if len(outputs) == 1 else outputs
+    return lambda *inputs: _Loop(layout, step, inputs, node).loop(op.measured)
 
 
 class _Loop:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor
+
+from pytensor_jaxlink.graph import indices_of
 
 
 def goes_backward(node: Apply) -> bool:
@@ -23,7 +25,7 @@ def _is_reversed(array: Variable) -> bool:
     while array.owner is not None and array.type.ndim and not array.type.broadcastable[0]:
         op, inputs = array.owner.op, array.owner.inputs
         if isinstance(op, Subtensor):
-            first, *_ = indices_from_subtensor(inputs[1:], op.idx_list)
+            first, *_ = indices_of(inputs[1:], op.idx_list)
             if not isinstance(first, slice):
                 return False
             if getattr(first.step, "data", first.step) == -1:

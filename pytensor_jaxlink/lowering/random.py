@@ -37,7 +37,7 @@ def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFu
     ) -> tuple[jax.Array, jax.Array]:
         if context.checks:
             require_domain(op, parameters)
-        shape = _batch_shape(op, parameters) if size is None else tuple(map(as_size, size))
+        shape = _shape(op, size, parameters)
         return next_key(key), sampler(key, shape, dtype, *parameters)
 
     return draw
@@ -53,10 +53,8 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
     ) -> tuple[jax.Array, jax.Array]:
         mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype)
         factor = _root(covariance, op.method)
-        if context.checks:
-            require(jnp.isfinite(factor))  # where there is none NumPy raises `LinAlgError`
-        given = _batch_shape(op, (mean, covariance))
-        shape = given if size is None else tuple(map(as_size, size))
+        context.check(jnp.isfinite(factor))  # where there is none NumPy raises `LinAlgError`
+        shape = _shape(op, size, (mean, covariance))
         drawn = normal(key, (*shape, mean.shape[-1]), dtype)
         return next_key(key), mean + jnp.einsum("...ij,...j->...i", factor, drawn)
 
@@ -86,7 +84,7 @@ def _choice(op: ChoiceWithoutReplacement, node: Apply, context: Context) -> JaxF
         key: jax.Array, size: np.ndarray | None, a: ArrayLike, *others: ArrayLike
     ) -> tuple[jax.Array, jax.Array]:
         *chances, wanted = others
-        batch_shape = _batch_shape(op, (a, *others)) if size is None else tuple(map(int, size))
+        batch_shape = _shape(op, size, (a, *others))
         wanted = tuple(map(as_size, np.reshape(wanted, (-1, np.shape(wanted)[-1]))[0]))
         count, length = math.prod(wanted), _population(a, chances, core_ndim)
         if chances and core_ndim and np.shape(chances[0])[-1] != length:
@@ -131,8 +129,12 @@ def _require_chances(p: ArrayLike, count: int) -> None:
     require((p > 0).sum(axis=-1) >= count)
 
 
-def _batch_shape(op: RandomVariable, parameters: tuple[ArrayLike, ...]) -> tuple[int, ...]:
-    """The shape of the draws, without what one draw has itself, where no size is given."""
+def _shape(
+    op: RandomVariable, size: np.ndarray | None, parameters: tuple[ArrayLike, ...]
+) -> tuple[int, ...]:
+    """The shape of the draws, without what one draw has itself."""
+    if size is not None:
+        return tuple(map(as_size, size))
     shapes = [
         np.shape(parameter)[: np.ndim(parameter) - core]
         for parameter, core in zip(parameters, op.ndims_params, strict=True)

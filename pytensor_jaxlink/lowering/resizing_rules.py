@@ -11,7 +11,6 @@ import numpy as np
 from jax.export import is_symbolic_dim
 from pytensor.graph.basic import Apply
 
-from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, overlap
@@ -26,9 +25,9 @@ def _fitted(op: Fitted, node: Apply, context: Context) -> JaxFunction:
         both = overlap(np.shape(array), shape)
         if not op.by_places:
             op.check(np.shape(array), np.shape(mask))
-        elif context.checks:
+        else:
             inside = both[op.axis : op.axis + np.ndim(mask)]
-            require(~as_jax(mask).at[inside].set(False))
+            context.check(~as_jax(mask).at[inside].set(False))
         more = [(0, max(new - old, 0)) for new, old in zip(shape, np.shape(array), strict=True)]
         return jnp.pad(as_jax(array)[both], more)
 
@@ -41,8 +40,7 @@ def _indexable(op: Indexable, node: Apply, context: Context) -> JaxFunction:
         added = op.added(np.shape(array))
         if not any(map(any, added)):
             return array
-        if context.checks:
-            require(~as_jax(mask))
+        context.check(~as_jax(mask))
         return jnp.pad(as_jax(array), added)
 
     return pad

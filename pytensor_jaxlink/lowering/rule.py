@@ -8,13 +8,13 @@ from functools import singledispatch
 from types import ModuleType
 from typing import Any, TypeVar
 
-from pytensor.graph.basic import Apply, Constant, Variable
+from jax.typing import ArrayLike
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
-from pytensor.scalar.basic import ScalarType
-from pytensor.scalar.basic import constant as scalar_constant
 
 from pytensor_jaxlink.analysis import InnerAnalysis
+from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 
@@ -54,6 +54,11 @@ class Context:
     lower_graph: LowerGraph
     where: Callable[[], str]
 
+    def check(self, condition: ArrayLike) -> None:
+        """State that a boolean array must be true everywhere, if conditions are checked."""
+        if self.checks:
+            require(condition)
+
 
 @singledispatch
 def jax_rule(op: Op, node: Apply, context: Context) -> JaxFunction:
@@ -69,10 +74,9 @@ def jax_rule_for(*names: str, where: Sequence[ModuleType]) -> Callable[[Rule], R
     """Register a rule for Ops by name, for those that not every version of PyTensor has."""
 
     def register(rule: Rule) -> Rule:
-        for module in where:
-            for name in names:
-                kind = getattr(module, name, None)
-                if isinstance(kind, type):
+        for name in names:
+            for module in where:
+                if isinstance(kind := getattr(module, name, None), type):
                     jax_rule.register(kind, rule)
         return rule
 
@@ -111,28 +115,3 @@ def upstream_rule(node: Apply, static: Collection[int] = ()) -> JaxFunction:
         )
 
     return with_arrays
-
-
-def rule_with_literals(node: Apply, positions: Sequence[int]) -> JaxFunction:
-    """PyTensor's rule for ``node``, looked up while JAX traces, with static inputs as constants.
-
-    Some rules look for constants among a node's inputs to find the concrete values they need.
-    When a value is static, the node is rebuilt as if the user had written it as a literal.
-    """
-
-    def function(*values: object) -> object:
-        inputs = list(node.inputs)
-        for position in positions:
-            inputs[position] = _literal(inputs[position], values[position])
-        literal_node = node.op.make_node(*inputs)
-        return upstream_rule(literal_node, positions)(*values)
-
-    return function
-
-
-def _literal(variable: Variable, value: object) -> Constant:
-    if isinstance(variable, Constant):
-        return variable
-    if isinstance(variable.type, ScalarType):
-        return scalar_constant(value, dtype=variable.type.dtype)
-    return variable.type.make_constant(value)

@@ -1,13 +1,14 @@
 """Samplers for distributions that PyTensor has no JAX sampler for, or one that is wrong.
 
 Distributions are found by the name of their class and of the package that defines it, so that
-those of PyMC are known without importing PyMC.  A sampler takes a key, the shape and dtype of the
-draws, and the parameters in the order of the distribution's own ``rng_fn``.
+those of PyMC are known without importing PyMC.  A sampler takes what every draw has, and the
+parameters in the order of the distribution's own ``rng_fn``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -40,245 +41,206 @@ from pytensor_jaxlink.lowering.streams import (
     wide,
 )
 
+
+@dataclass(frozen=True)
+class Draw:
+    """The key of a draw, its shape without what one draw has itself, and its dtype."""
+
+    key: jax.Array
+    shape: Shape
+    dtype: str
+
+    @property
+    def real(self) -> np.dtype:
+        """The dtype in which real numbers are computed."""
+        return real_of(self.dtype)
+
+    def uniform(self) -> jax.Array:
+        """Numbers between 0 and 1."""
+        return uniform(self.key, self.shape, self.real)
+
+    def chances(self) -> jax.Array:
+        """The same, as exact as NumPy's: they are compared with probabilities."""
+        return uniform(self.key, self.shape, wide())
+
+    def normal(self) -> jax.Array:
+        """Standard normal numbers."""
+        return normal(self.key, self.shape, self.real)
+
+    def normals(self) -> jax.Array:
+        """Two of them for each entry."""
+        return normal(self.key, (2, *self.shape), self.real)
+
+    def exponential(self) -> jax.Array:
+        """Exponential numbers with mean 1."""
+        return exponential(self.key, self.shape, self.real)
+
+    def gamma(self, alpha: jax.Array) -> jax.Array:
+        """Gamma variables with scale 1."""
+        return gamma(self.key, self.shape, alpha, self.real)
+
+    def fork(self) -> Draw:
+        """The second part of the same draw."""
+        return replace(self, key=fork(self.key))
+
+
 Sampler = Callable[..., jax.Array]
 
 
 def sampler_of(op: RandomVariable) -> Sampler | None:
-    """Our sampler for a distribution, or None; one that somebody has registered goes first."""
+    """Our sampler for a distribution, or None; one that somebody has registered goes first.
+
+    It is called as PyTensor's are: with a key, a shape, a dtype, and the parameters.
+    """
     registered = jax_sample_fn.dispatch(type(op))
     if not registered.__module__.startswith("pytensor."):
         return None
-    return by_name(_SAMPLERS, op)
+    sampler = by_name(_SAMPLERS, op)
+    if sampler is None:
+        return None
+    return lambda key, shape, dtype, *parameters: sampler(Draw(key, shape, dtype), *parameters)
 
 
 # -- samplers --------------------------------------------------------------------------------------
 
 
-def _scaled(draw: Callable[..., jax.Array]) -> Sampler:
+def _scaled(standard: Callable[[Draw], jax.Array]) -> Sampler:
     """The sampler of a family with location and scale, from its standard draws."""
-
-    def scaled(
-        key: jax.Array, shape: Shape, dtype: str, loc: jax.Array, scale: jax.Array
-    ) -> jax.Array:
-        return loc + scale * draw(key, shape, real_of(dtype))
-
-    return scaled
+    return lambda draw, loc, scale: loc + scale * standard(draw)
 
 
-def _cauchy(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
-    return jnp.tan(jnp.pi * (uniform(key, shape, kind) - 0.5))
-
-
-def _gumbel(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
-    return -jnp.log(exponential(key, shape, kind))
-
-
-def _laplace(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
-    centred = 2 * uniform(key, shape, kind) - 1
+def _laplace(draw: Draw) -> jax.Array:
+    centred = 2 * draw.uniform() - 1
     return -jnp.sign(centred) * jnp.log1p(-jnp.abs(centred))
 
 
-def _logistic(key: jax.Array, shape: Shape, kind: np.dtype) -> jax.Array:
-    drawn = uniform(key, shape, kind)
+def _logistic(draw: Draw) -> jax.Array:
+    drawn = draw.uniform()
     return jnp.log(drawn) - jnp.log1p(-drawn)
 
 
-def _uniform(
-    key: jax.Array, shape: Shape, dtype: str, low: jax.Array, high: jax.Array
-) -> jax.Array:
-    low, high = (jnp.asarray(bound, real_of(dtype)) for bound in (low, high))
-    return low + (high - low) * uniform(key, shape, real_of(dtype))
+def _uniform(draw: Draw, low: jax.Array, high: jax.Array) -> jax.Array:
+    low, high = (jnp.asarray(bound, draw.real) for bound in (low, high))
+    return low + (high - low) * draw.uniform()
 
 
-def _bernoulli(key: jax.Array, shape: Shape, dtype: str, p: jax.Array) -> jax.Array:
-    return uniform(key, shape, wide()) < p
-
-
-def _exponential(key: jax.Array, shape: Shape, dtype: str, scale: jax.Array) -> jax.Array:
-    return scale * exponential(key, shape, real_of(dtype))
-
-
-def _pareto(key: jax.Array, shape: Shape, dtype: str, b: jax.Array, scale: jax.Array) -> jax.Array:
-    return scale * jnp.exp(exponential(key, shape, real_of(dtype)) / b)
-
-
-def _weibull(key: jax.Array, shape: Shape, dtype: str, concentration: jax.Array) -> jax.Array:
-    concentration = jnp.asarray(concentration, real_of(dtype))
-    draws = exponential(key, shape, real_of(dtype)) ** (1 / concentration)
+def _weibull(draw: Draw, concentration: jax.Array) -> jax.Array:
+    concentration = jnp.asarray(concentration, draw.real)
+    draws = draw.exponential() ** (1 / concentration)
     return jnp.where(concentration == 0, jnp.zeros((), draws.dtype), draws)
 
 
-def _gamma(
-    key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, scale: jax.Array
-) -> jax.Array:
-    return scale * gamma(key, shape, alpha, real_of(dtype))
-
-
-def _beta(key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, beta: jax.Array) -> jax.Array:
+def _beta(draw: Draw, alpha: jax.Array, beta: jax.Array) -> jax.Array:
     """The share of one gamma variable in the sum of two; of an infinite one it is NaN."""
-    kind = real_of(dtype)
+    kind, shape = draw.real, draw.shape
     both = jnp.stack([jnp.broadcast_to(jnp.asarray(each, kind), shape) for each in (alpha, beta)])
-    first, second = log_gamma(key, (2, *shape), both, kind)
+    first, second = log_gamma(draw.key, (2, *shape), both, kind)
     first = jnp.where(jnp.isinf(both[0]), jnp.nan, first)
     return 1 / (1 + jnp.exp(second - first))
 
 
-def _dirichlet(key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array) -> jax.Array:
+def _dirichlet(draw: Draw, alpha: jax.Array) -> jax.Array:
     """Beside an infinite concentration the finite ones have nothing."""
-    kind = real_of(dtype)
+    kind = draw.real
     alpha = jnp.asarray(alpha, kind)
-    draws = jax.nn.softmax(log_gamma(key, (*shape, alpha.shape[-1]), alpha, kind), axis=-1)
+    logarithms = log_gamma(draw.key, (*draw.shape, alpha.shape[-1]), alpha, kind)
+    draws = jax.nn.softmax(logarithms, axis=-1)
     none = jnp.isinf(alpha.sum(axis=-1, keepdims=True)) & jnp.isfinite(alpha)
     return jnp.where(none, jnp.zeros((), kind), draws)
 
 
-def _student_t(
-    key: jax.Array, shape: Shape, dtype: str, df: jax.Array, loc: jax.Array, scale: jax.Array
-) -> jax.Array:
+def _student_t(draw: Draw, df: jax.Array, loc: jax.Array, scale: jax.Array) -> jax.Array:
     """A normal variable over the root of a gamma variable of which the mean is 1."""
-    kind = real_of(dtype)
-    half = jnp.asarray(df, kind) / 2
-    return loc + scale * normal(fork(key), shape, kind) / jnp.sqrt(
-        gamma(key, shape, half, kind) / half
-    )
+    half = jnp.asarray(df, draw.real) / 2
+    return loc + scale * draw.fork().normal() / jnp.sqrt(draw.gamma(half) / half)
 
 
-def _half_normal(
-    key: jax.Array, shape: Shape, dtype: str, loc: jax.Array, scale: jax.Array
-) -> jax.Array:
-    return loc + scale * jnp.abs(normal(key, shape, real_of(dtype)))
-
-
-def _half_cauchy(
-    key: jax.Array, shape: Shape, dtype: str, loc: jax.Array, scale: jax.Array
-) -> jax.Array:
-    return loc + scale * jnp.tan(jnp.pi / 2 * uniform(key, shape, real_of(dtype)))
-
-
-def _log_normal(
-    key: jax.Array, shape: Shape, dtype: str, mean: jax.Array, sigma: jax.Array
-) -> jax.Array:
-    return jnp.exp(mean + sigma * normal(key, shape, real_of(dtype)))
-
-
-def _inverse_gamma(
-    key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, scale: jax.Array
-) -> jax.Array:
-    rate = 1 / jnp.asarray(scale, real_of(dtype))
-    return 1 / (gamma(key, shape, alpha, real_of(dtype)) * rate)
+def _inverse_gamma(draw: Draw, alpha: jax.Array, scale: jax.Array) -> jax.Array:
+    rate = 1 / jnp.asarray(scale, draw.real)
+    return 1 / (draw.gamma(alpha) * rate)
 
 
 def _generalised_gamma(
-    key: jax.Array, shape: Shape, dtype: str, alpha: jax.Array, power: jax.Array, scale: jax.Array
+    draw: Draw, alpha: jax.Array, power: jax.Array, scale: jax.Array
 ) -> jax.Array:
-    power = jnp.asarray(power, real_of(dtype))
-    return gamma(key, shape, alpha / power, real_of(dtype)) ** (1 / power) * scale
+    power = jnp.asarray(power, draw.real)
+    return draw.gamma(alpha / power) ** (1 / power) * scale
 
 
-def _wald(key: jax.Array, shape: Shape, dtype: str, mean: jax.Array, scale: jax.Array) -> jax.Array:
+def _wald(draw: Draw, mean: jax.Array, scale: jax.Array) -> jax.Array:
     """Michael, Schucany & Haas, "Generating random variates" (1976), in NumPy's form."""
     mean, scale = jnp.asarray(mean, wide()), jnp.asarray(scale, wide())
-    first, second = uniforms(key, 2, shape, wide())
+    first, second = uniforms(draw.key, 2, draw.shape, wide())
     y = mean * normal_of(first) ** 2
     smaller = mean * (1 - 2 / (1 + jnp.sqrt(1 + 4 * scale / y)))
     draws = jnp.where(second <= mean / (mean + smaller), smaller, mean * mean / smaller)
     return jnp.where(jnp.isinf(scale), mean, draws)
 
 
-def _triangular(
-    key: jax.Array, shape: Shape, dtype: str, left: jax.Array, mode: jax.Array, right: jax.Array
-) -> jax.Array:
+def _triangular(draw: Draw, left: jax.Array, mode: jax.Array, right: jax.Array) -> jax.Array:
     """By inversion of the distribution function."""
-    drawn, width = uniform(key, shape, real_of(dtype)), jnp.asarray(right, real_of(dtype)) - left
+    drawn, width = draw.uniform(), jnp.asarray(right, draw.real) - left
     below = left + jnp.sqrt(drawn * width * (mode - left))
     above = right - jnp.sqrt((1 - drawn) * width * (right - mode))
     return jnp.where(drawn * width < mode - left, below, above)
 
 
 def _truncated_exponential(
-    key: jax.Array, shape: Shape, dtype: str, bound: jax.Array, loc: jax.Array, scale: jax.Array
+    draw: Draw, bound: jax.Array, loc: jax.Array, scale: jax.Array
 ) -> jax.Array:
     """By inversion of the distribution function."""
-    drawn = uniform(key, shape, real_of(dtype))
-    return loc - scale * jnp.log1p(drawn * jnp.expm1(-bound))
-
-
-def _shifted_wald(
-    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, lam: jax.Array, alpha: jax.Array
-) -> jax.Array:
-    return _wald(key, shape, dtype, mu, lam) + alpha
+    return loc - scale * jnp.log1p(draw.uniform() * jnp.expm1(-bound))
 
 
 def _truncated_normal(
-    key: jax.Array,
-    shape: Shape,
-    dtype: str,
-    mu: jax.Array,
-    sigma: jax.Array,
-    lower: jax.Array,
-    upper: jax.Array,
+    draw: Draw, mu: jax.Array, sigma: jax.Array, lower: jax.Array, upper: jax.Array
 ) -> jax.Array:
     """By inversion of the logarithm of the distribution function, in the tail that is lighter.
 
     ``jax.random.truncated_normal`` loses its digits a few standard deviations out.
     """
-    kind = real_of(dtype)
-    low, high = ((jnp.asarray(bound, kind) - mu) / sigma for bound in (lower, upper))
+    low, high = ((jnp.asarray(bound, draw.real) - mu) / sigma for bound in (lower, upper))
     mirrored = low > 0  # there log_ndtr is close to 0: the mirror image has the digits
     low, high = jnp.where(mirrored, -high, low), jnp.where(mirrored, -low, high)
     log_low, log_high = special.log_ndtr(low), special.log_ndtr(high)
-    drawn = uniform(key, shape, kind)
+    drawn = draw.uniform()
     # log(Phi(low) + u (Phi(high) - Phi(low)))
     log_share = log_high + jnp.log(drawn + (1 - drawn) * jnp.exp(log_low - log_high))
     value = jnp.clip(ndtri_exp(log_share), low, high)
     return mu + sigma * jnp.where(mirrored, -value, value)
 
 
-def _integers(
-    key: jax.Array, shape: Shape, dtype: str, low: jax.Array, high: jax.Array
-) -> jax.Array:
+def _integers(draw: Draw, low: jax.Array, high: jax.Array) -> jax.Array:
     """As NumPy draws them: in 64 bits, before the dtype of the draws."""
-    return integers(key, shape, low, high)
+    return integers(draw.key, draw.shape, low, high)
 
 
-def _discrete_uniform(
-    key: jax.Array, shape: Shape, dtype: str, lower: jax.Array, upper: jax.Array
-) -> jax.Array:
-    return _integers(key, shape, dtype, lower, jnp.asarray(upper) + 1)
-
-
-def _moyal(key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, sigma: jax.Array) -> jax.Array:
+def _moyal(draw: Draw, mu: jax.Array, sigma: jax.Array) -> jax.Array:
     """``-log(z**2)`` for a standard normal z (SciPy, ``moyal``)."""
-    return mu - 2 * sigma * jnp.log(jnp.abs(normal(key, shape, real_of(dtype))))
+    return mu - 2 * sigma * jnp.log(jnp.abs(draw.normal()))
 
 
-def _rice(key: jax.Array, shape: Shape, dtype: str, b: jax.Array, sigma: jax.Array) -> jax.Array:
+def _rice(draw: Draw, b: jax.Array, sigma: jax.Array) -> jax.Array:
     """The length of a normal vector in the plane, with mean of length b."""
-    first, second = normal(key, (2, *shape), real_of(dtype))
+    first, second = draw.normals()
     return sigma * jnp.hypot(first + b, second)
 
 
-def _skew_normal(
-    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, sigma: jax.Array, alpha: jax.Array
-) -> jax.Array:
+def _skew_normal(draw: Draw, mu: jax.Array, sigma: jax.Array, alpha: jax.Array) -> jax.Array:
     """Azzalini, "A class of distributions which includes the normal ones" (1985), section 2."""
-    first, second = normal(key, (2, *shape), real_of(dtype))
-    delta = alpha / jnp.sqrt(1 + jnp.asarray(alpha, real_of(dtype)) ** 2)
+    first, second = draw.normals()
+    delta = alpha / jnp.sqrt(1 + jnp.asarray(alpha, draw.real) ** 2)
     return mu + sigma * (delta * jnp.abs(first) + jnp.sqrt(1 - delta**2) * second)
 
 
-def _matrix_normal(
-    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, rows: jax.Array, columns: jax.Array
-) -> jax.Array:
-    drawn = normal(key, (*shape, *jnp.shape(mu)[-2:]), real_of(dtype))
+def _matrix_normal(draw: Draw, mu: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    drawn = normal(draw.key, (*draw.shape, *jnp.shape(mu)[-2:]), draw.real)
     return mu + rows @ drawn @ jnp.swapaxes(columns, -1, -2)
 
 
-def _hypergeometric(
-    key: jax.Array, shape: Shape, dtype: str, good: jax.Array, bad: jax.Array, drawn: jax.Array
-) -> jax.Array:
+def _hypergeometric(draw: Draw, good: jax.Array, bad: jax.Array, drawn: jax.Array) -> jax.Array:
     """Draw without replacement, one by one; the cost grows with the largest number drawn."""
-    kind = canonical_dtype(dtype)
+    kind, shape = canonical_dtype(draw.dtype), draw.shape
     good, bad, drawn = (
         jnp.broadcast_to(jnp.asarray(count, kind), shape) for count in (good, bad, drawn)
     )
@@ -296,53 +258,47 @@ def _hypergeometric(
         return jnp.where((made < left) & hit, found + 1, found), next_round(key)
 
     steps = jnp.max(left, initial=0)
-    found, _ = jax.lax.fori_loop(0, steps, step, (jnp.zeros(shape, kind), key))
+    found, _ = jax.lax.fori_loop(0, steps, step, (jnp.zeros(shape, kind), draw.key))
     return jnp.where(left == drawn, found, good - found)
 
 
-def _categorical(key: jax.Array, shape: Shape, dtype: str, p: jax.Array) -> jax.Array:
+def _categorical(draw: Draw, p: jax.Array) -> jax.Array:
     """By inversion, as PyTensor draws: what is left of 1 is a category after the last one."""
-    drawn = uniform(key, shape, wide())[..., None]
+    drawn = draw.chances()[..., None]
     return (jnp.cumsum(jnp.asarray(p, wide()), axis=-1) < drawn).sum(axis=-1)
 
 
-def _geometric(key: jax.Array, shape: Shape, dtype: str, p: jax.Array) -> jax.Array:
+def _geometric(draw: Draw, p: jax.Array) -> jax.Array:
     """By inversion; what is beyond the largest integer is that."""
-    kind = canonical_dtype(dtype)
-    trials = jnp.ceil(-exponential(key, shape, wide()) / jnp.log1p(-jnp.asarray(p, wide())))
+    kind = canonical_dtype(draw.dtype)
+    waited = exponential(draw.key, draw.shape, wide())
+    trials = jnp.ceil(-waited / jnp.log1p(-jnp.asarray(p, wide())))
     largest = jnp.iinfo(kind).max
     draws = jnp.maximum(trials, 1).astype(kind)
     return jnp.where(trials >= float(largest), largest, draws)
 
 
-def _poisson(key: jax.Array, shape: Shape, dtype: str, rate: jax.Array) -> jax.Array:
-    return poisson(key, shape, rate)
-
-
-def _negative_binomial(
-    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, chance: jax.Array
-) -> jax.Array:
+def _negative_binomial(draw: Draw, count: jax.Array, chance: jax.Array) -> jax.Array:
     chance = jnp.asarray(chance, wide())
-    rate = gamma(key, shape, count, wide()) * ((1 - chance) / chance)
-    return poisson(fork(key), shape, rate)
+    rate = gamma(draw.key, draw.shape, count, wide()) * ((1 - chance) / chance)
+    return _poisson(draw.fork(), rate)
 
 
-def _binomial(
-    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, chance: jax.Array
-) -> jax.Array:
-    return binomial(key, shape, count, chance)
+def _poisson(draw: Draw, rate: jax.Array) -> jax.Array:
+    return poisson(draw.key, draw.shape, rate)
 
 
-def _beta_binomial(
-    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, alpha: jax.Array, beta: jax.Array
-) -> jax.Array:
-    return binomial(fork(key), shape, count, _beta(key, shape, "float64", alpha, beta))
+def _binomial(draw: Draw, count: jax.Array, chance: jax.Array) -> jax.Array:
+    return binomial(draw.key, draw.shape, count, chance)
 
 
-def _multinomial(
-    key: jax.Array, shape: Shape, dtype: str, count: jax.Array, p: jax.Array
-) -> jax.Array:
+def _beta_binomial(draw: Draw, count: jax.Array, alpha: jax.Array, beta: jax.Array) -> jax.Array:
+    return _binomial(draw.fork(), count, _beta(replace(draw, dtype="float64"), alpha, beta))
+
+
+def _multinomial(draw: Draw, count: jax.Array, p: jax.Array) -> jax.Array:
     """One category after the other, binomial among the rest; the last takes what is left."""
+    shape = draw.shape
     p = jnp.broadcast_to(jnp.asarray(p, wide()), (*shape, jnp.shape(p)[-1]))
     first = jnp.moveaxis(p[..., :-1], -1, 0)
     last = jnp.maximum(1 - first.sum(axis=0, keepdims=True), 0)
@@ -358,18 +314,16 @@ def _multinomial(
         found = jnp.where(left > 0, binomial(key, shape, left, chance), 0.0)
         return (left - found, fork(fork(key))), found
 
-    (left, _), found = jax.lax.scan(category, (left, key), chances)
+    (left, _), found = jax.lax.scan(category, (left, draw.key), chances)
     return jnp.concatenate([jnp.moveaxis(found, 0, -1), left[..., None]], axis=-1)
 
 
 _NARROW = 1e6  # from this concentration on NumPy draws from a normal distribution, too
 
 
-def _von_mises(
-    key: jax.Array, shape: Shape, dtype: str, mu: jax.Array, kappa: jax.Array
-) -> jax.Array:
+def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
     """By rejection: Best & Fisher, "Efficient simulation of the von Mises distribution" (1979)."""
-    kind = real_of(dtype)
+    kind, shape = draw.real, draw.shape
     kappa = jnp.broadcast_to(jnp.asarray(kappa, kind), shape)
     safe = jnp.clip(kappa, 1e-5, _NARROW)
     tau = 1 + jnp.sqrt(1 + 4 * safe**2)
@@ -383,8 +337,8 @@ def _von_mises(
         accept = (c * (2 - c) > second) | (jnp.log(c / second) + 1 - c >= 0)
         return (1 + r * z) / (r + z), accept
 
-    first, second = uniforms(key, 2, shape, kind)
-    cosine = accepted(key, shape, jnp.zeros((), kind), jnp.isnan(kappa), propose)
+    first, second = uniforms(draw.key, 2, shape, kind)
+    cosine = accepted(draw.key, shape, jnp.zeros((), kind), jnp.isnan(kappa), propose)
     angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * jnp.where(first < 0.5, -1, 1)
     angle = jnp.where(kappa > _NARROW, normal_of(second) / jnp.sqrt(kappa), angle)
     angle = jnp.where(jnp.isnan(kappa), jnp.nan, angle)
@@ -392,30 +346,30 @@ def _von_mises(
 
 
 _SAMPLERS: dict[str, Sampler] = {
-    "pytensor.BernoulliRV": _bernoulli,
+    "pytensor.BernoulliRV": lambda draw, p: draw.chances() < p,
     "pytensor.BetaBinomialRV": _beta_binomial,
     "pytensor.BetaRV": _beta,
     "pytensor.BinomialRV": _binomial,
     "pytensor.CategoricalRV": _categorical,
-    "pytensor.CauchyRV": _scaled(_cauchy),
+    "pytensor.CauchyRV": _scaled(lambda draw: jnp.tan(jnp.pi * (draw.uniform() - 0.5))),
     "pytensor.DirichletRV": _dirichlet,
-    "pytensor.ExponentialRV": _exponential,
-    "pytensor.GammaRV": _gamma,
+    "pytensor.ExponentialRV": lambda draw, scale: scale * draw.exponential(),
+    "pytensor.GammaRV": lambda draw, alpha, scale: scale * draw.gamma(alpha),
     "pytensor.GenGammaRV": _generalised_gamma,
     "pytensor.GeometricRV": _geometric,
-    "pytensor.GumbelRV": _scaled(_gumbel),
-    "pytensor.HalfCauchyRV": _half_cauchy,
-    "pytensor.HalfNormalRV": _half_normal,
+    "pytensor.GumbelRV": _scaled(lambda draw: -jnp.log(draw.exponential())),
+    "pytensor.HalfCauchyRV": _scaled(lambda draw: jnp.tan(jnp.pi / 2 * draw.uniform())),
+    "pytensor.HalfNormalRV": _scaled(lambda draw: jnp.abs(draw.normal())),
     "pytensor.HyperGeometricRV": _hypergeometric,
     "pytensor.IntegersRV": _integers,
     "pytensor.InvGammaRV": _inverse_gamma,
     "pytensor.LaplaceRV": _scaled(_laplace),
-    "pytensor.LogNormalRV": _log_normal,
+    "pytensor.LogNormalRV": lambda draw, mu, sigma: jnp.exp(mu + sigma * draw.normal()),
     "pytensor.LogisticRV": _scaled(_logistic),
     "pytensor.MultinomialRV": _multinomial,
     "pytensor.NegBinomialRV": _negative_binomial,
-    "pytensor.NormalRV": _scaled(normal),
-    "pytensor.ParetoRV": _pareto,
+    "pytensor.NormalRV": _scaled(Draw.normal),
+    "pytensor.ParetoRV": lambda draw, b, scale: scale * jnp.exp(draw.exponential() / b),
     "pytensor.PoissonRV": _poisson,
     "pytensor.StudentTRV": _student_t,
     "pytensor.TriangularRV": _triangular,
@@ -424,11 +378,11 @@ _SAMPLERS: dict[str, Sampler] = {
     "pytensor.VonMisesRV": _von_mises,
     "pytensor.WaldRV": _wald,
     "pytensor.WeibullRV": _weibull,
-    "pymc.DiscreteUniformRV": _discrete_uniform,
+    "pymc.DiscreteUniformRV": lambda draw, low, high: _integers(draw, low, jnp.asarray(high) + 1),
     "pymc.MatrixNormalRV": _matrix_normal,
     "pymc.MoyalRV": _moyal,
     "pymc.RiceRV": _rice,
     "pymc.SkewNormalRV": _skew_normal,
     "pymc.TruncatedNormalRV": _truncated_normal,
-    "pymc.WaldRV": _shifted_wald,
+    "pymc.WaldRV": lambda draw, mu, lam, alpha: _wald(draw, mu, lam) + alpha,
 }

@@ -37,8 +37,13 @@ from pytensor.tensor.extra_ops import (
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
-from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, as_size, canonical_dtype
+from pytensor_jaxlink.lowering.coercion import (
+    as_dtype,
+    as_jax,
+    as_size,
+    canonical_dtype,
+    check_broadcast,
+)
 from pytensor_jaxlink.lowering.host_functions import host_function
 from pytensor_jaxlink.lowering.rule import (
     Context,
@@ -97,17 +102,9 @@ def _reshape(op: Reshape, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Alloc)
 def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
-    static = node.inputs[0].type.broadcastable
-
     def alloc(value: jax.Array, *shape: object) -> jax.Array:
         sizes = tuple(map(as_size, shape))
-        # As in PyTensor, a dimension of length 1 that the type does not promise is not stretched.
-        lead = len(sizes) - np.ndim(value)
-        for promised, length, size in zip(static, np.shape(value), sizes[lead:], strict=True):
-            if length == 1 and size != 1 and not promised:
-                raise ValueError(
-                    "Alloc would broadcast a dimension of length 1 that is not known to be 1"
-                )
+        check_broadcast([node.inputs[0], node.outputs[0]], [np.shape(value), sizes])
         return jnp.broadcast_to(value, sizes)
 
     return alloc
@@ -155,7 +152,7 @@ def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Split)
 def _split(op: Any, node: Apply, context: Context) -> JaxFunction:
-    def split(array: jax.Array, *axis_and_sizes: np.ndarray) -> Sequence[jax.Array] | jax.Array:
+    def split(array: jax.Array, *axis_and_sizes: np.ndarray) -> Sequence[jax.Array]:
         *axis, sizes = axis_and_sizes
         along = int(axis[0]) if axis else op.axis
         lengths = _integers(sizes)
@@ -166,8 +163,7 @@ def _split(op: Any, node: Apply, context: Context) -> JaxFunction:
             )
         if any(isinstance(length, int) and length < 0 for length in lengths):
             raise ValueError(f"Split sizes cannot be negative, found {lengths}")
-        parts = jax.lax.split(as_jax(array), lengths, axis=along)
-        return parts if len(node.outputs) > 1 else parts[0]
+        return jax.lax.split(as_jax(array), lengths, axis=along)
 
     return split
 
@@ -203,9 +199,9 @@ def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> Ja
         if indices[0].size and min(lengths) < 1:
             raise ValueError("NumPy decides by the indices what it makes of lengths below 1")
         indices = [jnp.asarray(index, "int64") for index in indices]
-        if op.mode == "raise" and context.checks:
+        if op.mode == "raise":
             pairs = zip(indices, lengths, strict=True)
-            require(jnp.stack([((i >= 0) & (i < n)).all() for i, n in pairs]))
+            context.check(jnp.stack([((i >= 0) & (i < n)).all() for i, n in pairs]))
         mode = "clip" if op.mode == "raise" else op.mode
         return jnp.ravel_multi_index(tuple(indices), lengths, mode=mode, order=op.order)
 
@@ -221,8 +217,7 @@ def _searchsorted(op: SearchsortedOp, node: Apply, context: Context) -> JaxFunct
         if np.shape(order) != np.shape(array):
             raise ValueError("the permutation has another length than the array")
         order = as_jax(order)
-        if context.checks:
-            require((order >= 0) & (order < len(order)))
+        context.check((order >= 0) & (order < len(order)))
         return function(as_jax(array)[order], values)
 
     return function if len(node.inputs) == 2 else of_permuted
@@ -233,8 +228,7 @@ def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFuncti
     def unravel_index(indices: jax.Array, dims: np.ndarray) -> tuple[jax.Array, ...]:
         indices = as_jax(indices)
         lengths = _integers(dims)
-        if context.checks:
-            require((indices >= 0) & (indices < int(np.prod(lengths))))
+        context.check((indices >= 0) & (indices < int(np.prod(lengths))))
         if op.order == "C":
             return jnp.unravel_index(indices, lengths)
         return jnp.unravel_index(indices, lengths[::-1])[::-1]
@@ -260,8 +254,7 @@ def _fill_diagonal_offset(op: FillDiagonalOffset, node: Apply, context: Context)
     def fill_diagonal_offset(array: jax.Array, value: ArrayLike, offset: ArrayLike) -> jax.Array:
         array = as_jax(array)
         start, end, fits = _diagonal(jnp.asarray(offset), *array.shape)
-        if context.checks:
-            require(fits)
+        context.check(fits)
         height, width = array.shape
         if not array.size:
             return array
@@ -307,8 +300,8 @@ def _diagonal(offset: jax.Array, height: int, width: int) -> tuple[jax.Array, ..
 def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFunction:
     def specify_shape(array: jax.Array, *shape: ArrayLike | None) -> jax.Array:
         for length, wanted in zip(np.shape(array), shape, strict=True):
-            if context.checks and wanted is not None:
-                require(wanted == length)
+            if wanted is not None:
+                context.check(wanted == length)
         return array
 
     return specify_shape
@@ -317,9 +310,8 @@ def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFuncti
 @jax_rule.register(CheckAndRaise)
 def _check_and_raise(op: CheckAndRaise, node: Apply, context: Context) -> JaxFunction:
     def check(value: object, *conditions: ArrayLike) -> object:
-        if context.checks:
-            for condition in conditions:
-                require(condition)
+        for condition in conditions:
+            context.check(condition)
         return value
 
     return check

@@ -61,17 +61,9 @@ def _solve(op: SolveLUFactorTridiagonal, node: Apply, context: Context) -> JaxFu
     """The two sweeps of LAPACK's ``gttrs``."""
     dtype = node.outputs[0].type.dtype
 
-    def solve(
-        lower: jax.Array,
-        diagonal: jax.Array,
-        upper: jax.Array,
-        second: jax.Array,
-        chosen: jax.Array,
-        b: jax.Array,
-    ) -> jax.Array:
-        lower, diagonal, upper, second, b = (
-            as_dtype(v, dtype) for v in (lower, diagonal, upper, second, b)
-        )
+    def solve(*operands: jax.Array) -> jax.Array:
+        *diagonals, chosen, b = operands
+        lower, diagonal, upper, second, b = (as_dtype(v, dtype) for v in (*diagonals, b))
         count = diagonal.shape[0]
         _check_lengths(count, lower, upper)
         if b.shape[0] != count:

@@ -109,16 +109,8 @@ def _width_of_one_pattern(places: Sequence[Variable], others: Sequence[Variable]
     return None if repeated.any() else int(indices.max(initial=-1)) + 1
 
 
-def _entries_at_places(
-    data: jax.Array,
-    indices: jax.Array,
-    indptr: jax.Array,
-    shape: jax.Array,
-    slope: jax.Array,
-    slope_indices: jax.Array,
-    slope_indptr: jax.Array,
-    _: jax.Array,
-) -> jax.Array:
+def _entries_at_places(*parts: jax.Array) -> jax.Array:
+    data, indices, indptr, shape, slope, slope_indices, slope_indptr, _ = parts
     require(indptr.shape == slope_indptr.shape)
     width = _width(indptr, shape)
     places = _places(data, indices, indptr, width)

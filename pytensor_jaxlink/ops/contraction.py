@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op, OutputStorageType
 from pytensor.tensor.type import TensorType
 
+from pytensor_jaxlink.ops.array_op import ArrayOp
 
-class Contraction(Op):
+
+class Contraction(ArrayOp):
     """The product of two matrices over one dimension of each.
 
     It stands for a product with transposed matrices: XLA copies a transposed matrix that it
@@ -35,9 +35,6 @@ class Contraction(Op):
         shape = (x.shape[1 - self.left], y.shape[1 - self.right])
         return Apply(self, list(inputs), [TensorType(kind, shape=shape)()])
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """NumPy's product."""
-        x, y = inputs
-        output_storage[0][0] = np.dot(x.T if self.left == 0 else x, y.T if self.right == 1 else y)
+        return np.dot(x.T if self.left == 0 else x, y.T if self.right == 1 else y)

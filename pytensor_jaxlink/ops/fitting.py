@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op, OutputStorageType
 
+from pytensor_jaxlink.ops.array_op import ArrayOp
 from pytensor_jaxlink.ops.input_roles import shape_inputs
 
 Lengths = tuple[Any, ...]
 """A shape: of numbers, or of variables that PyTensor computes with."""
 
 
-class Fitted(Op):
+class Fitted(ArrayOp):
     """An array as long as the mask that selects from it.
 
     The inputs are the array and the mask.  NumPy takes a mask of length 0 for any length.  The
@@ -60,11 +60,8 @@ class Fitted(Op):
         if any(length not in (0, whole) for length, whole in zip(mask, lengths, strict=True)):
             raise IndexError(f"a mask of shape {mask} does not fit an array of shape {array}")
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, array: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Raises `IndexError` as indexing would."""
-        array, mask = inputs
         if self.by_places:
             _ = np.empty(array.shape)[(*[slice(None)] * self.axis, *np.nonzero(mask))]
         else:
@@ -72,10 +69,10 @@ class Fitted(Op):
         result = np.zeros(self.shape(array.shape, mask.shape), array.dtype)
         both = overlap(array.shape, result.shape)
         result[both] = array[both]
-        output_storage[0][0] = result
+        return result
 
 
-class Indexable(Op):
+class Indexable(ArrayOp):
     """An array with one more entry along dimensions that have none, if a mask selects nothing.
 
     The inputs are the array and the mask.  Rewriting gives all entries that are not selected the
@@ -102,18 +99,15 @@ class Indexable(Op):
         """The padding of each dimension, as `numpy.pad` takes it."""
         return [(0, int(axis in self.axes and n == 0)) for axis, n in enumerate(shape)]
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, array: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Raises `IndexError` where the mask selects entries that are not there."""
-        array, mask = inputs
         added = self.added(array.shape)
         if any(map(any, added)) and mask.any():
             raise IndexError("an index is out of bounds for an axis with size 0")
-        output_storage[0][0] = np.pad(array, added)
+        return np.pad(array, added)
 
 
-class Merged(Op):
+class Merged(ArrayOp):
     """An array with another one in the place of its first entries, which may be all.
 
     The inputs are the other one and the array.
@@ -129,17 +123,14 @@ class Merged(Op):
         """The shape of the array.  PyTensor 3.0 passes the graph as well."""
         return [arguments[-1][1]]
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, part: np.ndarray, array: np.ndarray) -> np.ndarray:
         """Write the entries into a copy."""
-        part, array = inputs
         result, both = array.copy(), overlap(array.shape, part.shape)
         result[both] = part[both]
-        output_storage[0][0] = result
+        return result
 
 
-class Stretched(Op):
+class Stretched(ArrayOp):
     """A value in the shape of an array, as assignments broadcast: by value, not by type.
 
     The inputs are the value and the array.
@@ -158,12 +149,9 @@ class Stretched(Op):
         """The shape of the array.  PyTensor 3.0 passes the graph as well."""
         return [arguments[-1][1]]
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, value: np.ndarray, array: np.ndarray) -> np.ndarray:
         """Raises `ValueError` where the shapes do not go together."""
-        value, array = inputs
-        output_storage[0][0] = np.broadcast_to(value, array.shape).copy()
+        return np.broadcast_to(value, array.shape).copy()
 
 
 def overlap(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[slice, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSM
@@ -40,7 +40,7 @@ from pytensor.tensor.subtensor import (
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
-from pytensor_jaxlink.graph import ArrayType, GraphVariable
+from pytensor_jaxlink.graph import ArrayType, GraphVariable, first_index
 from pytensor_jaxlink.ops.control_flow import WhileLoop
 from pytensor_jaxlink.ops.windows import Realign, Window
 
@@ -196,28 +196,19 @@ def _static_inputs_choice(op: ChoiceWithoutReplacement, node: Apply) -> tuple[in
     return (*_static_inputs_random_variable(op, node), *counted, len(node.inputs) - 1)
 
 
-def _slice_bounds(node: Apply, first: int) -> tuple[int, ...]:
-    """The slice bounds among the index inputs, which start at ``first``."""
+@static_inputs.register(AdvancedIncSubtensor)
+@static_inputs.register(AdvancedSubtensor)
+@static_inputs.register(IncSubtensor)
+@static_inputs.register(Subtensor)
+def _static_inputs_slice_bounds(op: Op, node: Apply) -> tuple[int, ...]:
     bounds = {
-        first + part
+        first_index(op) + part
         for entry in node.op.idx_list
         if isinstance(entry, slice)
         for part in (entry.start, entry.stop, entry.step)
         if part is not None
     }
     return tuple(sorted(bounds))
-
-
-@static_inputs.register(Subtensor)
-@static_inputs.register(AdvancedSubtensor)
-def _static_inputs_subtensor(op: Op, node: Apply) -> tuple[int, ...]:
-    return _slice_bounds(node, first=1)
-
-
-@static_inputs.register(IncSubtensor)
-@static_inputs.register(AdvancedIncSubtensor)
-def _static_inputs_inc_subtensor(op: Op, node: Apply) -> tuple[int, ...]:
-    return _slice_bounds(node, first=2)
 
 
 # -- data -----------------------------------------------------------------------------------------
@@ -245,24 +236,17 @@ def _data_inputs_repeat(op: Repeat, node: Apply) -> tuple[int, ...]:
     return (1,) if node.inputs[1].type.ndim > 0 else ()
 
 
-def _masks(node: Apply, first: int) -> tuple[int, ...]:
-    masks = {
-        first + entry
-        for entry in node.op.idx_list
-        if not isinstance(entry, slice)
-        and getattr(node.inputs[first + entry].type, "dtype", None) == "bool"
-    }
-    return tuple(sorted(masks))
-
-
-@data_inputs.register(AdvancedSubtensor)
-def _data_inputs_subtensor(op: AdvancedSubtensor, node: Apply) -> tuple[int, ...]:
-    return _masks(node, first=1)
-
-
 @data_inputs.register(AdvancedIncSubtensor)
-def _data_inputs_inc_subtensor(op: AdvancedIncSubtensor, node: Apply) -> tuple[int, ...]:
-    return _masks(node, first=2)
+@data_inputs.register(AdvancedSubtensor)
+def _data_inputs_masks(op: Op, node: Apply) -> tuple[int, ...]:
+    positions = {
+        first_index(op) + entry for entry in node.op.idx_list if not isinstance(entry, slice)
+    }
+    return tuple(sorted(p for p in positions if _is_mask(node.inputs[p])))
+
+
+def _is_mask(variable: Variable) -> bool:
+    return getattr(variable.type, "dtype", None) == "bool"
 
 
 # -- shapes ---------------------------------------------------------------------------------------

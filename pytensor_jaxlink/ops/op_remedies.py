@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import partial, singledispatch
 
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.basic import Apply
@@ -73,29 +73,18 @@ def _of_draws(op: RandomVariable, node: Apply) -> tuple[str, ...]:
     return (Remedy.REGISTER_SAMPLER.text(op=type(op).__name__),)
 
 
-@remedies.register(Unique)
-def _of_unique(op: Unique, node: Apply) -> tuple[str, ...]:
-    return (Remedy.COUNT_ONLY.text(), Remedy.UNIQUE_OUTSIDE.text())
+def _texts(advice: tuple[Remedy, ...], op: Op, node: Apply) -> tuple[str, ...]:
+    return tuple(remedy.text() for remedy in advice)
 
 
-@remedies.register(Nonzero)
-def _of_nonzero(op: Nonzero, node: Apply) -> tuple[str, ...]:
-    return (Remedy.MASK.text(), Remedy.INDICES_OUTSIDE.text())
-
-
-@remedies.register(AdvancedSubtensor)
-def _of_selection(op: AdvancedSubtensor, node: Apply) -> tuple[str, ...]:
-    return (Remedy.MASK.text(), Remedy.INDICES_OUTSIDE.text())
-
-
-@remedies.register(AdvancedIncSubtensor)
-def _of_update(op: AdvancedIncSubtensor, node: Apply) -> tuple[str, ...]:
-    return (Remedy.MASKED_UPDATE.text(), Remedy.INDICES_OUTSIDE.text())
-
-
-@remedies.register(Repeat)
-def _of_repeat(op: Repeat, node: Apply) -> tuple[str, ...]:
-    return (Remedy.POSITIONS.text(), Remedy.EQUALLY_OFTEN.text())
+for _kind, _advice in (
+    (Unique, (Remedy.COUNT_ONLY, Remedy.UNIQUE_OUTSIDE)),
+    (Nonzero, (Remedy.MASK, Remedy.INDICES_OUTSIDE)),
+    (AdvancedSubtensor, (Remedy.MASK, Remedy.INDICES_OUTSIDE)),
+    (AdvancedIncSubtensor, (Remedy.MASKED_UPDATE, Remedy.INDICES_OUTSIDE)),
+    (Repeat, (Remedy.POSITIONS, Remedy.EQUALLY_OFTEN)),
+):
+    remedies.register(_kind, partial(_texts, _advice))
 
 
 @singledispatch

@@ -5,15 +5,15 @@ Rewriting makes them (`rewriting.windows`); no graph that a user writes holds th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op, OutputStorageType
+
+from pytensor_jaxlink.ops.array_op import ArrayOp
 
 
-class Window(Op):
+class Window(ArrayOp):
     """``array[start:stop]`` in one dimension, of a length that is known earlier than the bounds.
 
     The inputs are the array, the bounds and the length.  Python slices by the bounds, and JAX takes
@@ -35,16 +35,12 @@ class Window(Op):
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type, with an open length in the dimension."""
         [array, *_] = inputs
-        kind: Any = array.type
-        shape = (*kind.shape[: self.axis], None, *kind.shape[self.axis + 1 :])
-        return Apply(self, list(inputs), [kind.clone(shape=shape)()])
+        return Apply(self, list(inputs), [_open_along(self.axis, array)])
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, array: np.ndarray, *bounds: np.ndarray) -> np.ndarray:
         """Slice by the bounds."""
-        array, start, stop, _ = inputs
-        output_storage[0][0] = array[self._index(start, stop)].copy()
+        start, stop, _ = bounds
+        return array[self._index(start, stop)].copy()
 
     def _index(self, start: np.ndarray, stop: np.ndarray) -> tuple[slice, ...]:
         return (*[slice(None)] * self.axis, slice(int(start), int(stop)))
@@ -71,20 +67,18 @@ class WindowUpdate(Window):
         """An array of the same type."""
         return Apply(self, list(inputs), [inputs[0].type()])
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, array: np.ndarray, *value_and_bounds: np.ndarray) -> np.ndarray:
         """Write by the bounds."""
-        array, value, start, stop, _ = inputs
+        value, start, stop, _ = value_and_bounds
         result, index = np.array(array), self._index(start, stop)
         if self.set_instead_of_inc:
             result[index] = value
         else:
             result[index] += value
-        output_storage[0][0] = result
+        return result
 
 
-class Realign(Op):
+class Realign(ArrayOp):
     """An array moved along one dimension, so that a part of it lies where another one's does.
 
     The inputs are the array, the bounds of the part, the bounds of the place where it has to lie,
@@ -108,15 +102,11 @@ class Realign(Op):
 
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type, with an open length in the dimension."""
-        kind: Any = inputs[0].type
-        shape = (*kind.shape[: self.axis], None, *kind.shape[self.axis + 1 :])
-        return Apply(self, list(inputs), [kind.clone(shape=shape)()])
+        return Apply(self, list(inputs), [_open_along(self.axis, inputs[0])])
 
-    def perform(
-        self, node: Apply, inputs: Sequence[np.ndarray], output_storage: OutputStorageType
-    ) -> None:
+    def compute(self, array: np.ndarray, *bounds: np.ndarray) -> np.ndarray:
         """Raises `ValueError` where the parts are not equally long, as adding them would."""
-        array, start, stop, new_start, new_stop, length = inputs
+        start, stop, new_start, new_stop, length = bounds
         parts = max(stop - start, 0), max(new_stop - new_start, 0)
         if parts[0] != parts[1] and not (self.stretch and parts[0] == 1):
             raise ValueError(f"Slices of {parts[1]} and {parts[0]} entries cannot be combined")
@@ -126,4 +116,10 @@ class Realign(Op):
             part = array.take(range(start, stop), axis=self.axis)
             array = np.zeros(shape, array.dtype)
             array[(*[slice(None)] * self.axis, slice(int(new_start), int(new_stop)))] = part
-        output_storage[0][0] = array.copy()
+        return array.copy()
+
+
+def _open_along(axis: int, array: Variable) -> Variable:
+    """An array of the same type, with an open length in a dimension."""
+    kind: Any = array.type
+    return kind.clone(shape=(*kind.shape[:axis], None, *kind.shape[axis + 1 :]))()

@@ -67,7 +67,7 @@ def test_a_sampler_is_short(name: str) -> None:
     key = np.array([1, 2], "uint32")
     with jax.enable_x64(True):
         values = [jnp.asarray(value) for value in given]
-        drawn = jax.jit(lambda key, *values: sampler(key, (20,), "float64", *values))
+        drawn = jax.jit(lambda key, *v: sampler(samplers.Draw(key, (20,), "float64"), *v))
         text = drawn.lower(key, *values).compile().as_text()
     assert text.count(" = ") < LARGEST[name]
 

@@ -91,7 +91,8 @@ def draws(name: str, parameters: Any, shape: tuple[int, ...] = (COUNT,), seed: i
     kind = "int64" if name in DISCRETE else "float64"
     key = jax.random.key_data(jax.random.key(seed))
     with jax.enable_x64(True):
-        sample = jax.jit(lambda key: samplers._SAMPLERS[name](key, shape, kind, *parameters))
+        sampler = samplers._SAMPLERS[name]
+        sample = jax.jit(lambda key: sampler(samplers.Draw(key, shape, kind), *parameters))
         return np.asarray(sample(key))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search
+from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Numbers, Step, either, search
 
 # The constants of SciPy's implementation, on which its path depends.
 _GOLDEN_GROWTH = 1.618034
@@ -21,7 +21,6 @@ _SMALLEST_DIVISOR = 1e-21
 _BRACKET_STEPS = 1000
 _SMALLEST_STEP = 1e-11
 
-Numbers = tuple[jax.Array, ...]
 Bracket = tuple[Numbers, Numbers, jax.Array, jax.Array]
 """Three points, their values, whether they enclose a minimum, and whether conditions held."""
 
@@ -48,10 +47,7 @@ def brent(
             (low, high, best, second, third), (f_best, f_second, f_third), move, before, least
         )
         golden = jnp.isnan(move)
-        move, before = (
-            jnp.where(golden, _GOLDEN_SECTION * side, move),
-            jnp.where(golden, side, before),
-        )
+        move, before = either(golden, (_GOLDEN_SECTION * side, side), (move, before))
         smallest = jnp.where(move >= 0, least, -least)
         trial = best + jnp.where(jnp.abs(move) < least, smallest, move)
         (f_trial,), holds = evaluate(trial)
@@ -97,27 +93,20 @@ def _narrowed(points: Numbers, values: Numbers, trial: jax.Array, f_trial: jax.A
     worse = f_trial > f_best
     left = trial < best
     # The worse of the trial and the best point becomes an end of the interval.
-    new_low = jnp.where(worse, jnp.where(left, trial, low), jnp.where(left, low, best))
-    new_high = jnp.where(worse, jnp.where(left, high, trial), jnp.where(left, best, high))
+    ends = either(
+        worse,
+        either(left, (trial, high), (low, trial)),
+        either(left, (low, best), (best, high)),
+    )
     to_second = worse & ((f_trial <= f_second) | (second == best))
     to_third = worse & ~to_second
     to_third = to_third & ((f_trial <= f_third) | (third == best) | (third == second))
-    shifts = ~worse | to_second
-    new_third = jnp.where(shifts, second, jnp.where(to_third, trial, third))
-    new_f_third = jnp.where(shifts, f_second, jnp.where(to_third, f_trial, f_third))
-    new_second = jnp.where(~worse, best, jnp.where(to_second, trial, second))
-    new_f_second = jnp.where(~worse, f_best, jnp.where(to_second, f_trial, f_second))
-    new_best, new_f_best = jnp.where(worse, best, trial), jnp.where(worse, f_best, f_trial)
-    return (
-        new_low,
-        new_high,
-        new_best,
-        new_second,
-        new_third,
-        new_f_best,
-        new_f_second,
-        new_f_third,
-    )
+    one, two, three = (best, f_best), (second, f_second), (third, f_third)
+    new = trial, f_trial
+    after_third = either(~worse | to_second, two, either(to_third, new, three))
+    after_second = either(~worse, one, either(to_second, new, two))
+    points, values = zip(either(worse, one, new), after_second, after_third, strict=True)
+    return (*ends, *points, *values)
 
 
 def _given(evaluate: Evaluate, low: jax.Array, middle: jax.Array, high: jax.Array) -> Bracket:
@@ -135,9 +124,9 @@ def _grown(evaluate: Evaluate, first: jax.Array, second: jax.Array) -> Bracket:
     """Downhill from two points, by parabolas and growing steps, until the function rises."""
     (f_first,), first_holds = evaluate(first)
     (f_second,), second_holds = evaluate(second)
-    swap = f_first < f_second
-    first, second = jnp.where(swap, second, first), jnp.where(swap, first, second)
-    f_first, f_second = jnp.where(swap, f_second, f_first), jnp.where(swap, f_first, f_second)
+    ordered = first, second, f_first, f_second
+    swapped = second, first, f_second, f_first
+    first, second, f_first, f_second = either(f_first < f_second, swapped, ordered)
     third = second + _GOLDEN_GROWTH * (second - first)
     (f_third,), third_holds = evaluate(third)
 
@@ -156,20 +145,16 @@ def _grown(evaluate: Evaluate, first: jax.Array, second: jax.Array) -> Bracket:
         after_b, before_trial = inside & (value < fc), inside & (value > fb)
         again = (inside & ~after_b & ~before_trial) | (between & (value < fc))
         shifted = between & (value < fc)
-        b_, c_, fb_, fc_ = (
-            jnp.where(shifted, new, old) for new, old in ((c, b), (trial, c), (fc, fb), (value, fc))
-        )
+        b_, c_, fb_, fc_ = either(shifted, (c, trial, fc, value), (b, c, fb, fc))
         grown = c_ + _GOLDEN_GROWTH * (c_ - b_)
         (f_grown,), grown_holds = evaluate(jnp.where(again, grown, trial))
-        last, f_last = jnp.where(again, grown, trial), jnp.where(again, f_grown, value)
+        last, f_last = either(again, (grown, f_grown), (trial, value))
         settled = after_b | before_trial
         moved = (b_, c_, last, fb_, fc_, f_last)
         inner = (b, trial, c, fb, value, fc)
         outer = (a, b, trial, fa, fb, value)
-        reached = tuple(
-            jnp.where(ended, old, jnp.where(after_b, one, jnp.where(before_trial, other, new)))
-            for old, one, other, new in zip(state, inner, outer, moved, strict=True)
-        )
+        reached = either(after_b, inner, either(before_trial, outer, moved))
+        reached = either(ended, state, reached)
         return Step(
             reached,
             (holds & grown_holds) | ended,

@@ -21,7 +21,7 @@ from pytensor.tensor.optimize import (
     ScipyWrapperOp,
 )
 
-from pytensor_jaxlink.lowering.checks import are_read, collecting, require
+from pytensor_jaxlink.lowering.checks import all_hold, are_read, collecting, require
 from pytensor_jaxlink.lowering.optimisation.brent import brent
 from pytensor_jaxlink.lowering.optimisation.hybrid import hybrid
 from pytensor_jaxlink.lowering.optimisation.roots import brentq, newton, secant
@@ -118,8 +118,10 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
         def evaluate(point: jax.Array) -> tuple[list[jax.Array], jax.Array]:
             with collecting() as conditions:
                 outputs = function(point, *arguments)
-            holds = jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()
-            return list(outputs[: method.reads]), holds
+            return list(outputs[: method.reads]), all_hold(conditions)
+
+        def equation(point: jax.Array) -> jax.Array:
+            return evaluate(point)[0][0]
 
         def solve(equation: object, start: object) -> tuple[jax.Array, tuple[jax.Array, ...]]:
             solution, *ending = method.follow(evaluate, where, **settings)
@@ -129,7 +131,6 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
         if are_read():
             solution, solved, holds = method.follow(evaluate, where, **settings)
         else:
-            equation = _first(evaluate)
             implicit = jax.grad(equation) if isinstance(op, MinimizeScalarOp) else equation
             solution, flags = jax.lax.custom_root(
                 implicit, jnp.asarray(start), solve, _solve_tangents, has_aux=True
@@ -140,10 +141,6 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
         return solution, solved
 
     return optimiser
-
-
-def _first(evaluate: Evaluate) -> Callable[[jax.Array], jax.Array]:
-    return lambda point: evaluate(point)[0][0]
 
 
 def _solve_tangents(linear: Callable[[jax.Array], jax.Array], tangents: jax.Array) -> jax.Array:

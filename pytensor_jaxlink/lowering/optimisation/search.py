@@ -15,8 +15,7 @@ import jax.numpy as jnp
 # The outputs of the inner graph at a point, and whether its conditions hold there.
 Evaluate = Callable[[jax.Array], tuple[list[jax.Array], jax.Array]]
 
-# The solution and whether it is one.
-Found = tuple[jax.Array, jax.Array]
+Numbers = tuple[jax.Array, ...]
 
 
 class Search(NamedTuple):
@@ -54,6 +53,11 @@ class Step(NamedTuple):
     ended: jax.Array
     solved: jax.Array
     solution: jax.Array
+
+
+def either(condition: jax.Array, these: Numbers, those: Numbers) -> Numbers:
+    """The numbers at the left where a condition holds, and those at the right elsewhere."""
+    return tuple(jnp.where(condition, one, other) for one, other in zip(these, those, strict=True))
 
 
 def search(

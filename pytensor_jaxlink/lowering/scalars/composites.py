@@ -8,21 +8,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy import special
 from pytensor.gradient import NullTypeGradError, grad
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.basic import Apply
+from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.scalar import basic, math
 from pytensor.scalar.loop import ScalarLoop
 
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
+from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
 from pytensor_jaxlink.remedies import Remedy
-
-Value = jax.Array | np.ndarray
 
 Loop = tuple[jax.Array, tuple[jax.Array, ...], jax.Array]
 """The steps that were made, the state, and where the loop has ended."""
@@ -39,7 +37,7 @@ def with_own_gradient(function: ScalarFunction, op: basic.ScalarOp, node: Apply)
     inputs = [basic.get_scalar_type(v.type.dtype)() for v in node.inputs]
 
     @cache  # made when it is asked for: the gradient holds this Op again
-    def slope(position: int) -> Callable[..., list[Value]]:
+    def slope(position: int) -> Callable[..., Sequence[jax.Array]]:
         [cost] = op.make_node(*inputs).outputs
         try:
             result: Any = grad(cost, inputs[position])
@@ -48,8 +46,7 @@ def with_own_gradient(function: ScalarFunction, op: basic.ScalarOp, node: Apply)
                 f"JAX differentiates {op} with respect to its argument {position + 1}, and "
                 f"PyTensor has no such gradient. {Remedy.HOLD_CONSTANT.text()}."
             ) from error
-        graph = FunctionGraph(inputs, [result], clone=True)
-        return _composed(graph.toposort(), graph.inputs, graph.outputs)
+        return _composed(FunctionGraph(inputs, [result], clone=True))
 
     differentiable = jax.custom_jvp(function)
 
@@ -69,7 +66,7 @@ def with_own_gradient(function: ScalarFunction, op: basic.ScalarOp, node: Apply)
 @scalar_function.register(ScalarLoop)
 def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
     """One loop for all elements, which ends when it has ended for each."""
-    step = _composed(op.fgraph.toposort(), op.fgraph.inputs, op.fgraph.outputs)
+    step = _composed(op.fgraph)
     carried = len(op.outputs) - int(op.is_while)
     dtypes = [variable.type.dtype for variable in op.outputs]
 
@@ -105,24 +102,21 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
     return scalar_loop
 
 
-def _composed(
-    nodes: Sequence[Apply], inputs: Sequence[Variable], outputs: Sequence[Variable]
-) -> Callable[..., list[Value]]:
+def _composed(fgraph: AbstractFunctionGraph) -> Callable[..., Sequence[jax.Array]]:
     """A graph of scalar Ops as a function of arrays."""
-    functions = [scalar_function(n.op, n) or jax_funcify(n.op, node=n) for n in nodes]
+    return node_by_node(fgraph, _as_declared)
 
-    def composed(*values: jax.Array) -> list[Value]:
-        known = dict(zip(inputs, values, strict=True))
 
-        def value_of(variable: Variable) -> Value:
-            return np.asarray(variable.data) if isinstance(variable, Constant) else known[variable]
+def _as_declared(node: Apply) -> Callable[..., list[jax.Array]]:
+    """The function of a scalar Op; its results have the dtypes that the Op declares."""
+    function = scalar_function(node.op, node) or jax_funcify(node.op, node=node)
 
-        for node, function in zip(nodes, functions, strict=True):
-            results = function(*map(value_of, node.inputs))
-            results = results if isinstance(results, tuple | list) else (results,)
-            for variable, result in zip(node.outputs, results, strict=True):
-                dtype = canonical_dtype(variable.type.dtype)
-                known[variable] = jnp.asarray(result, dtype=dtype)
-        return list(map(value_of, outputs))
+    def computed(*values: jax.Array) -> list[jax.Array]:
+        results = function(*values)
+        results = results if isinstance(results, tuple | list) else (results,)
+        return [
+            jnp.asarray(result, canonical_dtype(variable.type.dtype))
+            for result, variable in zip(results, node.outputs, strict=True)
+        ]
 
-    return composed
+    return computed

@@ -1,0 +1,81 @@
+"""Rules that other tests do not reach, against the Python linker: no region breaks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor import sparse
+from pytensor.compile.mode import Mode
+from pytensor.tensor import blas, fft
+from pytensor.tensor.extra_ops import FillDiagonal
+from pytensor.tensor.reshape import JoinDims, SplitDims
+from pytensor.tensor.signal import conv
+from scipy.sparse import csr_matrix
+
+from pytensor_jaxlink import JAXLinker
+
+SIGNAL = np.random.default_rng(1).normal(size=(3, 8))
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+PATTERN = csr_matrix(np.array([[1.0, 0, 2], [0, 3, 0]]))
+LEFT, RIGHT = CUBE[0], CUBE[1].T
+NUMBER, SQUARE, ROW = np.float64(0.5), np.arange(9.0).reshape(3, 3), np.arange(4.0)
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "rfft": (fft.rfft, (SIGNAL,)),
+    "rfft of fewer": (lambda x: fft.rfft(x[:, :5]), (SIGNAL,)),
+    "irfft": (lambda x: fft.irfft(fft.rfft(x)), (SIGNAL,)),
+    "irfft of odd length": (lambda x: fft.irfft(fft.rfft(x), is_odd=True), (SIGNAL,)),
+    "gradient of rfft": (lambda x: pt.grad((fft.rfft(x) ** 3).sum(), x), (SIGNAL,)),
+    "join dimensions": (JoinDims(start_axis=1, n_axes=2), (CUBE,)),
+    "join no dimension": (JoinDims(start_axis=1, n_axes=0), (CUBE,)),
+    "split a dimension": (lambda x: SplitDims(axis=2)(x, pt.constant([2, 2])), (CUBE,)),
+    "fill a diagonal": (FillDiagonal(), (LEFT, NUMBER)),
+    "fill the diagonal of a cube": (FillDiagonal(), (np.ones((2, 2, 2)), NUMBER)),
+    "Dot22": (blas._dot22, (LEFT, RIGHT)),
+    "Dot22Scalar": (blas._dot22scalar, (LEFT, RIGHT, NUMBER)),
+    "Gemm": (
+        lambda z, a, x, y: blas.gemm_no_inplace(z, a, x, y, NUMBER),
+        (SQUARE, NUMBER, LEFT, RIGHT),
+    ),
+    "Gemv": (
+        lambda y, a, x, v: blas.gemv_no_inplace(y, a, x, v, NUMBER),
+        (SQUARE[0], NUMBER, LEFT, ROW),
+    ),
+    "sampling_dot": (
+        lambda x, y: sparse.dense_from_sparse(
+            sparse.sampling_dot(x, y, sparse.as_sparse_variable(PATTERN))
+        ),
+        (LEFT[:2], RIGHT.T),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arrays(name: str) -> None:
+    build, values = CASES[name]
+    inputs = [pt.tensor(dtype=value.dtype, shape=(None,) * value.ndim) for value in values]
+    output = build(*inputs)
+    plain = pytensor.function(inputs, output, mode=Mode("py", None))
+    f = pytensor.function(inputs, output, mode=Mode(JAXLinker(), None))
+    for _ in range(2):
+        found, expected = f(*values), plain(*values)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert found.dtype == expected.dtype
+    assert len(f.plan.steps) == len(f.plan.regions) == 1
+
+
+@pytest.mark.skipif(not hasattr(conv, "Convolve2d"), reason="PyTensor has no such Op")
+@pytest.mark.parametrize("mode", ["full", "valid", "same"])
+@pytest.mark.parametrize("method", ["direct", "fft"])
+def test_convolve2d(mode: str, method: str) -> None:
+    x, y = pt.dmatrix("x"), pt.dmatrix("y")
+    output = conv.convolve2d(x, y, mode=mode, method=method)
+    plain = pytensor.function([x, y], output, mode=Mode("py", None))
+    f = pytensor.function([x, y], output, mode="JAXSELECTIVE")
+    np.testing.assert_allclose(f(SQUARE, LEFT[:2, :2]), plain(SQUARE, LEFT[:2, :2]), atol=1e-12)
+    assert len(f.plan.regions) == 1
