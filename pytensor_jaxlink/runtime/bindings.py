@@ -39,7 +39,7 @@ from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import run_branch, run_loop
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
-from pytensor_jaxlink.runtime.equal_code import SharedCode
+from pytensor_jaxlink.runtime.equal_code import Meet, SharedCode
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
@@ -198,7 +198,7 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
     inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
-    def traced(static: tuple[object, ...], *arguments: object, meet: Any = None) -> Any:
+    def traced(static: tuple[object, ...], *arguments: object, meet: Meet | None = None) -> object:
         has_types = ready.policy.has_types()
         if not has_types or not all(
             boundary.accepts(position, arguments[k]) for k, position in pairs

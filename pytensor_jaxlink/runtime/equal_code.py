@@ -15,11 +15,9 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Any
-
-import numpy as np
 
 from pytensor_jaxlink.errors import NotAcceptedError
+from pytensor_jaxlink.runtime.clocks import Function
 
 _MOST = 32
 """Codes that are kept when their functions are gone: those that were used last."""
@@ -38,7 +36,7 @@ class RegionCode:
         How many entries it computes.
     """
 
-    compiled: Any
+    compiled: Function
 
     def __init__(self) -> None:
         self.closed, self.entries = False, 0
@@ -47,6 +45,10 @@ class RegionCode:
 
 _lock = Lock()
 _kept: OrderedDict[Hashable, RegionCode] = OrderedDict()
+
+
+Meet = Callable[[], RegionCode]
+"""Called when a compilation has been counted; gives the code that it becomes."""
 
 
 class OtherCodeError(NotAcceptedError):
@@ -76,14 +78,14 @@ class SharedCode:
         self._identity = identity
         self._code: RegionCode | None = None
         self._shares = True
-        self._traced: Callable[..., object] | None = None
+        self._traced: Function | None = None
 
     def jit(
         self,
-        jit: Callable[[Callable[..., object]], Any],
+        jit: Callable[[Function], Function],
         form: Hashable,
-        traced: Callable[..., object],
-    ) -> Any:
+        traced: Function,
+    ) -> Function:
         """The compiled form of a function, or that which was taken over.
 
         Parameters
@@ -112,10 +114,10 @@ class SharedCode:
         code.compiled = jit(entered)
         return code.compiled
 
-    def run(self, code: RegionCode, form: Hashable, values: tuple[Any, ...]) -> object:
+    def run(self, code: RegionCode, form: Hashable, values: tuple[object, ...]) -> object:
         """Run the function while JAX traces it for ``code``."""
         assert self._traced is not None
-        shapes = tuple([np.shape(value) for value in values])
+        shapes = tuple([getattr(value, "shape", ()) for value in values])
         return self._traced(*values, meet=lambda: self._meet(code, form, shapes))
 
     def _meet(self, code: RegionCode, form: Hashable, shapes: tuple[object, ...]) -> RegionCode:
@@ -145,7 +147,7 @@ class SharedCode:
         self._code, self._shares = error.code, False
 
 
-def _alone(traced: Callable[..., object]) -> Callable[..., object]:
+def _alone(traced: Function) -> Function:
     def run(*values: object) -> object:
         return traced(*values, meet=None)
 

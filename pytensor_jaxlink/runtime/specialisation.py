@@ -25,7 +25,7 @@ from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
-from pytensor_jaxlink.runtime.equal_code import OtherCodeError, RegionCode
+from pytensor_jaxlink.runtime.equal_code import Meet, OtherCodeError, RegionCode
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import (
     configuration,
@@ -167,7 +167,7 @@ class CompiledRegion:
         self,
         static: tuple[object, ...],
         *arguments: object,
-        meet: Callable[[], RegionCode] | None = None,
+        meet: Meet | None = None,
     ) -> tuple[object, object]:
         """The same while JAX traces.
 
@@ -210,7 +210,7 @@ class CompiledRegion:
             code.entries = entries
         return found
 
-    def _met(self, meet: Callable[[], RegionCode], signature: tuple[object, ...]) -> RegionCode:
+    def _met(self, meet: Meet, signature: tuple[object, ...]) -> RegionCode:
         try:
             return meet()
         except OtherCodeError as other:

@@ -23,7 +23,7 @@ from pytensor_jaxlink.plan import CutOff, Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
 from pytensor_jaxlink.runtime.devices import place_for
-from pytensor_jaxlink.runtime.equal_code import SharedCode
+from pytensor_jaxlink.runtime.equal_code import Meet, SharedCode
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import Policy
@@ -105,7 +105,7 @@ class Whole:
         given = [region.results.index(number) for number in plan.outputs]
         count = len(plan.inputs)
 
-        def traced(*values: object, meet: Any = None) -> Any:
+        def traced(*values: object, meet: Meet | None = None) -> Any:
             complete = len(values) == len(places)
             if not complete or not all(map(boundary.accepts, range(count), values[:count])):
                 raise NotAcceptedError
@@ -115,7 +115,7 @@ class Whole:
             outputs = inside([results[place] for place in given])
             return (outputs, *conditions) if conditions else outputs
 
-        jit: Any = ready.policy.jit
+        jit: Function = ready.policy.jit
         if code is not None:
             jit = partial(code.jit, jit, ("whole", inside))
         self.condition = Condition(traced, ready.policy, jit, repeatable=repeatable)
@@ -212,7 +212,7 @@ class Condition:
         self,
         function: Callable[..., object],
         policy: Policy,
-        jit: Callable[[Callable[..., object]], Any],
+        jit: Callable[[Function], Function],
         *,
         repeatable: bool,
     ) -> None:
@@ -221,7 +221,7 @@ class Condition:
             return function(*values, **meet)
 
         self._traces = 0
-        self.compiled = jit(traced)
+        self.compiled: Any = jit(traced)
         self._policy, self._repeatable = policy, repeatable
         # For each combination of shapes the arguments that the condition depends on.
         self._decisive: dict[object, tuple[int, ...]] = {}
