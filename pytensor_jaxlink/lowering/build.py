@@ -152,7 +152,7 @@ class _Lowering:
             step: Step = HostBranch(*parties, (plans[0], plans[1]))
         else:
             measured = apply.op.measured if isinstance(apply.op, WhileLoop) else ()
-            step = HostLoop(*parties, plans[0], layout, measured)
+            step = HostLoop(*parties, (plans[0],), layout, measured)
         return step, HostExecuted(apply, parts)
 
     def _inner(self, inner: InnerAnalysis) -> Lowered:

@@ -80,6 +80,33 @@ class LoopLayout:
     emitted: int
     conditional: bool
 
+    def __post_init__(self) -> None:
+        counts = (self.sequences, self.carried, self.emitted)
+        assert min(counts) >= 0, f"a loop has no {counts} values of a kind"
+        assert all(taps and max(taps) < 0 for taps in self.taps), f"no step reads {self.taps}"
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs the loop has beside its constants."""
+        states = len(self.scattered_reads) + len(self.taps)
+        return 1 + self.sequences + states + self.carried + self.emitted
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs it has."""
+        return len(self.scattered_writes) + len(self.taps) + self.emitted + self.carried
+
+    @property
+    def step_inputs(self) -> int:
+        """How many inputs a step has beside the constants."""
+        return self.sequences + sum(map(len, (*self.scattered_reads, *self.taps))) + self.carried
+
+    @property
+    def step_outputs(self) -> int:
+        """How many outputs a step has."""
+        writes = sum(map(len, self.scattered_writes))
+        return writes + len(self.taps) + self.emitted + self.carried + self.conditional
+
     @property
     def history_lengths(self) -> tuple[int, ...]:
         """How many entries of each state a step can see."""

@@ -137,21 +137,16 @@ class CutOff(_OnHost):
 
 @dataclass(frozen=True)
 class HostLoop(_OnHost):
-    """A loop executed by the host, whose body has regions of its own.
+    """A loop executed by the host, whose body, the one plan of `inner`, has regions of its own.
 
     `layout` tells the parts of `arguments`, which are the inputs of PyTensor's `Scan`.  The results
     are its outputs, then the lengths of the outputs that `measured` lists.
     """
 
-    body: Plan
+    inner: tuple[Plan]
     layout: LoopLayout
     measured: tuple[int, ...] = ()
     kind: ClassVar[Literal["loop"]] = "loop"
-
-    @property
-    def inner(self) -> tuple[Plan, ...]:
-        """The plan of the body."""
-        return (self.body,)
 
 
 @dataclass(frozen=True)
@@ -261,9 +256,44 @@ def check_plan(plan: Plan) -> None:
     Every value is available before it is read and computed once; what selects a specialisation,
     and what NumPy computes with, has been brought to the host; every region computes something.
     """
-    _check_order(plan)
+    _check_part(plan)
     indices = [region.index for region in plan.regions]
     assert indices == list(range(len(indices))), f"the regions are numbered {indices}"
+
+
+def _check_part(plan: Plan) -> None:
+    """The same for the plan of a loop or branch, whose regions are numbered with the others."""
+    _check_order(plan)
+    values = {*plan.inputs, *plan.constants, *plan.outputs, *plan.generators, *plan.sparse}
+    values.update(value for step in plan.steps for value in (*step.reads, *step.writes))
+    unknown = values - {*range(len(plan.names))}
+    assert not unknown, f"the values {unknown} have no names"
+    for step in plan.steps:
+        match step:
+            case HostLoop():
+                _check_loop(step)
+            case HostBranch():
+                for inner in step.inner:
+                    _check_counts(step, inner, len(step.arguments) - 1, len(step.results))
+            case _:
+                continue
+        for inner in step.inner:
+            _check_part(inner)
+
+
+def _check_loop(step: HostLoop) -> None:
+    layout, [body] = step.layout, step.inner
+    constants = len(step.arguments) - layout.inputs
+    assert constants >= 0, f"{step.title} has fewer arguments than its layout"
+    _check_counts(step, body, layout.step_inputs + constants, layout.step_outputs)
+    measured = len(step.results) - layout.outputs
+    assert measured == len(step.measured), f"{step.title} has other results than its layout"
+    assert {*step.measured} <= {*range(layout.outputs)}, f"{step.title} measures what is no output"
+
+
+def _check_counts(step: HostLoop | HostBranch, inner: Plan, inputs: int, outputs: int) -> None:
+    found, expected = (len(inner.inputs), len(inner.outputs)), (inputs, outputs)
+    assert found == expected, f"a plan inside of {step.title} takes and gives other values"
 
 
 def _check_order(plan: Plan) -> None:
@@ -284,8 +314,6 @@ def _check_order(plan: Plan) -> None:
             case HostLoop(_, arguments, results) | HostBranch(_, arguments, results):
                 _check_step(where, arguments, results, arrays, arrays | on_host)
                 on_host.update(results)
-                for inner in step.inner:
-                    _check_order(inner)
             case HostStep(_, arguments, results) | CutOff(_, arguments, results):
                 _check_step(where, arguments, results, arrays, arrays | on_host)
                 on_host.update(results)

@@ -6,17 +6,33 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.calling import Calling, TreeFunction
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction, SavedState
-from pytensor_jaxlink.artifact.compiled.plan_documents import plan_of
-from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion, Specialisation
+from pytensor_jaxlink.artifact.compiled.saved_regions import (
+    Form,
+    Leaf,
+    SavedRegion,
+    Specialisation,
+)
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.documents import Parsed
+from pytensor_jaxlink.artifact.records import reader
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
-from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region, Step
+from pytensor_jaxlink.plan import (
+    HostBranch,
+    HostExecuted,
+    HostLoop,
+    HostStep,
+    Plan,
+    Region,
+    Step,
+    check_plan,
+)
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
 from pytensor_jaxlink.size_functions import size_function
 
@@ -95,7 +111,8 @@ class CompiledReader:
 
     def plan(self, document: Parsed) -> tuple[Plan, Part]:
         """The plan of a function, and what it needs to run."""
-        plan = plan_of(document["plan"])
+        plan = reader(Plan)(document["plan"])
+        check_plan(plan)
         return plan, self._part(plan, document)
 
     def _part(self, plan: Plan, document: Parsed) -> Part:
@@ -104,8 +121,7 @@ class CompiledReader:
             for step, described in zip(plan.steps, document["functions"], strict=True)
         )
         constants = {number: self._data.value(each) for number, each in document["constants"]}
-        if set(constants) != set(plan.constants):
-            raise ValueError("the constants of a plan are not those that it names")
+        check_constants(plan, document["functions"], constants)
         return Part(functions, constants)
 
     def _step(self, step: Step, described: Parsed) -> object:
@@ -115,11 +131,13 @@ class CompiledReader:
             case Region():
                 return self._region(step, described)
             case HostLoop() | HostBranch():
-                inner = [step.body] if isinstance(step, HostLoop) else step.inner
-                parts = zip(inner, described["parts"], strict=True)
+                parts = zip(step.inner, described["parts"], strict=True)
                 return HostExecuted(step.operation, tuple(self._part(*each) for each in parts))
-        if described is None:
-            return None
+            case HostStep():
+                return self._host_step(step, described)
+        return None
+
+    def _host_step(self, step: HostStep, described: Parsed) -> Callable[..., tuple[object, ...]]:
         if "size" in described:
             return size_function(described["size"])
         if self._host_ops is None:
@@ -130,7 +148,7 @@ class CompiledReader:
         code = self.code(described, f"region {step.index}")
         for each in code:
             check_code(each, step)
-        names = list(map(str, described["names"]))
+        names = reader(tuple[str, ...])(described["names"])
         by_example = "examples" in described
         return SavedRegion(names, code, str(described["reason"]), by_example=by_example)
 
@@ -143,10 +161,10 @@ class CompiledReader:
         value = self._data.value
         return Specialisation(
             tuple(map(hashable, value(described["static"]))),
-            value(described["arguments"]),
-            value(described["results"]),
-            value(described["leaves"]),
-            tuple(map(str, described["constraints"])),
+            reader(tuple[Form, ...])(described["arguments"]),
+            reader(tuple[Form, ...])(described["results"]),
+            reader(tuple[Leaf, ...])(described["leaves"]),
+            reader(tuple[str, ...])(described["constraints"]),
             bytearray(self._container.read(described["blob"])),
             where,
         )
@@ -158,8 +176,8 @@ def _ending(signature: Signature, described: Parsed) -> Ending:
     return Ending(
         tuple(k for k, kind in enumerate(kinds) if kind in ("array", "number")),
         (),  # of the file's functions numbers leave as arrays
-        tuple(map(int, described["copied"])),
-        tuple(map(int, described["overwritten"])),
+        reader(tuple[int, ...])(described["copied"]),
+        reader(tuple[int, ...])(described["overwritten"]),
         bool(described["as_numpy"]),
     )
 
@@ -201,8 +219,22 @@ def check_code(code: Specialisation, region: Region) -> None:
     expected = [len(part) for part in (region.static, region.arguments, region.results)]
     if counts != [*expected, arrays_of(code.arguments)]:
         raise ValueError(f"code of region {region.index} is for other values than the plan's")
-    if not all(map(_is_leaf, code.leaves)):
-        raise ValueError(f"code of region {region.index} is for arrays that are none")
+
+
+def check_constants(plan: Plan, functions: Parsed, constants: Mapping[int, object]) -> None:
+    """Raise `ValueError` if the constants are others, or of other kinds, than a plan takes.
+
+    Those of Ops on the host may be anything.
+    """
+    if set(constants) != set(plan.constants):
+        raise ValueError("the constants of a plan are not those that it names")
+    pairs = zip(plan.steps, functions, strict=True)
+    steps = [step for step, described in pairs if "op" not in (described or ())]
+    for number in {number for step in steps for number in step.reads} & constants.keys():
+        kind = "a matrix" if number in plan.sparse else "an array"
+        is_array = isinstance(constants[number], np.ndarray | np.generic)
+        if is_array == (number in plan.sparse):
+            raise ValueError(f"constant {number} is {constants[number]!r:.80} and not {kind}")
 
 
 def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]) -> None:
@@ -224,11 +256,3 @@ def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]
 def arrays_of(forms: Sequence[object]) -> int:
     """How many arrays values of these forms are."""
     return sum(1 if form is None else 3 for form in forms)
-
-
-def _is_leaf(leaf: object) -> bool:
-    match leaf:
-        case (tuple(shape), str()):
-            return all(isinstance(length, int | str) for length in shape)
-        case _:
-            return False

@@ -16,7 +16,6 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, shown
 from pytensor_jaxlink.artifact.container import Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
@@ -32,6 +31,7 @@ from pytensor_jaxlink.artifact.exporting.region_export import (
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, is_generic_none
+from pytensor_jaxlink.artifact.records import describe
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
@@ -58,7 +58,7 @@ def describe_function(
 ) -> dict[str, Json]:
     """The document of a function: its plan, what `PlanWriter` says of it, and its `Ending`."""
     ending = {"overwritten": list(overwritten), "copied": list(copied), "as_numpy": as_numpy}
-    return {**part, "plan": describe_plan(plan), "ending": ending}
+    return {**part, "plan": describe(plan), "ending": ending}
 
 
 class PlanWriter:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import jax
 
 from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, Part
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
 from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation, form_of
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.folder import Folder
+from pytensor_jaxlink.artifact.records import describe as describe_record
 from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of
 from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
@@ -60,7 +60,7 @@ def _structure(lowered: Lowered) -> Json:
         ],
         "constants": constants,
         "data": data.table.entries,
-        "plan": describe_plan(lowered.plan),
+        "plan": describe_record(lowered.plan),
         "inner": [
             _structure(part)
             for function in lowered.functions
