@@ -169,7 +169,7 @@ class _File:
         self._container, self._allow, self._mode = container, allow, mode
         self._compiler_options = compiler_options
         self._layers = manifest["layers"]
-        self._signatures = reader(dict[str, Signature])(manifest["functions"])
+        self._signatures = {n: reader(Signature)(each) for n, each in manifest["functions"].items()}
         self._callings = {n: self._calling(each) for n, each in self._signatures.items()}
         self._cells = reader(tuple[Cell, ...])(manifest["cells"])
         self._data = DataReader(container, container.document("data.json"))

@@ -65,20 +65,14 @@ def reader(kind: Type) -> Read:
         return _of_union(kind)
     if origin in (tuple, frozenset):
         return _of_entries(kind)
-    if origin is dict:
-        return partial(_of_names, reader(parts[1]))
     if origin is Literal:
         return _of_one(kind, lambda document: document in parts)
-    return _of_one(kind, lambda document: kind is Parsed or type(document) is kind)
+    return _of_one(kind, lambda document: kind is Parsed or type(document) is (origin or kind))
 
 
 def _record(kind: Type, document: Parsed) -> Parsed:
     types = _fields(kind)
     return kind(**{name: reader(types[name])(each) for name, each in document.items()})
-
-
-def _of_names(read: Read, document: Parsed) -> dict[str, Parsed]:
-    return {name: read(each) for name, each in document.items()}
 
 
 def _of_union(kind: Type) -> Read:

@@ -81,31 +81,19 @@ class LoopLayout:
     conditional: bool
 
     def __post_init__(self) -> None:
-        counts = (self.sequences, self.carried, self.emitted)
-        assert min(counts) >= 0, f"a loop has no {counts} values of a kind"
+        assert min(self.sequences, self.carried, self.emitted) >= 0, f"{self} has negative counts"
         assert all(taps and max(taps) < 0 for taps in self.taps), f"no step reads {self.taps}"
 
-    @property
-    def inputs(self) -> int:
-        """How many inputs the loop has beside its constants."""
+    def counts(self, arguments: int) -> tuple[int, int, int]:
+        """How many inputs and outputs a step has, and how many outputs the loop."""
+        kept = self.carried + self.emitted
         states = len(self.scattered_reads) + len(self.taps)
-        return 1 + self.sequences + states + self.carried + self.emitted
-
-    @property
-    def outputs(self) -> int:
-        """How many outputs it has."""
-        return len(self.scattered_writes) + len(self.taps) + self.emitted + self.carried
-
-    @property
-    def step_inputs(self) -> int:
-        """How many inputs a step has beside the constants."""
-        return self.sequences + sum(map(len, (*self.scattered_reads, *self.taps))) + self.carried
-
-    @property
-    def step_outputs(self) -> int:
-        """How many outputs a step has."""
-        writes = sum(map(len, self.scattered_writes))
-        return writes + len(self.taps) + self.emitted + self.carried + self.conditional
+        constants = arguments - 1 - self.sequences - states - kept
+        assert constants >= 0, f"{arguments} arguments are too few for {self}"
+        reads = sum(map(len, (*self.scattered_reads, *self.taps)))
+        writes = sum(map(len, self.scattered_writes)) + len(self.taps)
+        inputs = self.sequences + reads + self.carried + constants
+        return inputs, writes + kept + self.conditional, states + kept
 
     @property
     def history_lengths(self) -> tuple[int, ...]:

@@ -269,31 +269,25 @@ def _check_part(plan: Plan) -> None:
     unknown = values - {*range(len(plan.names))}
     assert not unknown, f"the values {unknown} have no names"
     for step in plan.steps:
-        match step:
-            case HostLoop():
-                _check_loop(step)
-            case HostBranch():
-                for inner in step.inner:
-                    _check_counts(step, inner, len(step.arguments) - 1, len(step.results))
-            case _:
-                continue
-        for inner in step.inner:
+        for inner in _checked_inner(step):
             _check_part(inner)
 
 
-def _check_loop(step: HostLoop) -> None:
-    layout, [body] = step.layout, step.inner
-    constants = len(step.arguments) - layout.inputs
-    assert constants >= 0, f"{step.title} has fewer arguments than its layout"
-    _check_counts(step, body, layout.step_inputs + constants, layout.step_outputs)
-    measured = len(step.results) - layout.outputs
-    assert measured == len(step.measured), f"{step.title} has other results than its layout"
-    assert {*step.measured} <= {*range(layout.outputs)}, f"{step.title} measures what is no output"
-
-
-def _check_counts(step: HostLoop | HostBranch, inner: Plan, inputs: int, outputs: int) -> None:
-    found, expected = (len(inner.inputs), len(inner.outputs)), (inputs, outputs)
-    assert found == expected, f"a plan inside of {step.title} takes and gives other values"
+def _checked_inner(step: Step) -> tuple[Plan, ...]:
+    """The plans of a loop or branch, which take and give what it does."""
+    match step:
+        case HostLoop(_, arguments, results, inner, layout, measured):
+            inputs, outputs, of_loop = layout.counts(len(arguments))
+            fits = len(results) == of_loop + len(measured) and {*measured} <= {*range(of_loop)}
+            assert fits, f"{step.title} has other results than its layout"
+        case HostBranch(_, arguments, results, inner):
+            inputs, outputs = len(arguments) - 1, len(results)
+        case _:
+            return ()
+    for plan in inner:
+        found = len(plan.inputs), len(plan.outputs)
+        assert found == (inputs, outputs), f"a plan in {step.title} takes and gives other values"
+    return inner
 
 
 def _check_order(plan: Plan) -> None:

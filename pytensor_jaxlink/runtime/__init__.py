@@ -13,8 +13,6 @@ from pytensor_jaxlink.runtime.devices import accepts_array as accepts_array
 from pytensor_jaxlink.runtime.devices import commit as commit
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
-from pytensor_jaxlink.runtime.devices import place_for as place_for
-from pytensor_jaxlink.runtime.devices import placed_as as placed_as
 from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
 from pytensor_jaxlink.runtime.donation import WORTH_A_REGION as WORTH_A_REGION

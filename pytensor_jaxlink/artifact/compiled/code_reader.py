@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,10 +12,11 @@ from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.calling import Calling, TreeFunction
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction, SavedState
 from pytensor_jaxlink.artifact.compiled.saved_regions import (
+    ArrayKind,
     Form,
-    Leaf,
     SavedRegion,
     Specialisation,
+    arrays_of,
 )
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.documents import Parsed
@@ -24,6 +25,7 @@ from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import (
+    Executable,
     HostBranch,
     HostExecuted,
     HostLoop,
@@ -40,14 +42,6 @@ MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
 HostOps = Callable[[object], Callable[..., tuple[object, ...]]]
 """Makes the function of a host step that only PyTensor has."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """The functions of the steps of a plan, and its constants."""
-
-    functions: tuple[object, ...]
-    constants: Mapping[int, object]
 
 
 class CompiledReader:
@@ -79,23 +73,13 @@ class CompiledReader:
         """One function of the file; ``calling`` says how trees are given to it, where they are."""
         if calling is not None:
             policy = replace(policy, x64=calling.x64)
-        plan, part = self.plan(document)
-        runner = Executor(
-            plan,
-            part.functions,
-            part.constants,
-            _counters(plan),
-            jit=True,
-            fallback=_check_failed,
-            policy=policy,
-        )
-        tracer = Executor(
-            plan, part.functions, part.constants, _counters(plan), jit=False, fallback=None
-        )
+        executable = self.executable(document)
+        runner = Executor(executable, Stats(), jit=True, fallback=_check_failed, policy=policy)
+        tracer = Executor(executable, Stats(), jit=False, fallback=None)
         described, value = document["ending"], self._data.value
         defaults = [spec.default for spec in signature.inputs]
         ending = _ending(signature, described)
-        check_signature(signature, plan, ending.overwritten)
+        check_signature(signature, executable.plan, ending.overwritten)
         kind = LoadedFunction
         if calling is not None and not calling.pure:
             kind = partial(TreeFunction, calling)
@@ -106,23 +90,23 @@ class CompiledReader:
             (runner, tracer),
             ending,
             [converter(spec, float_type) for spec in signature.inputs],
-            list(_saved_regions(part)),
+            list(_saved_regions(executable)),
         )
 
-    def plan(self, document: Parsed) -> tuple[Plan, Part]:
+    def executable(self, document: Parsed) -> Executable:
         """The plan of a function, and what it needs to run."""
         plan = reader(Plan)(document["plan"])
         check_plan(plan)
-        return plan, self._part(plan, document)
+        return self._executable(plan, document)
 
-    def _part(self, plan: Plan, document: Parsed) -> Part:
+    def _executable(self, plan: Plan, document: Parsed) -> Executable:
         functions = tuple(
             self._step(step, described)
             for step, described in zip(plan.steps, document["functions"], strict=True)
         )
         constants = {number: self._data.value(each) for number, each in document["constants"]}
         check_constants(plan, document["functions"], constants)
-        return Part(functions, constants)
+        return Executable(plan, functions, constants)
 
     def _step(self, step: Step, described: Parsed) -> object:
         match step:
@@ -132,7 +116,9 @@ class CompiledReader:
                 return self._region(step, described)
             case HostLoop() | HostBranch():
                 parts = zip(step.inner, described["parts"], strict=True)
-                return HostExecuted(step.operation, tuple(self._part(*each) for each in parts))
+                return HostExecuted(
+                    step.operation, tuple(self._executable(*each) for each in parts)
+                )
             case HostStep():
                 return self._host_step(step, described)
         return None
@@ -163,11 +149,17 @@ class CompiledReader:
             tuple(map(hashable, value(described["static"]))),
             reader(tuple[Form, ...])(described["arguments"]),
             reader(tuple[Form, ...])(described["results"]),
-            reader(tuple[Leaf, ...])(described["leaves"]),
-            reader(tuple[str, ...])(described["constraints"]),
+            reader(tuple[ArrayKind, ...])(described["leaves"]),
+            dict(map(_bound, described["constraints"])),
             bytearray(self._container.read(described["blob"])),
             where,
         )
+
+
+def _bound(constraint: str) -> tuple[str, int]:
+    """The dimension and the least length of a text such as ``"n >= 3"``."""
+    name, bound = constraint.split(" >= ")
+    return name, int(bound)
 
 
 def _ending(signature: Signature, described: Parsed) -> Ending:
@@ -182,21 +174,15 @@ def _ending(signature: Signature, described: Parsed) -> Ending:
     )
 
 
-def _saved_regions(part: Part) -> Iterator[SavedRegion]:
+def _saved_regions(executable: Executable) -> Iterator[SavedRegion]:
     """The regions of a plan, with those of loops and branches."""
-    for function in part.functions:
+    for function in executable.functions:
         match function:
             case SavedRegion():
                 yield function
             case HostExecuted(_, parts):
                 for inner in parts:
                     yield from _saved_regions(inner)
-
-
-def _counters(plan: Plan) -> Stats:
-    stats = Stats()
-    stats.with_regions(len(plan.regions))
-    return stats
 
 
 def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[object]:
@@ -251,8 +237,3 @@ def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]
         for kind, number in zip(types, numbers, strict=True):
             if kind.kind in ("array", "number") and number in plan.generators | plan.sparse:
                 raise ValueError(f"the plan {verb} no {kind.text} where the function does")
-
-
-def arrays_of(forms: Sequence[object]) -> int:
-    """How many arrays values of these forms are."""
-    return sum(1 if form is None else 3 for form in forms)
