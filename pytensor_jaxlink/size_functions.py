@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,7 @@ def _elementwise(name: str, dtype: str, same: Any = (), python: object = False) 
     python
         Whether Python's numbers are converted and added, which raise where NumPy's wrap around.
     """
-    ufunc, kind = UFUNCS[name], _dtype(dtype)
+    ufunc, kind, same = UFUNCS[name], _dtype(dtype), tuple(map(index, same))
 
     def function(*values: object) -> tuple[object, ...]:
         arrays = list(map(np.asarray, values))

@@ -248,9 +248,6 @@ class Container:
             raise self.error(f"its members are not those that its {MANIFEST} lists")
         return manifest
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._members
-
     def read(self, name: str) -> memoryview:
         """The bytes of a member, in memory that may be written."""
         if name not in self._members or name == MANIFEST:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pytensor_jaxlink.artifact.container import Container, Place
 from pytensor_jaxlink.artifact.documents import Parsed
-from pytensor_jaxlink.artifact.signature import Input, Signature, cell_of, signature_of
+from pytensor_jaxlink.artifact.records import reader
+from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 
 _MOST_LINES = 20  # of inputs, of members
 
@@ -41,8 +42,8 @@ class Inspection:
             f"saved by {saved_by}",
         ]
         for name, document in manifest["functions"].items():
-            lines += ["", *_function(name, signature_of(document))]
-        cells = [cell_of(document) for document in manifest["cells"]]
+            lines += ["", *_function(name, reader(Signature)(document))]
+        cells = [reader(Cell)(document) for document in manifest["cells"]]
         if cells:
             lines += ["", "shared variables"]
             lines += [f"  {cell.name or '(unnamed)'}: {cell.type.text}" for cell in cells]

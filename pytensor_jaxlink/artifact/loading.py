@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 from pytensor_jaxlink.artifact.container import Container, Place
 from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.names import Names
-from pytensor_jaxlink.artifact.signature import Cell, Signature, cell_of, signature_of
+from pytensor_jaxlink.artifact.records import reader
+from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
@@ -168,9 +169,9 @@ class _File:
         self._container, self._allow, self._mode = container, allow, mode
         self._compiler_options = compiler_options
         self._layers = manifest["layers"]
-        self._signatures = {n: signature_of(each) for n, each in manifest["functions"].items()}
+        self._signatures = {n: reader(Signature)(each) for n, each in manifest["functions"].items()}
         self._callings = {n: self._calling(each) for n, each in self._signatures.items()}
-        self._cells = [cell_of(each) for each in manifest["cells"]]
+        self._cells = reader(tuple[Cell, ...])(manifest["cells"])
         self._data = DataReader(container, container.document("data.json"))
         self._version = str(manifest["saved_by"]["pytensor"])
         self._device = device

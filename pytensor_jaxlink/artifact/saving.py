@@ -32,7 +32,8 @@ from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, op_of_jax
 from pytensor_jaxlink.artifact.graphs.reader import check_saved
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
-from pytensor_jaxlink.artifact.signature import Signature, to_document
+from pytensor_jaxlink.artifact.records import describe
+from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
@@ -171,8 +172,8 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     manifest = {
         "saved_by": _versions(),
         "single": not isinstance(functions, Mapping),
-        "functions": {name: to_document(found) for name, found in signatures.items()},
-        "cells": [to_document(cell) for cell in described],
+        "functions": {name: describe(found) for name, found in signatures.items()},
+        "cells": [describe(cell) for cell in described],
         "placements": list(map(placement_of, cells.values)),
         "layers": layers,
         "without_graph": without_graph,

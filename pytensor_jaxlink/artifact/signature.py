@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
-from pytensor_jaxlink.artifact.documents import Json, Parsed
+from pytensor_jaxlink.artifact.documents import Parsed
 
 
 @dataclass(frozen=True)
 class Kind:
     """The type of a value, without PyTensor."""
 
-    kind: str  # ``"array"``, ``"number"``, ``"generator"``, ``"sparse"`` or ``"other"``
+    kind: Literal["array", "number", "generator", "sparse", "other"]
     text: str  # PyTensor's text for the type
     # of arrays, numbers and sparse matrices; None where a length is open
     dtype: str | None = None
@@ -30,7 +29,7 @@ class Input:
     # the number of the cell of the file's state that it reads, for a shared variable; else None
     cell: int | None = None
     # its value where the caller gives none, as JSON (see `pytensor_jaxlink.artifact.values`)
-    default: Sequence[Json] | None = None
+    default: tuple[Parsed, ...] | None = None
     updated: bool = False  # whether a call leaves a new value in it
     # As in `pytensor.In`: how its value is converted, and its memory used.
     strict: bool = False
@@ -54,7 +53,7 @@ class Cell:
 
     name: str | None
     type: Kind
-    value: Json
+    value: Parsed
 
 
 @dataclass(frozen=True)
@@ -63,54 +62,13 @@ class Signature:
 
     inputs: tuple[Input, ...]  # those of the caller first, then the shared variables
     outputs: tuple[Output, ...]
-    form: str  # ``"one"`` for a single output, ``"list"``, or ``"none"``
+    form: Literal["one", "list", "none"]  # "one" is a single output
     name: str | None
     trust_input: bool  # whether arguments are taken as they are
     # those of `JAXLinker` that say how it runs, and ``compiler_options`` to show them to people
-    options: dict[str, Json]
+    options: dict[str, Parsed]
     # the tags of the rewrites: those included, excluded and required
     rewrites: tuple[tuple[str, ...], ...]
     # how trees are given and returned, where they are: see
     # `pytensor_jaxlink.artifact.compiled.calling`.  None where arguments are values.
     trees: Parsed = None
-
-
-def to_document(record: Signature | Cell) -> dict[str, Json]:
-    """A record as JSON."""
-    return asdict(record)
-
-
-def signature_of(document: Parsed) -> Signature:
-    """The signature in a manifest."""
-    return Signature(
-        inputs=tuple(_record(Input, each) for each in document["inputs"]),
-        outputs=tuple(_record(Output, each) for each in document["outputs"]),
-        form=_one_of(document["form"], ("one", "list", "none")),
-        name=document["name"],
-        trust_input=document["trust_input"] is True,
-        options=dict(document["options"]),
-        rewrites=tuple(map(tuple, document["rewrites"])),
-        trees=document.get("trees"),  # files of before do not have it
-    )
-
-
-def cell_of(document: object) -> Cell:
-    """A cell in a manifest."""
-    return _record(Cell, document)
-
-
-def _record(record: type, document: Parsed) -> Any:
-    names = {field.name for field in fields(record)}
-    if set(document) != names:
-        raise ValueError(f"a {record.__name__} has the fields {sorted(names)}")
-    kind = dict(document["type"])
-    kind["kind"] = _one_of(kind["kind"], ("array", "number", "generator", "sparse", "other"))
-    shape = kind["shape"]
-    kind["shape"] = None if shape is None else tuple(shape)
-    return record(**{**document, "type": Kind(**kind)})
-
-
-def _one_of(value: object, values: Sequence[str]) -> str:
-    if value not in values:
-        raise ValueError(f"{value!r} is not one of {', '.join(values)}")
-    return str(value)

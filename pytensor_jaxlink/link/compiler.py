@@ -392,11 +392,8 @@ class CompiledGraph:
         identity: Callable[[], Hashable | None] | None = None,
     ) -> Executor:
         """Make what runs a plan under the options of this graph; see `Executor`."""
-        stats.with_regions(len(lowered.plan.regions))
         return Executor(
-            lowered.plan,
-            lowered.functions,
-            lowered.constants,
+            lowered,
             stats,
             jit=jit,
             fallback=fallback,

@@ -24,8 +24,7 @@ from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
 from pytensor_jaxlink.lowering import Lowered, as_static, unread
-from pytensor_jaxlink.runtime import Executor, Stats, kind_of
-from pytensor_jaxlink.trees import a_class
+from pytensor_jaxlink.runtime import Executor, Stats, as_one_array, check_argument
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import Analyses, CompiledGraph
@@ -97,11 +96,12 @@ class UserTraces:
             )
         if (refused := self._compiled.refusal()) is not None:
             raise refused
-        values = list(map(_one_array, values))
+        values = list(map(as_one_array, values))
         source = self._compiled.source
         for number, value, variable in zip(view.inputs, values, source.inputs, strict=True):
-            if source.clients[variable]:
-                _check(value, variable.type, view.expression_of(number))
+            kind, name = variable.type, view.expression_of(number)
+            if source.clients[variable] and isinstance(kind, ArrayType):
+                check_argument(value, kind.dtype, kind.shape, name, str(kind))
         with unread():
             try:
                 return self._tracer(values).trace(values)
@@ -169,37 +169,8 @@ class _Traced:
     tracer: Executor
 
 
-def _check(value: object, kind: Type, name: str) -> None:
-    """Raise `TypeError` for an argument that PyTensor would not take, whatever its precision.
-
-    A graph for vectors may have a value for a matrix, and it would be the wrong one.
-    """
-    if not isinstance(kind, ArrayType):
-        return
-    found_kind = kind_of(value if isinstance(value, jax.Array) else np.asarray(value))
-    shape, fixed = found_kind.shape, kind.shape
-    fits = len(shape) == len(fixed) and all(
-        length is None or not isinstance(found, int) or found == length
-        for found, length in zip(shape, fixed, strict=True)
-    )
-    if not fits:
-        found = f"an array of shape {shape}" if hasattr(value, "shape") else a_class(value)
-    elif found_kind.dtype.kind == "c" and not kind.dtype.startswith("complex"):
-        found = "complex numbers"
-    else:
-        return
-    raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {kind}, found {found}"))
-
-
 def _of_host(value: object, kind: Type) -> object:
     """A value as PyTensor's own implementations take it."""
     if isinstance(kind, RandomType):
         return value if isinstance(value, np.random.Generator) else generator_of_key(value)
     return value if isinstance(value, jax.Array) else as_static(value, kind)
-
-
-def _one_array(value: object) -> object:
-    """A sequence of numbers of which JAX traces some as the vector that it stands for."""
-    if isinstance(value, tuple | list) and any(isinstance(n, Tracer) for n in value):
-        return jax.numpy.stack(value)
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -27,6 +27,7 @@ from pytensor_jaxlink.lowering.rules import Rules
 from pytensor_jaxlink.ops import Branch, CutResult, WhileLoop
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
 from pytensor_jaxlink.plan import (
+    Executable,
     Fetch,
     HostBranch,
     HostExecuted,
@@ -44,17 +45,11 @@ INLINE_BYTES = 4096
 StepFunction: TypeAlias = "Program | HostExecuted[Lowered] | HostFunction | None"
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A plan with the function of each step (None for a fetch) and the data of its constants.
-
-    The numbers of the plan are those of ``view``.
-    """
+@dataclass(frozen=True, eq=False)
+class Lowered(Executable):
+    """A plan that is ready to run; its numbers are those of ``view``."""
 
     view: GraphView
-    plan: Plan
-    functions: tuple[StepFunction, ...]
-    constants: Mapping[int, object]
 
 
 def lower(
@@ -103,7 +98,7 @@ class _Lowering:
             _numbers_of(view, SparseTensorType),
             _lines(view, steps),
         )
-        return Lowered(view, found, tuple(functions), constants)
+        return Lowered(found, tuple(functions), constants, view)
 
     def _host_steps(
         self, view: GraphView, facts: Sequence[NodeFacts], slot: SlotDraft
@@ -144,7 +139,7 @@ class _Lowering:
             step: Step = HostBranch(*parties, (plans[0], plans[1]))
         else:
             measured = apply.op.measured if isinstance(apply.op, WhileLoop) else ()
-            step = HostLoop(*parties, plans[0], layout, measured)
+            step = HostLoop(*parties, (plans[0],), layout, measured)
         return step, HostExecuted(apply, parts)
 
     def _inner(self, inner: InnerAnalysis) -> Lowered:

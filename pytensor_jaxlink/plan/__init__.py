@@ -1,6 +1,7 @@
 """The plan, as pure data: the seam between compiling and running.  Needs neither library."""
 
-from pytensor_jaxlink.plan.host_executed import HostExecuted as HostExecuted
+from pytensor_jaxlink.plan.executable import Executable as Executable
+from pytensor_jaxlink.plan.executable import HostExecuted as HostExecuted
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
 from pytensor_jaxlink.plan.loop import StepOutputs as StepOutputs
 from pytensor_jaxlink.plan.schema import BOUNDS as BOUNDS

@@ -80,6 +80,21 @@ class LoopLayout:
     emitted: int
     conditional: bool
 
+    def __post_init__(self) -> None:
+        assert min(self.sequences, self.carried, self.emitted) >= 0, f"{self} has negative counts"
+        assert all(taps and max(taps) < 0 for taps in self.taps), f"no step reads {self.taps}"
+
+    def counts(self, arguments: int) -> tuple[int, int, int]:
+        """How many inputs and outputs a step has, and how many outputs the loop."""
+        kept = self.carried + self.emitted
+        states = len(self.scattered_reads) + len(self.taps)
+        constants = arguments - 1 - self.sequences - states - kept
+        assert constants >= 0, f"{arguments} arguments are too few for {self}"
+        reads = sum(map(len, (*self.scattered_reads, *self.taps)))
+        writes = sum(map(len, self.scattered_writes)) + len(self.taps)
+        inputs = self.sequences + reads + self.carried + constants
+        return inputs, writes + kept + self.conditional, states + kept
+
     @property
     def history_lengths(self) -> tuple[int, ...]:
         """How many entries of each state a step can see."""

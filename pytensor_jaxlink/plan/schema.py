@@ -137,21 +137,16 @@ class CutOff(_OnHost):
 
 @dataclass(frozen=True)
 class HostLoop(_OnHost):
-    """A loop executed by the host, whose body has regions of its own.
+    """A loop executed by the host, whose body, the one plan of `inner`, has regions of its own.
 
     `layout` tells the parts of `arguments`, which are the inputs of PyTensor's `Scan`.  The results
     are its outputs, then the lengths of the outputs that `measured` lists.
     """
 
-    body: Plan
+    inner: tuple[Plan]
     layout: LoopLayout
     measured: tuple[int, ...] = ()
     kind: ClassVar[Literal["loop"]] = "loop"
-
-    @property
-    def inner(self) -> tuple[Plan, ...]:
-        """The plan of the body."""
-        return (self.body,)
 
 
 @dataclass(frozen=True)
@@ -261,9 +256,38 @@ def check_plan(plan: Plan) -> None:
     Every value is available before it is read and computed once; what selects a specialisation,
     and what NumPy computes with, has been brought to the host; every region computes something.
     """
-    _check_order(plan)
+    _check_part(plan)
     indices = [region.index for region in plan.regions]
     assert indices == list(range(len(indices))), f"the regions are numbered {indices}"
+
+
+def _check_part(plan: Plan) -> None:
+    """The same for the plan of a loop or branch, whose regions are numbered with the others."""
+    _check_order(plan)
+    values = {*plan.inputs, *plan.constants, *plan.outputs, *plan.generators, *plan.sparse}
+    values.update(value for step in plan.steps for value in (*step.reads, *step.writes))
+    unknown = values - {*range(len(plan.names))}
+    assert not unknown, f"the values {unknown} have no names"
+    for step in plan.steps:
+        for inner in _checked_inner(step):
+            _check_part(inner)
+
+
+def _checked_inner(step: Step) -> tuple[Plan, ...]:
+    """The plans of a loop or branch, which take and give what it does."""
+    match step:
+        case HostLoop(_, arguments, results, inner, layout, measured):
+            inputs, outputs, of_loop = layout.counts(len(arguments))
+            fits = len(results) == of_loop + len(measured) and {*measured} <= {*range(of_loop)}
+            assert fits, f"{step.title} has other results than its layout"
+        case HostBranch(_, arguments, results, inner):
+            inputs, outputs = len(arguments) - 1, len(results)
+        case _:
+            return ()
+    for plan in inner:
+        found = len(plan.inputs), len(plan.outputs)
+        assert found == (inputs, outputs), f"a plan in {step.title} takes and gives other values"
+    return inner
 
 
 def _check_order(plan: Plan) -> None:
@@ -284,8 +308,6 @@ def _check_order(plan: Plan) -> None:
             case HostLoop(_, arguments, results) | HostBranch(_, arguments, results):
                 _check_step(where, arguments, results, arrays, arrays | on_host)
                 on_host.update(results)
-                for inner in step.inner:
-                    _check_order(inner)
             case HostStep(_, arguments, results) | CutOff(_, arguments, results):
                 _check_step(where, arguments, results, arrays, arrays | on_host)
                 on_host.update(results)

@@ -13,8 +13,6 @@ from pytensor_jaxlink.runtime.devices import accepts_array as accepts_array
 from pytensor_jaxlink.runtime.devices import commit as commit
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
-from pytensor_jaxlink.runtime.devices import place_for as place_for
-from pytensor_jaxlink.runtime.devices import placed_as as placed_as
 from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
 from pytensor_jaxlink.runtime.donation import WORTH_A_REGION as WORTH_A_REGION
@@ -42,6 +40,8 @@ from pytensor_jaxlink.runtime.padding import kind_of as kind_of
 from pytensor_jaxlink.runtime.profiling import Profile as Profile
 from pytensor_jaxlink.runtime.profiling import profile as profile
 from pytensor_jaxlink.runtime.profiling import take_times as take_times
+from pytensor_jaxlink.runtime.pure_arguments import as_one_array as as_one_array
+from pytensor_jaxlink.runtime.pure_arguments import check_argument as check_argument
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.runnable import read_on_host as read_on_host

@@ -37,7 +37,7 @@ from pytensor_jaxlink.plan import (
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
-from pytensor_jaxlink.runtime.control import run_branch, run_loop
+from pytensor_jaxlink.runtime.control import LoopRun, run_branch
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.equal_code import Meet, SharedCode
 from pytensor_jaxlink.runtime.keys import as_key
@@ -457,7 +457,7 @@ def _executed(
         ]
         try:
             if isinstance(step, HostLoop):
-                return run_loop(step.layout, step.measured, bodies[0], values, ready.stats)
+                return LoopRun(step.layout, bodies[0], values, ready.stats).run(step.measured)
             return run_branch(bodies, values[0], values[1:])
         except Exception as error:
             if not hasattr(error, FAILED_NODE):

@@ -29,25 +29,12 @@ def run_branch(
     return result.outputs, result.conditions
 
 
-def run_loop(
-    layout: LoopLayout,
-    measured: Sequence[int],
-    body: Body,
-    arguments: Sequence[object],
-    stats: Stats,
-) -> tuple[list[object], list[object]]:
-    """Run a loop step by step.
+class LoopRun:
+    """One run of a loop, step by step.
 
-    Raises
-    ------
-    IndexError, ValueError
-        Where the inputs do not fit together.  PyTensor's own loop then says it in its own words.
+    It raises `IndexError` or `ValueError` where the inputs do not fit together.  PyTensor's own
+    loop then says it in its own words.
     """
-    return _HostLoop(layout, body, arguments, stats).run(measured)
-
-
-class _HostLoop:
-    """One run of a loop."""
 
     def __init__(
         self, layout: LoopLayout, body: Body, arguments: Sequence[object], stats: Stats

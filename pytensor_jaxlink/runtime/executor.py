@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError
-from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.plan import Executable, Region
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
 from pytensor_jaxlink.runtime.devices import (
@@ -73,15 +73,10 @@ class Executor:
 
     Parameters
     ----------
-    plan
-        The plan.
-    functions
-        The function of each step: of a region ``(static, *arrays) -> (results, conditions)``, of a
-        host step ``(*values) -> results``, of a fetch None; of a host-executed loop or branch an
-        object with its ``node`` (for errors) and, for each of its plans, ``parts`` that have the
-        ``functions`` and ``constants`` of the plan.
-    constants
-        The data of the plan's constants.  Those that regions take are moved to the device once.
+    executable
+        The plan.  The constants that regions take are moved to the device once.
+    stats
+        What counts; it starts anew.
     jit
         Whether regions are compiled, or run operation by operation.
     fallback
@@ -102,11 +97,9 @@ class Executor:
         The code of a plan that is one region, if equal plans may have it too.
     """
 
-    def __init__(  # noqa: PLR0913 -- one for each part of a plan that runs
+    def __init__(
         self,
-        plan: Plan,
-        functions: Sequence[object],
-        constants: Mapping[int, object],
+        executable: Executable,
         stats: Stats,
         *,
         jit: bool,
@@ -116,15 +109,14 @@ class Executor:
         titles: Callable[[], Titles] = dict[int, tuple[str, str]],
         identity: Callable[[], Hashable | None] | None = None,
     ) -> None:
-        self.plan, self.stats, self._fallback = plan, stats, fallback
+        self.plan, self.stats, self._fallback = executable.plan, stats, fallback
+        stats.with_regions(len(self.plan.regions))
         self.policy = policy = policy or Policy()
         self._finish = None if resizing is None else resizing.finish
         self._titles, self._untimed = titles, (fallback, self._finish)
         self._recorder: Recorder | None = None
         self.code = None if identity is None or not is_one_region(plan) else SharedCode(identity)
-        self._ready = Runnable.of(
-            plan, functions, constants, stats, policy, jit=jit, resizing=resizing
-        )
+        self._ready = Runnable.of(executable, stats, policy, jit=jit, resizing=resizing)
 
     @cached_property
     def _run(self) -> Run:

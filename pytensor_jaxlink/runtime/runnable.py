@@ -16,7 +16,16 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import (
+    Executable,
+    HostBranch,
+    HostExecuted,
+    HostLoop,
+    HostStep,
+    Plan,
+    Region,
+    Step,
+)
 from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing
 from pytensor_jaxlink.runtime.stats import Stats
@@ -58,9 +67,7 @@ class Runnable:
     @classmethod
     def of(
         cls,
-        plan: Plan,
-        functions: Sequence[object],
-        constants: Mapping[int, object],
+        executable: Executable,
         stats: Stats,
         policy: Policy,
         *,
@@ -68,28 +75,23 @@ class Runnable:
         resizing: Resizing | None = None,
     ) -> Runnable:
         """The plan with what was lowered for its steps; see `Executor`."""
+        plan = executable.plan
 
         def ready(step: Step, function: Any) -> Any:
             match step:
                 case Region() if jit:
                     return CompiledRegion(plan, step, function, policy, stats, resizing)
                 case HostLoop() | HostBranch():
-                    pairs = zip(step.inner, function.parts, strict=True)
-                    return HostExecuted(
-                        function.node,
-                        tuple(
-                            cls.of(inner, part.functions, part.constants, stats, policy, jit=jit)
-                            for inner, part in pairs
-                        ),
-                    )
+                    parts = [cls.of(part, stats, policy, jit=jit) for part in function.parts]
+                    return HostExecuted(function.node, tuple(parts))
                 case _:
                     return function
 
-        steps = zip(plan.steps, functions, strict=True)
+        steps = zip(plan.steps, executable.functions, strict=True)
         return cls(
             plan,
             tuple(ready(step, function) for step, function in steps),
-            Constants(plan, constants, on_device=jit),
+            Constants(plan, executable.constants, on_device=jit),
             tuple(n for n, count in taken_by_regions(plan).items() if jit and count > 1),
             stats,
             policy,

@@ -247,3 +247,26 @@ print(jax.grad(loss)(Line(2.0, [1.0, None])))
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("Line(slope=Array(3.")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (np.array([1 + 1j, 2]), "complex numbers"),
+        ([1j, 2.0], "complex numbers"),
+        (np.ones((2, 2)), r"an array of shape \(2, 2\)"),
+        ("ab", "a builtins.str"),
+    ],
+)
+@pytest.mark.parametrize("graph", [True, False])
+def test_arguments_of_other_types(given: Any, found: str, graph: bool, path: Path) -> None:
+    """A loaded function refuses what the built one refuses, by the same words."""
+    x = pt.dvector("x")
+    built = jaxify([x], pt.exp(x))
+    save(built, path, graph=graph)
+    loaded = load(path)
+    for function in (built, loaded):
+        with pytest.raises(TypeError, match=rf"^x: expected Vector\(float64.*, found {found}"):
+            function(given)
+        np.testing.assert_array_equal(function([0, 0]), [1, 1])
+        np.testing.assert_array_equal(jax.jit(function)([0, 0]), [1, 1])

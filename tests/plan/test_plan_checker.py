@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from pytensor_jaxlink.plan import CutOff, Fetch, HostStep, Plan, Region, check_plan
+from pytensor_jaxlink.plan import (
+    CutOff,
+    Fetch,
+    HostBranch,
+    HostLoop,
+    HostStep,
+    LoopLayout,
+    Plan,
+    Region,
+    check_plan,
+)
 
 NAMES = tuple("abcdefgh")
 GOOD = Plan(
@@ -29,6 +39,21 @@ def test_a_good_plan_passes() -> None:
 
 def test_a_good_cut_passes() -> None:
     check_plan(with_steps(CutOff("[1:, mask]", (0, 1, 1), (4,), ("start", "mask"))))
+
+
+SIDE = Plan(inputs=(0,), outputs=(0,), constants=(), steps=(), names=("a",))
+LAYOUT = LoopLayout(0, (), (), ((-1,),), 0, 0, conditional=False)
+
+
+def loop(arguments: tuple[int, ...], results: tuple[int, ...], *measured: int) -> HostLoop:
+    """A loop with one state, which each step leaves as it is."""
+    return HostLoop("loop", arguments, results, (SIDE,), LAYOUT, measured)
+
+
+def test_good_loops_and_branches_pass() -> None:
+    check_plan(with_steps(loop((0, 1), (4,))))
+    check_plan(with_steps(loop((0, 1), (4, 5), 0)))
+    check_plan(with_steps(HostBranch("branch", (0, 1), (4,), (SIDE, SIDE))))
 
 
 def with_steps(*steps: object) -> Plan:
@@ -58,6 +83,12 @@ def with_steps(*steps: object) -> Plan:
             r"computes \{3\} again",
         ),
         (with_steps(Region(0, (), (0,), (), ())), "a region without results"),
+        (with_steps(Region(0, (), (0,), (4, 9), ())), r"the values \{9\} have no names"),
+        (with_steps(loop((0,), (4,))), "1 arguments are too few for"),
+        (with_steps(loop((0, 1, 1), (4,))), "takes and gives other values"),
+        (with_steps(loop((0, 1), (4, 5))), "has other results than its layout"),
+        (with_steps(loop((0, 1), (4, 5), 1)), "has other results than its layout"),
+        (with_steps(HostBranch("b", (0,), (4,), (SIDE, SIDE))), "takes and gives other values"),
         (with_steps(Region(1, (), (0,), (4,), ())), r"the regions are numbered \[1\]"),
         (with_steps(CutOff("[:n]", (0, 5), (4,), ("stop",))), r"reads \{5\} before they are"),
         (with_steps(CutOff("[:n]", (0,), (4,), ("stop",))), "with 1 values"),

@@ -224,6 +224,10 @@ class TreeFunction(LoadedFunction):
         values = self._calling.values(args[:count], kwargs)
         return self._calling.answer(super().jax_fn(*values, *state))
 
+    def _pure_arguments(self, values: Sequence[object]) -> Sequence[object]:
+        """The leaves, which have been converted."""
+        return values
+
     @property
     def input_names(self) -> tuple[str, ...]:
         """The names of the leaves of the arguments, then of the state."""

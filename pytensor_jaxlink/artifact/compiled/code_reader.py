@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.arguments import converter
 from pytensor_jaxlink.artifact.compiled.calling import Calling, TreeFunction
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction, SavedState
-from pytensor_jaxlink.artifact.compiled.plan_documents import plan_of
-from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion, Specialisation
+from pytensor_jaxlink.artifact.compiled.saved_regions import (
+    ArrayKind,
+    Form,
+    SavedRegion,
+    Specialisation,
+    arrays_of,
+)
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.documents import Parsed
+from pytensor_jaxlink.artifact.records import reader
 from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
-from pytensor_jaxlink.plan import HostBranch, HostExecuted, HostLoop, Plan, Region, Step
+from pytensor_jaxlink.plan import (
+    Executable,
+    HostBranch,
+    HostExecuted,
+    HostLoop,
+    HostStep,
+    Plan,
+    Region,
+    Step,
+    check_plan,
+)
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
 from pytensor_jaxlink.size_functions import size_function
 
@@ -24,14 +42,6 @@ MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
 HostOps = Callable[[object], Callable[..., tuple[object, ...]]]
 """Makes the function of a host step that only PyTensor has."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """The functions of the steps of a plan, and its constants."""
-
-    functions: tuple[object, ...]
-    constants: Mapping[int, object]
 
 
 class CompiledReader:
@@ -63,23 +73,13 @@ class CompiledReader:
         """One function of the file; ``calling`` says how trees are given to it, where they are."""
         if calling is not None:
             policy = replace(policy, x64=calling.x64)
-        plan, part = self.plan(document)
-        runner = Executor(
-            plan,
-            part.functions,
-            part.constants,
-            _counters(plan),
-            jit=True,
-            fallback=_check_failed,
-            policy=policy,
-        )
-        tracer = Executor(
-            plan, part.functions, part.constants, _counters(plan), jit=False, fallback=None
-        )
+        executable = self.executable(document)
+        runner = Executor(executable, Stats(), jit=True, fallback=_check_failed, policy=policy)
+        tracer = Executor(executable, Stats(), jit=False, fallback=None)
         described, value = document["ending"], self._data.value
         defaults = [spec.default for spec in signature.inputs]
         ending = _ending(signature, described)
-        check_signature(signature, plan, ending.overwritten)
+        check_signature(signature, executable.plan, ending.overwritten)
         kind = LoadedFunction
         if calling is not None and not calling.pure:
             kind = partial(TreeFunction, calling)
@@ -90,23 +90,23 @@ class CompiledReader:
             (runner, tracer),
             ending,
             [converter(spec, float_type) for spec in signature.inputs],
-            list(_saved_regions(part)),
+            list(_saved_regions(executable)),
         )
 
-    def plan(self, document: Parsed) -> tuple[Plan, Part]:
+    def executable(self, document: Parsed) -> Executable:
         """The plan of a function, and what it needs to run."""
-        plan = plan_of(document["plan"])
-        return plan, self._part(plan, document)
+        plan = reader(Plan)(document["plan"])
+        check_plan(plan)
+        return self._executable(plan, document)
 
-    def _part(self, plan: Plan, document: Parsed) -> Part:
+    def _executable(self, plan: Plan, document: Parsed) -> Executable:
         functions = tuple(
             self._step(step, described)
             for step, described in zip(plan.steps, document["functions"], strict=True)
         )
         constants = {number: self._data.value(each) for number, each in document["constants"]}
-        if set(constants) != set(plan.constants):
-            raise ValueError("the constants of a plan are not those that it names")
-        return Part(functions, constants)
+        check_constants(plan, document["functions"], constants)
+        return Executable(plan, functions, constants)
 
     def _step(self, step: Step, described: Parsed) -> object:
         match step:
@@ -115,11 +115,15 @@ class CompiledReader:
             case Region():
                 return self._region(step, described)
             case HostLoop() | HostBranch():
-                inner = [step.body] if isinstance(step, HostLoop) else step.inner
-                parts = zip(inner, described["parts"], strict=True)
-                return HostExecuted(step.operation, tuple(self._part(*each) for each in parts))
-        if described is None:
-            return None
+                parts = zip(step.inner, described["parts"], strict=True)
+                return HostExecuted(
+                    step.operation, tuple(self._executable(*each) for each in parts)
+                )
+            case HostStep():
+                return self._host_step(step, described)
+        return None
+
+    def _host_step(self, step: HostStep, described: Parsed) -> Callable[..., tuple[object, ...]]:
         if "size" in described:
             return size_function(described["size"])
         if self._host_ops is None:
@@ -130,7 +134,7 @@ class CompiledReader:
         code = self.code(described, f"region {step.index}")
         for each in code:
             check_code(each, step)
-        names = list(map(str, described["names"]))
+        names = reader(tuple[str, ...])(described["names"])
         by_example = "examples" in described
         return SavedRegion(names, code, str(described["reason"]), by_example=by_example)
 
@@ -143,13 +147,19 @@ class CompiledReader:
         value = self._data.value
         return Specialisation(
             tuple(map(hashable, value(described["static"]))),
-            value(described["arguments"]),
-            value(described["results"]),
-            value(described["leaves"]),
-            tuple(map(str, described["constraints"])),
+            reader(tuple[Form, ...])(described["arguments"]),
+            reader(tuple[Form, ...])(described["results"]),
+            reader(tuple[ArrayKind, ...])(described["leaves"]),
+            dict(map(_bound, described["constraints"])),
             bytearray(self._container.read(described["blob"])),
             where,
         )
+
+
+def _bound(constraint: str) -> tuple[str, int]:
+    """The dimension and the least length of a text such as ``"n >= 3"``."""
+    name, bound = constraint.split(" >= ")
+    return name, int(bound)
 
 
 def _ending(signature: Signature, described: Parsed) -> Ending:
@@ -158,27 +168,21 @@ def _ending(signature: Signature, described: Parsed) -> Ending:
     return Ending(
         tuple(k for k, kind in enumerate(kinds) if kind in ("array", "number")),
         (),  # of the file's functions numbers leave as arrays
-        tuple(map(int, described["copied"])),
-        tuple(map(int, described["overwritten"])),
+        reader(tuple[int, ...])(described["copied"]),
+        reader(tuple[int, ...])(described["overwritten"]),
         bool(described["as_numpy"]),
     )
 
 
-def _saved_regions(part: Part) -> Iterator[SavedRegion]:
+def _saved_regions(executable: Executable) -> Iterator[SavedRegion]:
     """The regions of a plan, with those of loops and branches."""
-    for function in part.functions:
+    for function in executable.functions:
         match function:
             case SavedRegion():
                 yield function
             case HostExecuted(_, parts):
                 for inner in parts:
                     yield from _saved_regions(inner)
-
-
-def _counters(plan: Plan) -> Stats:
-    stats = Stats()
-    stats.with_regions(len(plan.regions))
-    return stats
 
 
 def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[object]:
@@ -201,8 +205,22 @@ def check_code(code: Specialisation, region: Region) -> None:
     expected = [len(part) for part in (region.static, region.arguments, region.results)]
     if counts != [*expected, arrays_of(code.arguments)]:
         raise ValueError(f"code of region {region.index} is for other values than the plan's")
-    if not all(map(_is_leaf, code.leaves)):
-        raise ValueError(f"code of region {region.index} is for arrays that are none")
+
+
+def check_constants(plan: Plan, functions: Parsed, constants: Mapping[int, object]) -> None:
+    """Raise `ValueError` if the constants are others, or of other kinds, than a plan takes.
+
+    Those of Ops on the host may be anything.
+    """
+    if set(constants) != set(plan.constants):
+        raise ValueError("the constants of a plan are not those that it names")
+    pairs = zip(plan.steps, functions, strict=True)
+    steps = [step for step, described in pairs if "op" not in (described or ())]
+    for number in {number for step in steps for number in step.reads} & constants.keys():
+        kind = "a matrix" if number in plan.sparse else "an array"
+        is_array = isinstance(constants[number], np.ndarray | np.generic)
+        if is_array == (number in plan.sparse):
+            raise ValueError(f"constant {number} is {constants[number]!r:.80} and not {kind}")
 
 
 def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]) -> None:
@@ -219,16 +237,3 @@ def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]
         for kind, number in zip(types, numbers, strict=True):
             if kind.kind in ("array", "number") and number in plan.generators | plan.sparse:
                 raise ValueError(f"the plan {verb} no {kind.text} where the function does")
-
-
-def arrays_of(forms: Sequence[object]) -> int:
-    """How many arrays values of these forms are."""
-    return sum(1 if form is None else 3 for form in forms)
-
-
-def _is_leaf(leaf: object) -> bool:
-    match leaf:
-        case (tuple(shape), str()):
-            return all(isinstance(length, int | str) for length in shape)
-        case _:
-            return False

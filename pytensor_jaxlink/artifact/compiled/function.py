@@ -37,7 +37,9 @@ from pytensor_jaxlink.runtime import (
     accepts_array,
     all_from_parent,
     as_jax_array,
+    as_one_array,
     brought_along,
+    check_argument,
     commit,
     donatable,
     named_from_parent,
@@ -353,16 +355,29 @@ class LoadedFunction(FastCall):
         count = len(self.signature.inputs)
         results = len(self.signature.outputs) + len(self._updated)
 
-        def traced(*values: object) -> list[object]:
-            if len(values) != count:
-                text = f"expected {count} arguments, found {len(values)}"
+        def traced(*given: object) -> list[object]:
+            if len(given) != count:
+                text = f"expected {count} arguments, found {len(given)}"
                 raise TypeError(Code.CALL_OF_PURE.mark(text))
+            values = self._pure_arguments(given)
             try:
                 return self._tracer.trace(values)[:results]
             except NotSavedError as error:
                 return self._instead(error).jax_fn(*values)
 
         return traced
+
+    def _pure_arguments(self, values: Sequence[object]) -> Sequence[object]:
+        """The arguments of `jax_fn`, those that are read of their types."""
+        plan, found = self.plan, list(map(as_one_array, values))
+        read = {*plan.outputs, *(number for step in plan.steps for number in step.reads)}
+        for place, (number, name) in enumerate(zip(plan.inputs, self._names, strict=True)):
+            kind = self.signature.inputs[place].type
+            if number in read and kind.kind == "array":
+                check_argument(found[place], str(kind.dtype), kind.shape or (), name, kind.text)
+                if isinstance(found[place], list | tuple):
+                    found[place] = np.asarray(found[place])
+        return found
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -23,17 +23,17 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import is_out_of_memory
+from pytensor_jaxlink.runtime.specialisation import kind_of_leaf
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _SHOWN = 12  # arguments in an error
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BOUND = re.compile(r"([A-Za-z_][A-Za-z0-9_]*) >= ([0-9]+)")
 
 Dimensions = Sequence[int | str]
 """A family of shapes: numbers, and names or expressions of open dimensions."""
 
-Leaf = tuple[tuple[int | str, ...], str]
+ArrayKind = tuple[tuple[int | str, ...], str]
 """A shape, in which strings are open dimensions, and a dtype."""
 
 Form = tuple[int, int, str] | None
@@ -51,9 +51,8 @@ class Specialisation:
     # the form of each: None for an array, else the shape and format of a sparse matrix
     arguments: tuple[Form, ...]
     results: tuple[Form, ...]
-    leaves: tuple[Leaf, ...]  # the arrays that it takes
-    # what holds for the open dimensions, as texts such as ``"n >= 3"``
-    constraints: tuple[str, ...]
+    leaves: tuple[ArrayKind, ...]  # the arrays that it takes
+    least: Mapping[str, int]  # how long open dimensions must be
     blob: bytearray  # the code, serialised by `jax.export`
     where: str = ""  # the file and the region, for errors
     _calls_open: bool = field(default=False, repr=False)
@@ -63,6 +62,11 @@ class Specialisation:
     def is_open(self) -> bool:
         """Return True if it is for more than one combination of shapes."""
         return any(isinstance(length, str) for shape, _ in self.leaves for length in shape)
+
+    @property
+    def constraints(self) -> list[str]:
+        """What holds for the open dimensions, as texts such as ``"n >= 3"``."""
+        return [f"{name} >= {bound}" for name, bound in self.least.items()]
 
     def why_not(
         self, static: Sequence[object], arguments: Sequence[object], names: Sequence[str] = ()
@@ -78,7 +82,7 @@ class Specialisation:
         if self.mismatch(leaves, [""] * len(leaves)) is None:
             return None
         text = f"shapes {', '.join(shown(shape) for shape, _ in self.leaves) or 'of nothing'}"
-        return f"{text} with {', '.join(self.constraints)}" if self.constraints else text
+        return f"{text} with {', '.join(self.constraints)}" if self.least else text
 
     def mismatch(self, arrays: Sequence[Any], names: Sequence[str]) -> str | None:
         """The first shape that it is not for, or None if there may be none.
@@ -101,11 +105,8 @@ class Specialisation:
                     return (
                         f"{where} has length {length}, {place} has {other}, and they must be equal"
                     )
-        bounds = dict.fromkeys(found, 1)  # JAX takes it that open dimensions are not empty
-        stated = filter(None, map(_BOUND.fullmatch, self.constraints))
-        bounds |= {bound[1]: int(bound[2]) for bound in stated if bound[1] in found}
-        for name, bound in bounds.items():
-            length, where = found[name]
+        for name, (length, where) in found.items():
+            bound = self.least.get(name, 1)  # JAX takes it that open dimensions are not empty
             if isinstance(length, int) and length < bound:
                 return f"{where} has length {length}, and must have at least {bound}"
         return None
@@ -119,7 +120,7 @@ class Specialisation:
                 jax.tree_util.tree_leaves(list(arguments)), self.leaves, strict=True
             )
         ]
-        self._traced = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+        self._traced = list(map(kind_of_leaf, leaves))
         if self._calls_open:
             self._check_for_shapes(self._traced)
         try:
@@ -184,7 +185,7 @@ class Specialisation:
     def _exported(self) -> export.Exported:
         try:
             exported = export.deserialize(self.blob)
-            taken = [_leaf(each) for each in exported.in_avals]
+            taken = list(map(array_kind_of, exported.in_avals))
             given = exported.out_tree
             self._calls_open = check_all(exported)
         except ForeignCodeError as error:
@@ -202,7 +203,7 @@ class Specialisation:
             ) from error
         if taken != list(self.leaves):
             raise self._other("takes", _kinds(taken), _kinds(self.leaves))
-        count = sum(1 if form is None else 3 for form in self.results)
+        count = arrays_of(self.results)
         expected = [jax.tree_util.tree_structure(([0] * count, (0,) * k)) for k in (0, 1)]
         if given not in expected:
             raise self._other("gives", given, f"{count} arrays and at most one condition")
@@ -230,12 +231,13 @@ class Specialisation:
         return ArtifactError(text, code=Code.UNREADABLE_CODE)
 
 
-def _leaf(aval: ShapedArray) -> Leaf:
-    lengths = (n if isinstance(n, int) else str(n) for n in aval.shape)
-    return tuple(lengths), str(aval.dtype)
+def array_kind_of(array: ShapedArray | jax.ShapeDtypeStruct) -> ArrayKind:
+    """The kind of an array that JAX traces, or of what stands for one."""
+    lengths = (n if isinstance(n, int) else str(n) for n in array.shape)
+    return tuple(lengths), str(array.dtype)
 
 
-def _kinds(leaves: Sequence[Leaf]) -> str:
+def _kinds(leaves: Sequence[ArrayKind]) -> str:
     return ", ".join(f"{dtype}{shown(shape)}" for shape, dtype in leaves) or "nothing"
 
 
@@ -296,6 +298,11 @@ class SavedRegion:
             if each.is_open and not any(each.arguments):
                 return each.mismatch(arguments, names)
         return None
+
+
+def arrays_of(forms: Sequence[Form]) -> int:
+    """How many arrays values of these forms are."""
+    return sum(1 if form is None else 3 for form in forms)
 
 
 def form_of(value: object) -> Form:

@@ -222,7 +222,7 @@ def _described(leaf: jax.ShapeDtypeStruct) -> str:
 
 def _kinds_of(tree: object) -> object:
     try:
-        return jax.tree.map(lambda leaf: _described(kind_of_leaf(leaf)), tree)
+        return jax.tree.map(lambda leaf: _described(traced_kind(leaf)), tree)
     except TypeError:
         return None  # no JAX type, so not traced
 
@@ -255,7 +255,7 @@ def _given(name: str, leaf: object, where: str, *, filters: bool) -> Given:
     if isinstance(leaf, _Static):
         return Given(name, leaf.value, None)
     if isinstance(leaf, NUMBER) and not isinstance(leaf, np.generic):
-        return Given(name, leaf, None if filters else kind_of_leaf(leaf))
+        return Given(name, leaf, None if filters else traced_kind(leaf))
     if not isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
         return Given(name, leaf, None)
     if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -264,15 +264,15 @@ def _given(name: str, leaf: object, where: str, *, filters: bool) -> Given:
                 f"{where}: {name} is the type of a key, which does not tell its implementation"
             )
         keys: Any = leaf
-        return Given(name, leaf, kind_of_leaf(data_of(keys)), implementation_of(keys))
+        return Given(name, leaf, traced_kind(data_of(keys)), implementation_of(keys))
     try:
-        return Given(name, leaf, kind_of_leaf(leaf))
+        return Given(name, leaf, traced_kind(leaf))
     except TypeError as error:
         text = f"{where}: {name} cannot be an array of JAX: {error}"
         raise ArtifactError(text) from error
 
 
-def kind_of_leaf(value: object) -> jax.ShapeDtypeStruct:
+def traced_kind(value: object) -> jax.ShapeDtypeStruct:
     """A value as JAX traces it; `TypeError` if it is of no type that JAX has."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype))

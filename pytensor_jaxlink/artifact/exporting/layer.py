@@ -16,12 +16,12 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
-from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf, Specialisation, shown
+from pytensor_jaxlink.artifact.compiled.saved_regions import ArrayKind, Specialisation, shown
 from pytensor_jaxlink.artifact.container import Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
 from pytensor_jaxlink.artifact.exporting.region_export import (
+    Bounds,
     NoBackwardError,
     NotSymbolicError,
     Target,
@@ -32,6 +32,7 @@ from pytensor_jaxlink.artifact.exporting.region_export import (
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, is_generic_none
+from pytensor_jaxlink.artifact.records import describe
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
@@ -58,7 +59,7 @@ def describe_function(
 ) -> dict[str, Json]:
     """The document of a function: its plan, what `PlanWriter` says of it, and its `Ending`."""
     ending = {"overwritten": list(overwritten), "copied": list(copied), "as_numpy": as_numpy}
-    return {**part, "plan": describe_plan(plan), "ending": ending}
+    return {**part, "plan": describe(plan), "ending": ending}
 
 
 class PlanWriter:
@@ -115,7 +116,7 @@ class PlanWriter:
             "arguments": self.data.value(code.arguments),
             "results": self.data.value(code.results),
             "leaves": self.data.value(code.leaves),
-            "constraints": list(code.constraints),
+            "constraints": code.constraints,
             "blob": name,
         }
 
@@ -200,7 +201,7 @@ class _FunctionWriter(PlanWriter):
         super().__init__(data, members)
         self._host, self._wanted, self._function = host, wanted, function
         self.compiled = function.vm.compiled.without_callbacks()
-        self._constraints: list[str] = []
+        self._least: Bounds = {}
         self.regions: list[str] = []
         self.host_ops: list[str] = []
         self._without_code: list[str] = []
@@ -332,21 +333,15 @@ class _FunctionWriter(PlanWriter):
             implied = self._dimensions.implied(values)
             leaves = [(tuple(implied.get(n, n) for n in shape), kind) for shape, kind in leaves]
         code, results = export_for_dimensions(
-            program, static, leaves, self._constraints_of(leaves), self._wanted.target
+            program, static, leaves, self._least, self._wanted.target
         )
-        for constraint in code.constraints:
-            if constraint not in self._constraints:
-                self._constraints.append(constraint)
+        self._least |= code.least
         if not region.static:
             shapes.update(zip(region.results, results, strict=True))
         return code
 
-    def _constraints_of(self, leaves: Sequence[Leaf]) -> list[str]:
-        names = {part for shape, _ in leaves for part in shape if isinstance(part, str)}
-        return [each for each in self._constraints if each.split(" ")[0] in names]
-
     @staticmethod
-    def _leaf(program: Program, number: int, shapes: Shapes) -> Leaf:
+    def _leaf(program: Program, number: int, shapes: Shapes) -> ArrayKind:
         kind: Any = program.view.variables[number].type
         if isinstance(kind, RandomType):
             return (2,), "uint32"
@@ -391,7 +386,7 @@ def _summary(
         if each.static:
             values = zip(names, each.static, strict=False)
             text = f"{', '.join(f'{name} = {value}' for name, value in values)}: {text}"
-        if each.constraints:
+        if each.least:
             text += f" where {', '.join(each.constraints)}"
         lines.append(text)
     return f"region {region.index}: {'; '.join(lines) or f'no code: {reason}'}"

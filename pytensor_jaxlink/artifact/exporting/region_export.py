@@ -14,7 +14,14 @@ from jax import errors, export
 from jax.extend.core import Jaxpr
 
 from pytensor_jaxlink.artifact.compiled.operations import check_operations
-from pytensor_jaxlink.artifact.compiled.saved_regions import Form, Leaf, Specialisation, form_of
+from pytensor_jaxlink.artifact.compiled.saved_regions import (
+    ArrayKind,
+    Form,
+    Specialisation,
+    array_kind_of,
+    arrays_of,
+    form_of,
+)
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.lowering.program import Program
@@ -72,20 +79,21 @@ def export_for_shapes(
     program: Program, static: tuple[object, ...], arguments: Sequence[object], target: Target
 ) -> Specialisation:
     """The code for arguments of given shapes (sparse matrices included)."""
-    return _export(program, static, arguments, (), target)[0]
+    return _export(program, static, arguments, {}, target)[0]
 
 
 def export_for_dimensions(
     program: Program,
     static: tuple[object, ...],
-    leaves: Sequence[Leaf],
-    constraints: Sequence[str],
+    leaves: Sequence[ArrayKind],
+    known: Bounds,
     target: Target,
 ) -> Found:
     """The code for families of shapes, and the shapes of its results.
 
-    Where the code depends on whether a dimension is large enough (an index, a slice), it is made
-    for those that are, and a constraint says so.
+    ``known`` is what holds for open dimensions already, perhaps of others too.  Where the code
+    depends on whether a dimension is large enough (an index, a slice), it is made for those that
+    are.
 
     Raises
     ------
@@ -94,13 +102,13 @@ def export_for_dimensions(
     """
 
     def attempt(least: Bounds) -> Found:
-        texts = tuple(f"{name} >= {bound}" for name, bound in least.items() if bound > 1)
-        scope = export.SymbolicScope(texts)
+        least = {name: bound for name, bound in least.items() if bound > 1}
+        scope = export.SymbolicScope([f"{name} >= {bound}" for name, bound in least.items()])
         arguments = [jax.ShapeDtypeStruct(_shape(shape, scope), dtype) for shape, dtype in leaves]
-        return _export(program, static, arguments, texts, target)
+        return _export(program, static, arguments, least, target)
 
-    least = {name: int(bound) for name, _, bound in (text.split(" ") for text in constraints)}
     names = {part for shape, _ in leaves for part in shape if str(part).isidentifier()}
+    least = {name: bound for name, bound in known.items() if name in names}
     try:
         try:
             return _decided(attempt, least)[0]
@@ -182,7 +190,7 @@ def _export(
     program: Program,
     static: tuple[object, ...],
     arguments: Sequence[object],
-    constraints: tuple[str, ...],
+    least: Bounds,
     target: Target,
 ) -> Found:
     leaves, tree = jax.tree_util.tree_flatten(list(arguments))
@@ -208,18 +216,16 @@ def _export(
             if target.vjp_order and _ends_by_condition(jax.make_jaxpr(flat)(*leaves).jaxpr):
                 raise NoBackwardError from error
             raise
-    described = tuple((tuple(map(_plain, leaf.shape)), str(leaf.dtype)) for leaf in leaves)
     specialisation = Specialisation(
         static,
         tuple(map(form_of, arguments)),
         tuple(forms),
-        described,
-        constraints,
+        tuple(map(array_kind_of, leaves)),
+        least,
         blob,
     )
-    count = sum(1 if form is None else 3 for form in forms)
-    shapes = [tuple(map(_plain, found.shape)) for found in exported.out_avals[:count]]
-    return specialisation, shapes
+    found = map(array_kind_of, exported.out_avals[: arrays_of(forms)])
+    return specialisation, [shape for shape, _ in found]
 
 
 def _ends_by_condition(jaxpr: Jaxpr) -> bool:
@@ -253,7 +259,3 @@ def _without_paths() -> Iterator[None]:
     finally:
         for name, value in before.items():
             jax.config.update(name, value)
-
-
-def _plain(length: object) -> int | str:
-    return length if isinstance(length, int) else str(length)

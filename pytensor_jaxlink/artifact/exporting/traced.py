@@ -12,16 +12,15 @@ from jax.extend.core import ClosedJaxpr
 
 from pytensor_jaxlink.artifact.arrays import check_dtype, is_extended
 from pytensor_jaxlink.artifact.compiled.operations import ForeignCodeError
-from pytensor_jaxlink.artifact.compiled.saved_regions import Leaf as Kinds
-from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation
+from pytensor_jaxlink.artifact.compiled.saved_regions import ArrayKind, Specialisation
 from pytensor_jaxlink.artifact.exporting import held, region_export
 from pytensor_jaxlink.artifact.exporting.dimensions import lengths_said
 from pytensor_jaxlink.artifact.exporting.examples import (
     NUMBER,
     Example,
     examples_of,
-    kind_of_leaf,
     not_traced,
+    traced_kind,
 )
 from pytensor_jaxlink.artifact.signature import Input, Kind, Output, Signature
 from pytensor_jaxlink.artifact.skeletons import (
@@ -106,7 +105,7 @@ class TracedFunction:
             found.append(results)
             return arrays
 
-        state = (kind_of_leaf(data_of(array)) for array in self._held.arrays)
+        state = (traced_kind(data_of(array)) for array in self._held.arrays)
         return jax.make_jaxpr(flat)(*kinds, *state), found[-1]
 
     def _traced(
@@ -269,12 +268,12 @@ class TracedFunction:
         dims: Mapping[str, object],
         target: region_export.Target,
     ) -> list[Specialisation]:
-        state: list[Kinds] = [(array.shape, str(array.dtype)) for array in self.state]
+        state: list[ArrayKind] = [(array.shape, str(array.dtype)) for array in self.state]
 
         def export(arguments: Sequence[object]) -> list[Specialisation]:
             return [self._exported(region_export.export_for_shapes, static, arguments, target)]
 
-        def leaves_of(example: Example, dims: Mapping[str, object]) -> list[Kinds]:
+        def leaves_of(example: Example, dims: Mapping[str, object]) -> list[ArrayKind]:
             arrays = [
                 (_lengths(dims, each.name, kind.shape), str(kind.dtype))
                 for each, kind in example.arrays
@@ -288,7 +287,7 @@ class TracedFunction:
         leaves = leaves_of(examples[0], dims)
         if any(isinstance(length, str) for shape, _ in leaves for length in shape):
             export_open = region_export.export_for_dimensions
-            found.append(self._exported(export_open, static, leaves, (), target)[0])
+            found.append(self._exported(export_open, static, leaves, {}, target)[0])
         return found
 
     def _exported(self, export: Callable[..., object], *parts: object) -> Any:

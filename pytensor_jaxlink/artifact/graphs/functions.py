@@ -128,7 +128,7 @@ def describe_signature(
                 name=spec.name,
                 type=kind_of(spec.variable.type),
                 cell=cell,
-                default=[value(container.storage[0])] if given else None,
+                default=(value(container.storage[0]),) if given else None,
                 updated=spec.update is not None,
                 strict=bool(spec.strict),
                 allow_downcast=spec.allow_downcast,

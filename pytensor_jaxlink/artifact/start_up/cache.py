@@ -21,7 +21,7 @@ from pytensor_jaxlink.artifact.start_up.kept import (
     Kept,
     KeptRegion,
     Original,
-    describe,
+    members_of,
     read,
     structure_of,
 )
@@ -127,7 +127,7 @@ class Entry:
             return None
         try:
             key.check()
-            members = describe(compiled, overwritten, key)
+            members = members_of(compiled, overwritten, key)
             head = {"structure": structure_of(compiled.lowered)}
         except Exception as error:
             self._problem = _reason(error)

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import jax
 
-from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, Part
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan
-from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation, form_of
+from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader
+from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation, array_kind_of, form_of
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.folder import Folder
+from pytensor_jaxlink.artifact.records import describe
 from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of
 from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
-from pytensor_jaxlink.plan import HostExecuted, Plan, Region
+from pytensor_jaxlink.plan import Executable, HostExecuted, Region
+from pytensor_jaxlink.runtime.specialisation import kind_of_leaf
 from pytensor_jaxlink.runtime.typed_jax import configuration
 
 if TYPE_CHECKING:
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 class Kept:
     """A plan that was kept."""
 
-    # the plan, and what it needs to run
-    plan: Plan
-    part: Part
+    executable: Executable
     overwritten: tuple[int, ...]  # the inputs into which operations in place write
     copied: tuple[int, ...]  # the outputs of which the caller gets a copy
 
@@ -60,7 +59,7 @@ def _structure(lowered: Lowered) -> Json:
         ],
         "constants": constants,
         "data": data.table.entries,
-        "plan": describe_plan(lowered.plan),
+        "plan": describe(lowered.plan),
         "inner": [
             _structure(part)
             for function in lowered.functions
@@ -70,7 +69,9 @@ def _structure(lowered: Lowered) -> Json:
     }
 
 
-def describe(compiled: CompiledGraph, overwritten: tuple[int, ...], key: Key) -> dict[str, Member]:
+def members_of(
+    compiled: CompiledGraph, overwritten: tuple[int, ...], key: Key
+) -> dict[str, Member]:
     """The members of a file for a compiled graph.
 
     Raises
@@ -92,9 +93,9 @@ def read(container: Container, key: Key, region: Callable[[int], object]) -> Kep
     """The plan in a file; ``region`` makes its regions from their numbers."""
     document = container.document("compiled.json")[""]
     data = DataReader(container, container.document("data.json"), key.data.arrays)
-    plan, part = CompiledReader(container, data, region=region).plan(document)
+    executable = CompiledReader(container, data, region=region).executable(document)
     overwritten, copied = (document["ending"][name] for name in ("overwritten", "copied"))
-    return Kept(plan, part, tuple(map(int, overwritten)), tuple(map(int, copied)))
+    return Kept(executable, tuple(map(int, overwritten)), tuple(map(int, copied)))
 
 
 _KIND = "code"
@@ -185,11 +186,9 @@ class KeptRegion:
     def _code(
         self, static: tuple[object, ...], arguments: Sequence[object]
     ) -> Specialisation | None:
-        kinds = jax.tree_util.tree_map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), list(arguments)
-        )
-        leaves = [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree_util.tree_leaves(kinds)]
-        signature = DataWriter().value((static, tuple(map(form_of, arguments)), tuple(leaves)))
+        kinds = jax.tree_util.tree_map(kind_of_leaf, list(arguments))
+        leaves = tuple(map(array_kind_of, jax.tree_util.tree_leaves(kinds)))
+        signature = DataWriter().value((static, tuple(map(form_of, arguments)), leaves))
         name = self._key.code(self._original.structure, self._index, signature)
         return self._folder.read(_KIND, name, self._read) or self._made(name, static, kinds)
 

@@ -30,8 +30,6 @@ from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
 from pytensor_jaxlink.ops import data_inputs, static_inputs
 
-FORMAT = 1
-
 
 @dataclass(frozen=True)
 class Key:
@@ -77,7 +75,6 @@ def key_of(
     options = mode.linker
     options = {k: v for k, v in asdict(options.options).items() if k not in PLACES}
     document = {
-        "format": FORMAT,
         "versions": versions(),
         "machine": machine(),
         "flags": flags(),

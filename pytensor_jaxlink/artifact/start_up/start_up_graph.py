@@ -41,18 +41,15 @@ class StartUpGraph:
         self.source, self.options, self.copied = source, options, kept.copied
         self.policy = Policy.of(options)
         self.stats = Stats(start_up_cache=status)
-        self.stats.with_regions(len(kept.plan.regions))
-        self._kept, self._original = kept, original
+        self._original = original
         self.changing = self
         self._stays_static = options.dynamic != "auto"
         original.refuse = self._refuse
         self._own = self.executor = Executor(
-            kept.plan,
-            kept.part.functions,
-            kept.part.constants,
+            kept.executable,
             self.stats,
             jit=True,
-            fallback=partial(self.fall_back, plan=self._kept.plan),
+            fallback=partial(self.fall_back, plan=kept.executable.plan),
             policy=self.policy,
             resizing=self,
         )
@@ -67,7 +64,7 @@ class StartUpGraph:
     @property
     def plan(self) -> Plan:
         """The plan that is run."""
-        return self._kept.plan if self.executor is self._own else self._original().plan
+        return self._own.plan if self.executor is self._own else self._original().plan
 
     @property
     def explanation(self) -> Explanation:

@@ -29,12 +29,12 @@ from pytensor_jaxlink import (
     load,
     save,
 )
-from pytensor_jaxlink.artifact.compiled.plan_documents import describe_plan, plan_of
 from pytensor_jaxlink.artifact.documents import dump_document, parse_document
+from pytensor_jaxlink.artifact.records import describe, reader
 from pytensor_jaxlink.errors import CheckFailedError, NotJittableError
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-from pytensor_jaxlink.plan import Region
+from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.size_functions import size_function
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
@@ -295,8 +295,8 @@ def test_size_arithmetic_without_pytensor() -> None:
 def test_plans_round_trip() -> None:
     for _, graph in CORPUS.values():
         f = pytensor.function(INPUTS, graph(), mode="JAXSELECTIVE", on_unused_input="ignore")
-        document = parse_document(dump_document(describe_plan(f.plan)))
-        assert plan_of(document) == f.plan
+        document = parse_document(dump_document(describe(f.plan)))
+        assert reader(Plan)(document) == f.plan
 
 
 WITHOUT_PYTENSOR = """
