@@ -115,7 +115,8 @@ class Executor:
         self._finish = None if resizing is None else resizing.finish
         self._titles, self._untimed = titles, (fallback, self._finish)
         self._recorder: Recorder | None = None
-        self.code = None if identity is None or not is_one_region(plan) else SharedCode(identity)
+        shares = is_one_region(self.plan)
+        self.code = SharedCode(identity) if identity is not None and shares else None
         self._ready = Runnable.of(executable, stats, policy, jit=jit, resizing=resizing)
 
     @cached_property
