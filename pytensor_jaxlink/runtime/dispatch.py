@@ -232,7 +232,8 @@ class Dispatch:
             return position >= count or boundary.accepts(position, value)
 
         def convert(position: int, value: object) -> Any:
-            return value if position >= count else boundary.convert(position, value)
+            is_given = position < count and position not in boundary.cells
+            return boundary.convert(position, value) if is_given else value
 
         return Boundary(accepts, convert, {}, {})
 
