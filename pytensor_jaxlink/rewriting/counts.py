@@ -66,6 +66,10 @@ class Counts:
             self._extents.counts.add(count)
         return self._counts[mask]
 
+    def summed(self) -> list[tuple[Tensor, Tensor]]:
+        """The masks whose entries are summed, each with its sum."""
+        return [(m, count) for m, count in self._counts.items() if count in self._extents.counts]
+
     def know(self, mask: object, count: object) -> None:
         """Take a value for the number of entries of a mask."""
         self._counts.setdefault(mask, count)

@@ -307,6 +307,15 @@ class Masks:
         """How many entries a mask selects."""
         return self._counts.of(mask)
 
+    def sizes_of_slices(self) -> list[tuple[Tensor, Tensor]]:
+        """Pairs: the number of true entries of a slice's mask, as it is summed and by its bounds.
+
+        While the graph is rewritten a sum names the mask that it counts.  Afterwards a difference
+        of two bounds is one kernel less.
+        """
+        sizes = [(count, self._spans.size(mask)) for mask, count in self._counts.summed()]
+        return [(c, size) for c, size in sizes if size is not None and c in self.fgraph.variables]
+
     def mask_counted_by(self, length: object, *, or_none: bool = False) -> Tensor:
         """The mask of one dimension whose true entries a variable counts, or None.
 

@@ -121,6 +121,7 @@ def _rewrite(fgraph: FunctionGraph, changing: Collection[int]) -> None:
     for old, new in attempt.values.items():
         copy_stack_trace(attempt.at_the_end.get(old, old), new)
     fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
+    fgraph.replace_all(attempt.sizes_of_slices(), import_missing=True, reason=NAME)
 
 
 def _words(node: Apply) -> str:

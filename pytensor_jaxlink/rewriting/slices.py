@@ -35,7 +35,7 @@ class Spans:
         self._masks: list[tuple[Any, Any, Any, int, Any]] = []
         self._bounds: dict[Any, tuple[Tensor, Tensor]] = {}
         self._complements: dict[Tensor, Tensor] = {}
-        self._parts: dict[Any, list[Tensor]] = {}
+        self._ends: dict[Any, tuple[Tensor, Tensor]] = {}
 
     def mask(self, start: object, stop: object, array: Tensor, axis: int) -> Tensor:
         """The mask of what ``array[start:stop]`` takes in a dimension."""
@@ -51,12 +51,15 @@ class Spans:
             before = self.mask(None, start, array, axis)
             mask = ~before
             self._complements[before] = mask
+            ends = self._ends[before][1], length
         elif start is None:
-            mask = counter < self._bound(stop, length)
+            ends = _ZERO, self._bound(stop, length)
+            mask = counter < ends[1]
         else:
-            mask = (counter >= self._bound(start, length)) & (counter < self._bound(stop, length))
+            ends = self._bound(start, length), self._bound(stop, length)
+            mask = (counter >= ends[0]) & (counter < ends[1])
         self._masks.append((start, stop, array, axis, mask))
-        self._bounds[mask] = start, stop
+        self._bounds[mask], self._ends[mask] = (start, stop), ends
         return mask
 
     def _length(self, array: Tensor, axis: int) -> Tensor:
@@ -77,13 +80,11 @@ class Spans:
 
     def is_slice(self, mask: object) -> bool:
         """Return True for the mask of neighbours."""
-        return mask in self._parts or mask in self._bounds
+        return mask in self._ends
 
     def is_prefix(self, mask: object) -> bool:
         """Return True for the mask of entries at the front."""
-        if mask in self._parts:
-            return self._parts[mask][0] is _ZERO
-        return mask in self._bounds and self._bounds[mask][0] is None
+        return mask in self._ends and self._ends[mask][0] is _ZERO
 
     def aligned(
         self, chosen: Selection, axis: int, mask: object, stretch: bool
@@ -94,7 +95,7 @@ class Spans:
         between slices with the same bounds.
         """
         own, [place, *_] = chosen.masks[axis], chosen.places(axis)
-        here, there = self._ends(own), self._ends(mask)
+        here, there = self._ends.get(own), self._ends.get(mask)
         if here is None or there is None:
             return None
         bounds, others = self._bounds.get(own, ()), self._bounds.get(mask, (None,))
@@ -105,49 +106,46 @@ class Spans:
 
     def backward(self, mask: Tensor) -> Tensor:
         """The mask of the same entries of an array that has been turned around."""
-        turned, ends = mask[::-1], self._ends(mask)
-        if ends is not None:
-            length = Shape_i(0)(mask)
-            self._parts[turned] = [length - end for end in reversed(ends)]
+        turned = mask[::-1]
+        if mask in self._ends:
+            length, [begin, end] = Shape_i(0)(mask), self._ends[mask]
+            self._ends[turned] = length - end, length - begin
         return turned
 
     def front(self, count: object, length: object) -> Tensor:
         """The mask of the first entries of an array."""
         found = pt.arange(length) < count
-        self._parts[found] = [_ZERO, count]
+        self._ends[found] = _ZERO, count
         return found
 
     def part(self, mask: Tensor, start: Tensor, stop: Tensor) -> Tensor:
         """The mask of a slice of what a slice takes; None of other masks."""
-        ends = self._ends(mask)
-        if ends is None:
+        if mask not in self._ends:
             return None
-        begin, end = ends
-        size: Tensor = pt.maximum(end - begin, 0)
+        begin, size = self._ends[mask][0], self.size(mask)
         low = begin if start is None else begin + normalised(pt.as_tensor(start), size)
         high = begin + (size if stop is None else normalised(pt.as_tensor(stop), size))
         counter = pt.arange(Shape_i(0)(mask))
         found = (counter >= low) & (counter < high)
-        self._parts[found] = [low, high]
+        self._ends[found] = low, high
         return found
 
     def index(self, mask: object) -> slice | None:
         """The slice that takes the same entries; None for other masks than those of slices."""
-        if mask in self._parts:
-            start, stop = self._parts[mask]
-            return slice(None if start is _ZERO else start, stop)
-        if mask not in self._bounds:
+        if mask not in self._ends:
             return None
+        if mask not in self._bounds:
+            start, stop = self._ends[mask]
+            return slice(None if start is _ZERO else start, stop)
         bounds = (tensor_behind(bound) for bound in self._bounds[mask])
         return slice(*(bound if bound is None else self._new(bound) for bound in bounds))
 
-    def _ends(self, mask: object) -> list[Tensor] | None:
-        """Where what a slice takes begins and ends; None for other masks."""
-        if mask in self._parts or mask not in self._bounds:
-            return self._parts.get(mask)
-        (start, stop), length = self._bounds[mask], Shape_i(0)(mask)
-        begin = _ZERO if start is None else self._bound(start, length)
-        return [begin, length if stop is None else self._bound(stop, length)]
+    def size(self, mask: object) -> Tensor:
+        """How many entries a slice takes, by its bounds; None for other masks."""
+        if mask not in self._ends:
+            return None
+        begin, end = self._ends[mask]
+        return end if begin is _ZERO else pt.maximum(end - begin, 0)
 
     def _bound(self, bound: object, length: object) -> Tensor:
         return normalised(self._new(tensor_behind(bound)), length)

@@ -14,6 +14,7 @@ from pytensor_jaxlink.runtime.devices import commit as commit
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
 from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy
+from pytensor_jaxlink.runtime.dispatch import Dispatch as Dispatch
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
 from pytensor_jaxlink.runtime.donation import WORTH_A_REGION as WORTH_A_REGION
 from pytensor_jaxlink.runtime.ending import Ending as Ending
@@ -31,12 +32,10 @@ from pytensor_jaxlink.runtime.forks import refused as refused
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store
 from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
-from pytensor_jaxlink.runtime.padding import Dispatch as Dispatch
 from pytensor_jaxlink.runtime.padding import Padding as Padding
 from pytensor_jaxlink.runtime.padding import Place as Place
 from pytensor_jaxlink.runtime.padding import Work as Work
 from pytensor_jaxlink.runtime.padding import bucket_of as bucket_of
-from pytensor_jaxlink.runtime.padding import kind_of as kind_of
 from pytensor_jaxlink.runtime.profiling import Profile as Profile
 from pytensor_jaxlink.runtime.profiling import profile as profile
 from pytensor_jaxlink.runtime.profiling import take_times as take_times
@@ -48,6 +47,7 @@ from pytensor_jaxlink.runtime.runnable import read_on_host as read_on_host
 from pytensor_jaxlink.runtime.runnable import taken_by_regions as taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.specialisation import hashable as hashable
+from pytensor_jaxlink.runtime.specialisation import kind_of as kind_of
 from pytensor_jaxlink.runtime.states import value_of_state as value_of_state
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY as ARRAY

@@ -31,7 +31,7 @@ from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
-from pytensor_jaxlink.runtime.specialisation import Policy, Resizing, hashable, kind_of_leaf
+from pytensor_jaxlink.runtime.specialisation import Policy, Resizing, hashable, kind_of
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import Whole, is_one_region, is_whole, takes_arrays
@@ -167,8 +167,7 @@ class Executor:
         arrays = [values[number] for number in region.arguments]
         try:
             with jax.enable_x64(True):
-                kinds = [jax.ShapeDtypeStruct(np.shape(v), v.dtype) for v in arrays]
-                return function.measure(kinds)
+                return function.measure(list(map(kind_of, arrays)))
         except Exception:  # the call fails in the same way, and says so
             return None
 
@@ -192,7 +191,7 @@ class Executor:
         if not all(isinstance(value, np.ndarray | np.generic | jax.Array) for value in taken):
             return None
         static = tuple(hashable(np.asarray(known[number])) for number in region.static)
-        return static, [kind_of_leaf(known[number]) for number in region.arguments]
+        return static, [kind_of(known[number]) for number in region.arguments]
 
     def __call__(self, inputs: Sequence[Any]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""

@@ -11,8 +11,8 @@ from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NotAcceptedErro
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.runtime.clocks import Recorder
+from pytensor_jaxlink.runtime.dispatch import Dispatch
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
-from pytensor_jaxlink.runtime.padding import Dispatch
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold

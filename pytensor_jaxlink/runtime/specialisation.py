@@ -264,7 +264,7 @@ class CompiledRegion:
 
     def _note(self, static: tuple[object, ...], arguments: Sequence[object]) -> None:
         """Keep what the region is traced for, so that it can be saved for that."""
-        kinds = jax.tree_util.tree_map(kind_of_leaf, list(arguments))
+        kinds = jax.tree_util.tree_map(kind_of, list(arguments))
         self._stats.signatures[self._region.index].append((static, kinds))
 
     def _beyond(
@@ -381,9 +381,13 @@ def hashable(value: object) -> Any:
     return _Real(size) if type(size) is float else size
 
 
-def kind_of_leaf(leaf: Any) -> jax.ShapeDtypeStruct:
-    """The shape and dtype of an array, or of a number of NumPy."""
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+def kind_of(value: Any) -> Any:
+    """The shape and dtype of an array, or of a number of NumPy; other values as they are."""
+    return jax.ShapeDtypeStruct(value.shape, value.dtype) if _is_array(value) else value
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray | np.generic | jax.Array)
 
 
 def _signature(static: tuple[object, ...], arguments: Sequence[Any]) -> tuple[object, ...]:

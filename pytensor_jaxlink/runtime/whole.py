@@ -1,6 +1,7 @@
 """Plans that are one region of arrays: the whole plan is one function that JAX compiles.
 
-A call of it is a call of what `jax.jit` made, with nothing of ours in between.
+A call of it is a call of what `jax.jit` made, with nothing of ours in between.  Arguments that no
+node reads are the exception: JAX would compile for each of their shapes, so it does not get them.
 
 To check a condition is to wait for the call.  What lies in a `jax.Array` does not change, so a
 condition that holds for some arrays holds for them in the next call too: the group numbers of a
@@ -100,14 +101,18 @@ class Whole:
         self._leave, self._pack = [*boundary.leave.items()], pack
         inside = _as_a_list if self._leave else pack
         self._numbers = [n for n in region.arguments if n not in plan.inputs]  # of constants
-        places = {n: k for k, n in enumerate((*plan.inputs, *self._numbers))}
+        self._count = len(plan.inputs)
+        self._read = [k for k, n in enumerate(plan.inputs) if n in region.arguments]
+        known = {*self._read, *boundary.cells}
+        self._boundary, self._unread = boundary, [k for k in range(self._count) if k not in known]
+        self._takes = (*(plan.inputs[k] for k in self._read), *self._numbers)
+        places = {n: k for k, n in enumerate(self._takes)}
         taken = [places[number] for number in region.arguments]
         given = [region.results.index(number) for number in plan.outputs]
-        count = len(plan.inputs)
 
         def traced(*values: object, meet: Meet | None = None) -> Any:
             complete = len(values) == len(places)
-            if not complete or not all(map(boundary.accepts, range(count), values[:count])):
+            if not complete or not all(map(boundary.accepts, self._read, values)):
                 raise NotAcceptedError
             results, conditions = function.traced(
                 (), *[values[place] for place in taken], meet=meet
@@ -127,7 +132,7 @@ class Whole:
     def _run(self, compiled: Function) -> None:
         """Have calls run a compiled function."""
         self._compiled = compiled
-        others = self._numbers or self._cells
+        others = self._numbers or self._cells or len(self._read) < self._count
         self._given: Function = self._with_others if others else compiled
         self.call: Function = self._left if self._leave else self._given
 
@@ -137,17 +142,29 @@ class Whole:
         timed._leave = [
             (k, clock.crossing(plan.names[plan.outputs[k]], leave)) for k, leave in self._leave
         ]
-        takes = (*plan.inputs, *self._numbers)
-        timed._run(clock.region(region, self._compiled, takes))
+        timed._run(clock.region(region, self._compiled, self._takes))
         return timed.call
 
     def _with_others(self, *args: object) -> object:
-        """The call where cells are read, or constants follow the arguments."""
+        """The call where cells are read, constants follow the arguments, or some are not read."""
         values = [*args, *[cell[0] for cell in self._cells]]
+        if len(self._read) < self._count:
+            self._check_unread(values)
+            values = self._only_read(values)
         others = self._constants_for(values) if self._numbers else ()
         found = self._compiled(*values, *others)
         kind = class_of(found)
         return self.condition.result(found, values, others) if kind is tuple else found
+
+    def _check_unread(self, values: Sequence[object]) -> None:
+        """Raise `NotAcceptedError` for an argument of another type that no node reads."""
+        if len(values) != self._count or any(
+            self._boundary.convert(position, values[position]) is None for position in self._unread
+        ):
+            raise NotAcceptedError
+
+    def _only_read(self, values: Sequence[object]) -> list[object]:
+        return [values[position] for position in self._read]
 
     def _left(self, *args: object) -> object:
         """The call where outputs change their form."""
@@ -166,6 +183,7 @@ class Whole:
 
     def compile(self, values: list[object]) -> None:
         """Compile for values of all inputs."""
+        values = self._only_read(values)
         others = self.constants_at(place_for(values)) if self._numbers else ()
         self.condition.compiled.lower(*values, *others).compile()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.raise_op import Assert
+from pytensor.tensor.elemwise import CAReduce
 
 from pytensor_jaxlink import JAXLinker, explain
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
@@ -463,3 +465,25 @@ def test_a_dimension_that_has_the_lengths_of_others_in_it() -> None:
     for signs in ([1.0, -1.0, 1.0], [-1.0] * 3):
         given = np.arange(6.0).reshape(3, 2), np.array(signs)
         np.testing.assert_allclose(f(*given), reference(*given))
+
+
+@pytest.mark.parametrize("part", [slice(None, 0), slice(0, None), slice(0, 1)])
+def test_the_length_of_a_slice_is_a_difference_of_its_bounds(part: slice) -> None:
+    """A sum of the mask would be a kernel more."""
+    x, n, m = pt.dvector("x"), pt.lscalar("n"), pt.lscalar("m")
+    bounds = slice(*(k if k is None else (n, m)[k] for k in (part.start, part.stop)))
+    before = x[bounds].mean()
+    fgraph = FunctionGraph([x, n, m], [before], clone=False)
+    values = [(np.arange(5.0), a, b) for a in (-7, -2, 0, 1, 5, 8) for b in (-1, 0, 3, 9)]
+    unused = {"mode": PYTHON, "on_unused_input": "ignore"}
+    reference = pytensor.function([x, n, m], before, **unused)
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        expected = [reference(*each) for each in values]
+    rewrite_masks(fgraph, [1, 2])
+    assert not any(
+        isinstance(node.op, CAReduce) and node.inputs[0].type.dtype in ("bool", "int64")
+        for node in fgraph.apply_nodes
+    )
+    rewritten = pytensor.function([x, n, m], fgraph.outputs[0], **unused)
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        np.testing.assert_array_equal([rewritten(*each) for each in values], expected)

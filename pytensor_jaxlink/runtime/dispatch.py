@@ -1,0 +1,251 @@
+"""Which programs serve a call: those for its own lengths, or the one of its bucket.
+
+The programs for one length are those of the plan as it was built, the *own* ones.  The padded
+graph has a plan of its own, and a program of it serves every length up to a bucket
+(`runtime.padding`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from pytensor_jaxlink.errors import NewSizeError
+from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
+from pytensor_jaxlink.runtime.ending import as_jax_array
+from pytensor_jaxlink.runtime.executor import Executor, FastPath
+from pytensor_jaxlink.runtime.padding import Padding, Programs
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
+from pytensor_jaxlink.runtime.waiting import all_hold
+
+_OFTEN = 32
+"""Calls; a length that comes more rarely has no program of its own."""
+
+_SHARE = 16
+"""One call in so many has a length that comes often."""
+
+
+class PaddedGraph(Protocol):
+    """The compiled graph of padded arguments and their lengths."""
+
+    @property
+    def executor(self) -> Any:
+        """The function that runs it."""
+        ...
+
+    @property
+    def stats(self) -> Stats:
+        """Its counters."""
+        ...
+
+
+class Dispatch:
+    """Sends a call to the programs for its own lengths, or to the one of its bucket.
+
+    A length that comes back in many of the calls gets a program of its own, as long as there are
+    fewer than ``limit`` of these: the padded one computes up to twice as much.
+
+    Parameters
+    ----------
+    own
+        Runs arguments of the lengths that are compiled for.
+    padded
+        The graph of padded arguments.
+    padding
+        Its arguments and outputs.
+    stats
+        The counters of the function.
+    kept
+        The lengths that are compiled for.
+    limit
+        How many these may be.
+    unequal
+        Finishes a call whose arguments are not as long as each other.
+    regroup
+        Finishes a call in which further lengths have changed.
+    """
+
+    def __init__(  # noqa: PLR0913 -- one for each way of a call
+        self,
+        own: Executor,
+        padded: PaddedGraph,
+        padding: Padding,
+        stats: Stats,
+        *,
+        kept: set[tuple[int, ...]],
+        limit: int,
+        unequal: Callable[[Sequence[object]], Sequence[object]],
+        regroup: Callable[[Sequence[object], NewSizeError], Sequence[object]],
+    ) -> None:
+        self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
+        self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
+        self._pad, self._programs = padding.pad, Programs(padding)
+        self._counts: Counter[tuple[int, ...]] = Counter()
+        self._noted: set[tuple[int, ...]] = set()
+
+    def __call__(self, inputs: Sequence[object]) -> list[object]:
+        """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
+        lengths = self._padding.lengths(inputs)
+        if lengths is None:
+            self._stats.general_calls += 1
+            return list(self._unequal(inputs))
+        if self._is_own(lengths, inputs) or not self._padding.can_pad(inputs, lengths):
+            return self.own(inputs)
+        try:
+            padded = self._pad(inputs, lengths, self._programs.serving(lengths), self._stats)
+            outputs = self._padded.executor(padded)
+        except NewSizeError as error:
+            return list(self._regroup(inputs, error))
+        self._stats.general_calls += 1
+        self._stats.padded_calls += 1
+        return outputs
+
+    def record(self, recorder: Recorder | None) -> None:
+        """Have clocks take the times of calls from now on; see `Executor.record`."""
+        self._pad = self._padding.pad
+        if recorder is not None:
+            self._pad = recorder.timed(PADDED, self._pad)
+        self.own.record(recorder)
+        if isinstance(self._padded.executor, Executor):  # and no refusal to run
+            self._padded.executor.record(recorder)
+
+    def _is_own(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
+        if lengths in self._kept:
+            return True
+        counts = self._counts
+        counts[lengths] += 1
+        if counts[lengths] == 1 and len(self._noted) < self._limit:
+            self._note(lengths, values)
+        often = counts[lengths] >= _OFTEN and counts[lengths] * _SHARE >= self._stats.calls
+        if often and len(self._kept) < self._limit:
+            self._kept.add(lengths)
+            return True
+        if len(counts) > _SHARE * _OFTEN:  # each of them is rare
+            counts.clear()
+        return False
+
+    def _note(self, lengths: tuple[int, ...], values: Sequence[object]) -> None:
+        """Note lengths and sizes for which the own plan may be saved, if it is one region."""
+        plan, signatures = self.own.plan, self._stats.signatures
+        if lengths in self._noted or len(plan.regions) != 1:
+            return
+        self._noted.add(lengths)
+        [region] = plan.regions
+        if not set(region.reads) <= {*plan.inputs, *plan.constants}:
+            return
+        if not signatures[0]:  # sizes were data from the start
+            if (kinds := self.own.kinds_of(region, values)) is not None:
+                signatures[0].append(kinds)
+            return
+        static, known = signatures[0][0]
+        kinds = dict(zip(region.arguments, known, strict=True))
+        first = len(self._padding.groups)
+        sizes = {
+            plan.inputs[position]: size
+            for position, size in zip(self._padding.sizes, lengths[first:], strict=True)
+        }
+        static = tuple(
+            [sizes.get(n, value) for n, value in zip(region.static, static, strict=True)]
+        )
+        for group, length in zip(self._padding.groups, lengths, strict=False):
+            for position, axis in group:
+                number = plan.inputs[position]
+                if number in kinds:
+                    shape = [*kinds[number].shape]
+                    shape[axis] = length
+                    kinds[number] = jax.ShapeDtypeStruct(shape, kinds[number].dtype)
+        signatures[0].append((static, [*kinds.values()]))
+
+    def fast(
+        self, own: FastPath, boundary: Boundary, pack: Callable[[list[object]], object] | None
+    ) -> FastPath | None:
+        """The dispatch as a function that goes straight to compiled code; see `Executor.fast`.
+
+        Parameters
+        ----------
+        own
+            The programs for their own lengths as such a function.
+        boundary, pack
+            How that one takes its arguments, and makes its answer.
+        """
+        padded = self._padded.executor.fast(
+            self._without_lengths(boundary), None, None, repeatable=False
+        )
+        if padded is None:
+            return None
+        cells, forms = list(boundary.cells.values()), boundary.leave
+        padding, programs, stats = self._padding, self._programs, self._stats
+
+        def dispatching(own_call: Function, padded_call: Function) -> Function:
+            def call(*args: object) -> object:
+                values = [*args, *[cell[0] for cell in cells]]
+                lengths = padding.lengths(values)
+                if lengths is None:
+                    return Result(None, (False,))  # the slow path says why
+                if self._is_own(lengths, values) or not padding.can_pad(values, lengths):
+                    return own_call(*args)
+                values = self._pad(values, lengths, programs.serving(lengths), stats)
+                result = _as_result(padded, padded_call(*values), values)
+                if result.conditions and not all_hold(*result.conditions):
+                    return Result(None, (False,))
+                outputs = [
+                    value if type(value) is ARRAY and not forms else _left(forms.get(k), value)
+                    for k, value in enumerate(result.outputs)
+                ]
+                stats.padded_calls += 1
+                stats.padded_direct += 1
+                self._padded.stats.direct += 1
+                return Result(pack(outputs) if own.packed and pack is not None else outputs)
+
+            return call
+
+        def timed(recorder: Recorder) -> Function:
+            return dispatching(own.timed(recorder), padded.timed(recorder))
+
+        def compile_for(values: list[object]) -> None:
+            lengths = padding.lengths(values)
+            if (
+                lengths is None
+                or lengths in self._kept
+                or not self._padding.can_pad(values, lengths)
+            ):
+                own.compile(values)
+            else:
+                buckets = programs.compiled_for(lengths)
+                padded.compile(padding.pad(values, lengths, buckets, stats))
+
+        call = dispatching(own.call, padded.call)
+        return FastPath(call, compile_for, timed, own.packed, own.result)
+
+    def _without_lengths(self, boundary: Boundary) -> Boundary:
+        """The boundary of the padded graph, all of whose inputs are arguments."""
+        count = len(self.own.plan.inputs)
+
+        def accepts(position: int, value: object) -> bool:
+            return position >= count or boundary.accepts(position, value)
+
+        def convert(position: int, value: object) -> Any:
+            is_given = position < count and position not in boundary.cells
+            return boundary.convert(position, value) if is_given else value
+
+        return Boundary(accepts, convert, {}, {})
+
+
+def _as_result(path: FastPath, found: Any, values: Sequence[object]) -> Result:
+    kind = class_of(found)
+    if kind is tuple and path.result is not None:
+        return path.result(found, values)
+    return found if kind is Result else Result(found)
+
+
+def _left(form: Callable[[object], object] | None, value: Any) -> object:
+    if form is not None:
+        return form(value)
+    return as_jax_array(value) if isinstance(value, np.ndarray | np.generic) else value
