@@ -96,6 +96,20 @@ class NewSizeError(NotAcceptedError):
         self.numbers, self.lengths, self.plan, self.count = numbers, lengths, plan, count
 
 
+class OtherCodeError(NotAcceptedError):
+    """Stops JAX while it traces: the function has to run other code from now on.
+
+    Attributes
+    ----------
+    code
+        The `RegionCode` of an equal function; None where the function makes its own.
+    """
+
+    def __init__(self, code: Any) -> None:
+        super().__init__()
+        self.code = code
+
+
 class ArtifactError(JAXLinkError, ValueError):
     """A saved function cannot be written or read; the message names the file and what is wrong.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
 from pytensor.sparse.type import SparseTensorType
 
-from pytensor_jaxlink.errors import NewSizeError
+from pytensor_jaxlink.errors import NewSizeError, OtherCodeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays, hold_data
@@ -24,7 +23,6 @@ from pytensor_jaxlink.runtime import (
     Boundary,
     Donatable,
     FastCall,
-    OtherCodeError,
     Result,
     accepts_array,
     all_from_parent,
@@ -77,7 +75,6 @@ class FastFunction(FastCall, Function):
             if spec.update is not None
         ]
         self._returned = len(self.output_storage) - len(updated)
-        self._packed = Answer(self._returned, alone=self.unpack_single, none=self.return_none)
         # The outputs after the returned ones, each with the container that it is stored in.
         self._updates = list(enumerate(updated, start=self._returned))
         self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
@@ -214,6 +211,11 @@ class FastFunction(FastCall, Function):
         """A function that makes the answer of the outputs, where nothing else is left to do."""
         return None if self._updates or self.vm.ending.overwritten else self._packed
 
+    def _packed(self, outputs: list[object]) -> Any:
+        if self.unpack_single:
+            return outputs[0]
+        return None if self.return_none else outputs[: self._returned]
+
     def _forms(self) -> dict[int, Any]:
         return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)
 
@@ -275,36 +277,6 @@ replace_in_forked_child(
 )
 
 
-# -- answers --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer of a function, from the list of its outputs and updates.
-
-    Attributes
-    ----------
-    returned
-        How many of them are outputs.
-    alone, none
-        Whether the one output is the answer, and whether None is.
-    """
-
-    returned: int
-    alone: bool
-    none: bool
-
-    def __call__(self, outputs: list[object]) -> Any:
-        """The answer."""
-        if self.alone:
-            return outputs[0]
-        return None if self.none else outputs[: self.returned]
-
-
-def _bytes_of_numpy(args: Sequence[object]) -> int:
-    return sum(value.nbytes for value in args if type(value) is np.ndarray)
-
-
 # -- arguments and the types that a function declares --------------------------------------------
 
 
@@ -346,3 +318,7 @@ def accepts(value: object, kind: object) -> bool:
     if isinstance(kind, SparseTensorType):
         return accepts_sparse(value, kind.dtype, kind.format, kind.shape)
     return isinstance(kind, ArrayType) and accepts_array(value, kind.dtype, kind.shape)
+
+
+def _bytes_of_numpy(args: Sequence[object]) -> int:
+    return sum(value.nbytes for value in args if type(value) is np.ndarray)

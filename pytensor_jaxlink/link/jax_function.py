@@ -9,11 +9,12 @@ from typing import Any
 from pytensor.compile.maker import FunctionMaker
 
 from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.errors import OtherCodeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime import OtherCodeError, Stats
+from pytensor_jaxlink.runtime import Stats
 
 
 class JAXFunction(FastFunction):

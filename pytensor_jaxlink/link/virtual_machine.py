@@ -10,7 +10,7 @@ from pytensor.graph.basic import Variable
 from pytensor.scalar.basic import ScalarType
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError
+from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError, OtherCodeError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
@@ -20,7 +20,6 @@ from pytensor_jaxlink.runtime import (
     Ending,
     Executor,
     FastPath,
-    OtherCodeError,
     commit,
     is_one_region,
     ready_as,

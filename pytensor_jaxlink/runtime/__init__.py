@@ -19,7 +19,6 @@ from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
 from pytensor_jaxlink.runtime.donation import WORTH_A_REGION as WORTH_A_REGION
 from pytensor_jaxlink.runtime.ending import Ending as Ending
 from pytensor_jaxlink.runtime.ending import as_jax_array as as_jax_array
-from pytensor_jaxlink.runtime.equal_code import OtherCodeError as OtherCodeError
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
 from pytensor_jaxlink.runtime.executor import donatable as donatable

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -39,7 +39,6 @@ from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import LoopRun, run_branch
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
-from pytensor_jaxlink.runtime.equal_code import Meet, SharedCode
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
@@ -47,6 +46,9 @@ from pytensor_jaxlink.runtime.specialisation import hashable
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, device_put
 from pytensor_jaxlink.runtime.waiting import waited_for, when_ready
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.runtime.whole import Meet, SharedCode
 
 Run = Callable[..., Result]
 """A plan as a function of the values of its inputs."""
@@ -313,7 +315,7 @@ def _fast_region(
     if code is None:
         compiled = function.jitted(traced)
     else:
-        compiled = code.jit(ready.policy.jit, "region", partial(traced, ()))
+        compiled = code.jit(ready.policy.jit, lambda: "region", partial(traced, ()))
     jitted[region.index] = compiled
     prepare, first = _preparing(ready, region), 1 if region.static else 0
     if prepare is None:

@@ -20,7 +20,6 @@ from pytensor_jaxlink.runtime.devices import (
     note_explicit_axes,
     run_in_auto,
 )
-from pytensor_jaxlink.runtime.equal_code import SharedCode
 from pytensor_jaxlink.runtime.forks import (
     all_from_parent,
     refused,
@@ -34,7 +33,7 @@ from pytensor_jaxlink.runtime.runnable import Runnable, static_of
 from pytensor_jaxlink.runtime.specialisation import Policy, Resizing, hashable, kind_of
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
-from pytensor_jaxlink.runtime.whole import Whole, is_one_region, is_whole, takes_arrays
+from pytensor_jaxlink.runtime.whole import SharedCode, Whole, is_one_region, is_whole, takes_arrays
 
 Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 """The static values of a region, and the kinds of its arguments."""

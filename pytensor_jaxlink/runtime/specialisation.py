@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import jax
 import numpy as np
@@ -18,6 +18,7 @@ from pytensor_jaxlink.errors import (
     FAILED_NODE,
     NewSizeError,
     NotAcceptedError,
+    OtherCodeError,
     RecompileLimitError,
 )
 from pytensor_jaxlink.frames import running_line, warn_at_user_line
@@ -25,7 +26,6 @@ from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
-from pytensor_jaxlink.runtime.equal_code import Meet, OtherCodeError, RegionCode
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import (
     configuration,
@@ -34,6 +34,9 @@ from pytensor_jaxlink.runtime.typed_jax import (
     jit,
     process_count,
 )
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.runtime.whole import Meet, RegionCode
 
 _SHOWN = 4  # values in a warning
 

@@ -6,25 +6,32 @@ node reads are the exception: JAX would compile for each of their shapes, so it 
 To check a condition is to wait for the call.  What lies in a `jax.Array` does not change, so a
 condition that holds for some arrays holds for them in the next call too: the group numbers of a
 regression are checked once, and later calls return while XLA still computes.
+
+PyMC compiles a model's draws anew at each call, and a notebook builds the same function again when
+a cell is run again.  `jax.jit` knows code by the object that it was made of, so XLA would compile
+each of these.  Here a plan finds, while JAX traces it, the code of an equal one.  Code that two
+functions have is *closed*: it serves the shapes for which it was compiled.  A function that meets
+others goes on with code of its own, and so keeps its own counters, limits and sizes.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import jax
 from jax.sharding import Sharding
 
-from pytensor_jaxlink.errors import NotAcceptedError
+from pytensor_jaxlink.errors import NotAcceptedError, OtherCodeError
 from pytensor_jaxlink.plan import CutOff, Plan, Region
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
 from pytensor_jaxlink.runtime.devices import place_for
-from pytensor_jaxlink.runtime.equal_code import Meet, SharedCode
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import Policy
@@ -122,7 +129,7 @@ class Whole:
 
         jit: Function = ready.policy.jit
         if code is not None:
-            jit = partial(code.jit, jit, ("whole", inside))
+            jit = partial(code.jit, jit, lambda: repr(inside([*range(len(given))])))
         self.condition = Condition(traced, ready.policy, jit, repeatable=repeatable)
         if self._numbers:
             with jax.enable_x64(True), ready.policy.here():
@@ -216,7 +223,7 @@ class Condition:
     policy
         In which types and where it is traced.
     jit
-        Compiles it.
+        Compiles it, where that is not ``policy.jit``.
     repeatable
         Whether the same arguments give the same condition: what runs on the host may fail once.
 
@@ -230,7 +237,7 @@ class Condition:
         self,
         function: Callable[..., object],
         policy: Policy,
-        jit: Callable[[Function], Function],
+        jit: Callable[[Function], Function] | None = None,
         *,
         repeatable: bool,
     ) -> None:
@@ -239,7 +246,7 @@ class Condition:
             return function(*values, **meet)
 
         self._traces = 0
-        self.compiled: Any = jit(traced)
+        self.compiled: Any = (jit or policy.jit)(traced)
         self._policy, self._repeatable = policy, repeatable
         # For each combination of shapes the arguments that the condition depends on.
         self._decisive: dict[object, tuple[int, ...]] = {}
@@ -312,3 +319,128 @@ def _sources_of_last(jaxpr: Jaxpr) -> list[int]:
         if not needed.isdisjoint(equation.outvars):
             needed.update(v for v in equation.invars if not isinstance(v, Literal))
     return [position for position, variable in enumerate(jaxpr.invars) if variable in needed]
+
+
+# -- code that equal plans have in common ---------------------------------------------------------
+
+_MOST = 32
+"""Codes that are kept when their functions are gone: those that were used last."""
+
+
+class RegionCode:
+    """What `jax.jit` made of a region.
+
+    Attributes
+    ----------
+    compiled
+        The function that JAX made.
+    closed
+        Whether it serves no further shapes, because several functions have it.
+    entries
+        How many entries it computes.
+    """
+
+    compiled: Function
+
+    def __init__(self) -> None:
+        self.closed, self.entries = False, 0
+        self.shapes: set[tuple[object, ...]] = set()
+
+
+_lock = Lock()
+_kept: OrderedDict[Hashable, RegionCode] = OrderedDict()
+
+
+Meet = Callable[[], RegionCode]
+"""Called when a compilation has been counted; gives the code that it becomes."""
+
+
+class SharedCode:
+    """The code of a plan that is one region, its own or that of an equal one.
+
+    Parameters
+    ----------
+    identity
+        Gives what equal plans have in common; None where nobody could tell that they are equal.
+    """
+
+    def __init__(self, identity: Callable[[], Hashable | None]) -> None:
+        self._identity = identity
+        self._code: RegionCode | None = None
+        self._shares = True
+        self._traced: Function | None = None
+
+    def jit(
+        self,
+        jit: Callable[[Function], Function],
+        form: Callable[[], Hashable],
+        traced: Function,
+    ) -> Function:
+        """The compiled form of a function, or that which was taken over.
+
+        Parameters
+        ----------
+        jit
+            Makes it.
+        form
+            Gives what tells functions apart that are made of equal regions.
+        traced
+            The function.  It is called with ``meet``, which it calls when it has counted, and
+            which gives the `RegionCode` that it becomes, or raises `OtherCodeError`.
+        """
+        if self._code is not None:
+            return self._code.compiled
+        if not self._shares:
+            return jit(_alone(traced))
+        # Code that outlives its function does not hold on to the graph.
+        self._traced, code, owner = traced, RegionCode(), weakref.ref(self)
+
+        def entered(*values: object) -> object:
+            own = owner()
+            if own is None or code.closed:
+                raise OtherCodeError(None)
+            return own.run(code, form, values)
+
+        code.compiled = jit(entered)
+        return code.compiled
+
+    def run(
+        self, code: RegionCode, form: Callable[[], Hashable], values: tuple[object, ...]
+    ) -> object:
+        """Run the function while JAX traces it for ``code``."""
+        assert self._traced is not None
+        shapes = tuple([getattr(value, "shape", ()) for value in values])
+        return self._traced(*values, meet=lambda: self._meet(code, form(), shapes))
+
+    def _meet(self, code: RegionCode, form: Hashable, shapes: tuple[object, ...]) -> RegionCode:
+        """Find the code of an equal function, or offer this one to others."""
+        code.shapes.add(shapes)
+        identity = self._identity()
+        if identity is None:
+            self._shares = False
+            return code
+        key = identity, form, shapes
+        with _lock:
+            if len(code.shapes) > 1:  # nobody could count for which of them it was compiled
+                for other in [key for key, kept in _kept.items() if kept is code]:
+                    del _kept[other]
+                return code
+            found = _kept.setdefault(key, code)
+            _kept.move_to_end(key)
+            if len(_kept) > _MOST:
+                _kept.popitem(last=False)
+        if found is code:
+            return code
+        found.closed = True
+        raise OtherCodeError(found)
+
+    def follow(self, error: OtherCodeError) -> None:
+        """Have `jit` give the code that an error names."""
+        self._code, self._shares = error.code, False
+
+
+def _alone(traced: Function) -> Function:
+    def run(*values: object) -> object:
+        return traced(*values, meet=None)
+
+    return run

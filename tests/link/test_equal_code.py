@@ -17,16 +17,16 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker
-from pytensor_jaxlink.runtime import equal_code
+from pytensor_jaxlink.runtime import whole
 
 DATA = np.arange(1.0, 6.0)
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    equal_code._kept.clear()
+    whole._kept.clear()
     yield
-    equal_code._kept.clear()
+    whole._kept.clear()
 
 
 def built(scale=2.0, **options):
@@ -262,7 +262,7 @@ def test_many_threads():
 
 
 def test_few_codes_are_kept():
-    for k in range(equal_code._MOST + 3):
+    for k in range(whole._MOST + 3):
         x = pt.vector("x", dtype="float64")
         pytensor.function([x], x + float(k), mode="JAXSELECTIVE")(DATA)
-    assert len(equal_code._kept) <= equal_code._MOST
+    assert len(whole._kept) <= whole._MOST
