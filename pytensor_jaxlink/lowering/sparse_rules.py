@@ -89,15 +89,35 @@ def _add_data(x: SparseValue, y: SparseValue) -> SparseValue:
 
 @jax_rule_for("CSM", where=_MODULES)
 def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
+    from_a_matrix = _is_pattern_of_a_matrix(op.format, node.inputs[1:])
+
     def matrix(
         data: jax.Array, indices: jax.Array, indptr: jax.Array, shape: np.ndarray
     ) -> SparseValue:
         rows, columns = (int(length) for length in shape)
         if data.shape != indices.shape:
             raise ValueError("data and indices of a sparse matrix have different lengths")
+        if not from_a_matrix:
+            # SciPy refuses other patterns or cuts them.  It takes places outside of the matrix, and
+            # reads what lies there in memory.
+            require(indptr.shape[0] == (rows if op.format == "csr" else columns) + 1)
+            require((indptr[0] == 0) & (indptr[-1] == indices.shape[0]))
         return SparseValue(data, indices, indptr, (rows, columns), op.format)
 
     return matrix
+
+
+def _is_pattern_of_a_matrix(form: str, places: Sequence[Variable]) -> bool:
+    """Return True if indices, starts and shape are those of one matrix of a format."""
+    owners = {each.owner for each in places}
+    owner = owners.pop()
+    return (
+        not owners
+        and owner is not None
+        and type(owner.op).__name__ == "CSMProperties"
+        and owner.inputs[0].type.format == form
+        and list(places) == owner.outputs[1:]
+    )
 
 
 @_register("CSMGrad")

@@ -176,6 +176,8 @@ def stored(*entries: tuple[float, int, int]) -> Any:
 ZERO_STORED = stored((0.0, 0, 1), (2.0, 0, 3), (3.0, 4, 4))
 STORED_TWICE = stored((1.0, 0, 1), (2.0, 0, 1), (3.0, 4, 4))
 Y, N = ps.csr_matrix("y"), pt.dmatrix("n")
+POINTERS = ([0, 1, 2, 3], [0, 3, 3, 3], [0, 1, 3], [1, 2, 3, 3], [0, 1, 2, 4], [0, 1, 1, 2])
+PLACES, STARTS = pt.ivector("places"), pt.ivector("starts")
 
 # Each graph, and calls of which some do not fit.
 CALLS: dict[str, Any] = {
@@ -192,6 +194,18 @@ CALLS: dict[str, Any] = {
         lambda: ps.add_s_s_data(X, Y),
         [(ROWS, other) for other in (ROWS, ROWS[:4], sparse.csr_matrix(SAME))],
     ),
+    **{
+        f"of_parts_{make.format}": (
+            [V, PLACES, STARTS],
+            lambda make=make: make(V, PLACES, STARTS, np.array([3, 3], "int32")),
+            [
+                (np.arange(1.0, count + 1), np.array(places, "int32"), np.array(starts, "int32"))
+                for count, places in ((3, [0, 2, 1]), (2, [0, 1, 2]))
+                for starts in POINTERS
+            ],
+        )
+        for make in (ps.CSR, ps.CSC)
+    },
     "sampled_product": (
         [M, N, X],
         lambda: ps.sampling_dot(M, N, X),
