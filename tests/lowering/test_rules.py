@@ -12,9 +12,11 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.raise_op import Assert
+from pytensor.tensor import fft
+from pytensor.tensor.signal import convolve2d
 
 from pytensor_jaxlink import JAXLinker, jaxify
-from tests.helpers import as_list, check_against_python, compile_both
+from tests.helpers import as_list, assert_same_outcomes, check_against_python, compile_both
 
 ONE = pt.constant(1.0, dtype="float64")
 X, M = np.arange(1.0, 7.0) / 3, np.arange(12.0).reshape(3, 4) / 5
@@ -474,3 +476,16 @@ def test_each_negative_length_is_the_unknown_one(negative: int) -> None:
     f = check_against_python([x, n], pairs, [X, negative])
     assert f.stats.fallbacks == 0
     np.testing.assert_array_equal(jaxify([x, n], pairs)(X, negative), X.reshape(3, 2))
+
+
+def test_transforms_without_imaginary_parts() -> None:
+    parts = pt.dtensor3("parts")
+    calls = [(np.ones((2, 3, last)),) for last in (2, 3, 1)]
+    assert_same_outcomes(*compile_both([parts], fft.irfft(parts)), calls)
+
+
+def test_convolutions_of_booleans() -> None:
+    mask = pt.tensor("mask", dtype="bool", shape=(None, None))
+    for function in compile_both([mask], convolve2d(mask, mask[:2])):
+        with pytest.raises(ValueError, match="Unsupported type"):
+            function(np.ones((3, 2), bool))
