@@ -29,6 +29,7 @@ from pytensor_jaxlink.lowering.rule import (
     jax_rule,
     jax_rule_for,
 )
+from pytensor_jaxlink.lowering.shapes import reshaped
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
 _function = functions_by(_register)
@@ -67,7 +68,7 @@ def _join_dims(op: JoinDims, node: Apply, context: Context) -> JaxFunction:
 def _split_dims(op: SplitDims, node: Apply, context: Context) -> JaxFunction:
     def split_dims(array: jax.Array, shape: np.ndarray) -> jax.Array:
         lengths = tuple(int(length) for length in shape)
-        return array.reshape(*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :])
+        return reshaped(array, (*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :]))
 
     return split_dims
 
