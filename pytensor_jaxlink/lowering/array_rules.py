@@ -28,6 +28,7 @@ from pytensor_jaxlink.lowering.rule import (
     jax_rule,
     jax_rule_for,
 )
+from pytensor_jaxlink.lowering.shapes import reshaped
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
 _function = functions_by(_register)
@@ -66,7 +67,7 @@ def _join_dims(op: JoinDims, node: Apply, context: Context) -> JaxFunction:
 def _split_dims(op: SplitDims, node: Apply, context: Context) -> JaxFunction:
     def split_dims(array: jax.Array, shape: np.ndarray) -> jax.Array:
         lengths = tuple(int(length) for length in shape)
-        return array.reshape(*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :])
+        return reshaped(array, (*array.shape[: op.axis], *lengths, *array.shape[op.axis + 1 :]))
 
     return split_dims
 
@@ -86,6 +87,8 @@ def _fourier(op: Fourier, node: Apply, context: Context) -> JaxFunction:
 @_function("IRFFTOp")
 def _irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
     """Without the division by the number of entries that NumPy makes."""
+    if array.shape[-1] < 2:  # JAX would take another entry
+        raise IndexError("the last dimension has no imaginary parts")
     sizes = tuple(int(length) for length in lengths)
     return jnp.fft.irfftn(array[..., 0] + 1j * array[..., 1], s=sizes) * prod(sizes)
 
@@ -93,9 +96,13 @@ def _irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
 @_register("Convolve2d")
 def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
     method = "fft" if op.method == "fft" else "direct"
-    return lambda one, other, full: convolve(
-        one, other, mode="full" if full else "valid", method=method
-    )
+
+    def convolved(one: jax.Array, other: jax.Array, full: object) -> jax.Array:
+        if method == "direct" and one.dtype == other.dtype == jnp.bool:
+            raise ValueError("SciPy sums no products of booleans")
+        return convolve(one, other, mode="full" if full else "valid", method=method)
+
+    return convolved
 
 
 @_register("TensorInv")

@@ -92,12 +92,20 @@ def _make_vector(op: MakeVector, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Reshape)
 def _reshape(op: Reshape, node: Apply, context: Context) -> JaxFunction:
-    def reshape(array: jax.Array, shape: Iterable[object]) -> jax.Array:
-        # NumPy takes each negative length for the unknown one, JAX -1 alone.
-        sizes = (-1 if isinstance(n, int) and n < 0 else n for n in _integers(shape))
-        return jnp.reshape(array, tuple(sizes))
+    return lambda array, shape: reshaped(array, _integers(shape))
 
-    return reshape
+
+def reshaped(array: jax.Array, lengths: Iterable[int]) -> jax.Array:
+    """The array with other lengths, as NumPy takes them.
+
+    For NumPy each negative length is the unknown one, for JAX -1 alone.  JAX finds a length for an
+    empty array where another one is 0; NumPy refuses, because any would do.
+    """
+    sizes = tuple(-1 if isinstance(n, int) and n < 0 else n for n in lengths)
+    known = [n for n in sizes if isinstance(n, int)]
+    if -1 in known and 0 in known:
+        raise ValueError("a length is unknown and another one is 0")
+    return jnp.reshape(array, sizes)
 
 
 @jax_rule.register(Alloc)

@@ -50,27 +50,74 @@ _function = functions_by(_register)
 _function("CSMProperties")(lambda x: (x.data, x.indices, x.indptr, jnp.asarray(x.shape, "int32")))
 _function("DenseFromSparse")(lambda x: jnp.zeros(x.shape, x.dtype).at[x.coordinates].add(x.data))
 _function("Transpose")(lambda x: x.transposed)
-_function("MultiplySparseDenseVector", "SparseDenseVectorMultiply", "ColScaleCSC")(
-    lambda x, scale: x.with_data(x.data * scale[x.coordinates[1]])
-)
-_function("RowScaleCSC")(lambda x, scale: x.with_data(x.data * scale[x.coordinates[0]]))
-_function("StructuredAddSparseDenseVector", "StructuredAddSV")(
-    lambda x, added: x.with_data(x.data + added[x.coordinates[1]])
-)
-_function("AddSparseSparseData", "AddSSData")(lambda x, y: x.with_data(x.data + y.data))
+
+
+def _scaled(x: SparseValue, scale: jax.Array, axis: int) -> SparseValue:
+    if scale.shape != (x.shape[axis],):
+        raise ValueError(f"a matrix of shape {x.shape} is scaled by {scale.shape[0]} numbers")
+    return x.with_data(x.data * scale[x.coordinates[axis]])
+
+
+_function("ColScaleCSC")(partial(_scaled, axis=1))
+_function("RowScaleCSC")(partial(_scaled, axis=0))
+
+
+@_function("MultiplySparseDenseVector", "SparseDenseVectorMultiply")
+def _times_vector(x: SparseValue, scale: jax.Array) -> SparseValue:
+    require(jnp.isfinite(scale))  # PyTensor multiplies the entries that are not stored, too
+    return _scaled(x, scale, 1)
+
+
+@_function("StructuredAddSparseDenseVector", "StructuredAddSV")
+def _add_to_stored(x: SparseValue, added: jax.Array) -> SparseValue:
+    if added.shape != x.shape[1:]:
+        raise ValueError(f"{added.shape[0]} numbers are added to a matrix of shape {x.shape}")
+    # PyTensor adds to entries of the dense matrix, once to each that is not zero.
+    require(x.data != 0)
+    require(jnp.isfinite(added))
+    outer, inner = x.coordinates if x.format == "csr" else x.coordinates[::-1]
+    require((jnp.diff(outer) > 0) | (jnp.diff(inner) > 0))
+    return x.with_data(x.data + added[x.coordinates[1]])
+
+
+@_function("AddSparseSparseData", "AddSSData")
+def _add_data(x: SparseValue, y: SparseValue) -> SparseValue:
+    if x.shape != y.shape or x.data.shape != y.data.shape:
+        raise ValueError(f"the entries of matrices of shapes {x.shape} and {y.shape} are added")
+    return x.with_data(x.data + y.data)
 
 
 @jax_rule_for("CSM", where=_MODULES)
 def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
+    from_a_matrix = _is_pattern_of_a_matrix(op.format, node.inputs[1:])
+
     def matrix(
         data: jax.Array, indices: jax.Array, indptr: jax.Array, shape: np.ndarray
     ) -> SparseValue:
         rows, columns = (int(length) for length in shape)
         if data.shape != indices.shape:
             raise ValueError("data and indices of a sparse matrix have different lengths")
+        if not from_a_matrix:
+            # SciPy refuses other patterns or cuts them.  It takes places outside of the matrix, and
+            # reads what lies there in memory.
+            require(indptr.shape[0] == (rows if op.format == "csr" else columns) + 1)
+            require((indptr[0] == 0) & (indptr[-1] == indices.shape[0]))
         return SparseValue(data, indices, indptr, (rows, columns), op.format)
 
     return matrix
+
+
+def _is_pattern_of_a_matrix(form: str, places: Sequence[Variable]) -> bool:
+    """Return True if indices, starts and shape are those of one matrix of a format."""
+    owners = {each.owner for each in places}
+    owner = owners.pop()
+    return (
+        not owners
+        and owner is not None
+        and type(owner.op).__name__ == "CSMProperties"
+        and owner.inputs[0].type.format == form
+        and list(places) == owner.outputs[1:]
+    )
 
 
 @_register("CSMGrad")
@@ -187,6 +234,8 @@ _function("StructuredDotGradCSR")(partial(_entries_of_product, "csr"))
 
 @_function("SamplingDot")
 def _sampling_dot(x: jax.Array, y: jax.Array, pattern: SparseValue) -> SparseValue:
+    if x.shape[1] != y.shape[1] or (x.shape[0], y.shape[0]) != pattern.shape:
+        raise ValueError(f"{x.shape} times {y.shape} is sampled at places of {pattern.shape}")
     rows, columns = pattern.coordinates
     return pattern.with_data(pattern.data * (x[rows] * y[columns]).sum(axis=-1))
 

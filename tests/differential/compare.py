@@ -16,7 +16,7 @@ from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 
 from pytensor_jaxlink.ops import has_effects
-from tests.differential.failures import FailuresError
+from tests.differential.failures import FailuresError, is_a_failure_of_pytensor
 from tests.differential.grammar import Graph
 from tests.differential.options import (
     OPTIONS,
@@ -145,7 +145,7 @@ class Judge:
         failing = {
             number
             for number, outcome in enumerate(self._expected.calls)
-            if _is_a_failure_of_pytensor(outcome)
+            if is_a_failure_of_pytensor(outcome)
             or (way.option == "ignore" and isinstance(outcome, Exception))
         }
         run = _run(way, self._graph, skip=failing)
@@ -154,7 +154,7 @@ class Judge:
                 found = run.calls[number]
                 expected = self._lazily_if_known(number, outcome, found)
                 self._look_at_call(way.option, number, found, expected)
-        if not any(map(_is_a_failure_of_pytensor, self._expected.calls)):
+        if not any(map(is_a_failure_of_pytensor, self._expected.calls)):
             # Calls in which Python raises are left out where checks are ignored.
             ends = self._expected if way.option == "ignore" else self._lazily or self._expected
             for place, (one, other) in enumerate(zip(run.states, ends.states, strict=True)):
@@ -288,19 +288,6 @@ def _float_types(ends: Sequence[Any]) -> set[str]:
 def dense(value: Any) -> Any:
     """The value as an array; of a sparse matrix all its entries."""
     return value.toarray() if scipy.sparse.issparse(value) else np.asarray(value)
-
-
-def _is_a_failure_of_pytensor(outcome: Any) -> bool:
-    """Whether PyTensor fails to evaluate a graph that has a value."""
-    return isinstance(outcome, Exception) and (
-        # A rewrite to work in place asks NumPy for a conversion that it refuses.
-        type(outcome).__name__ == "UFuncTypeError"
-        # `numpy.vectorize`, which Blockwise uses, cannot take an empty batch.
-        or "vectorize with zero size" in str(outcome)
-        # PyTensor 3.0 makes a Python integer of a number before it casts it, and each version
-        # computes with Python's integers where an elementwise operation has three arguments.
-        or (isinstance(outcome, OverflowError) and "out of bounds for " in str(outcome))
-    )
 
 
 def _text(value: Any) -> str:

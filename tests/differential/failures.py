@@ -48,3 +48,20 @@ def patient_mode(mode: Mode) -> Mode:
 def _lose(thunk: Any) -> None:
     for cell in thunk.outputs:
         cell[0] = _NOTHING
+
+
+def is_a_failure_of_pytensor(outcome: Any) -> bool:
+    """Whether PyTensor fails to evaluate a graph that has a value."""
+    return isinstance(outcome, Exception) and (
+        # A rewrite to work in place asks NumPy for a conversion that it refuses.
+        type(outcome).__name__ == "UFuncTypeError"
+        # The angle of a real number writes into an array that NumPy gives to read.
+        or "assignment destination is read-only" in str(outcome)
+        # A batch of medians.
+        or "'NoneType' object is not subscriptable" in str(outcome)
+        # `numpy.vectorize`, which Blockwise uses, cannot take an empty batch.
+        or "vectorize with zero size" in str(outcome)
+        # PyTensor 3.0 makes a Python integer of a number before it casts it, and each version
+        # computes with Python's integers where an elementwise operation has three arguments.
+        or (isinstance(outcome, OverflowError) and "out of bounds for " in str(outcome))
+    )

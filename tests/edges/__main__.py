@@ -16,9 +16,13 @@ def main() -> int:
     """Print the differences that no row names; 1 where there are some."""
     parser = argparse.ArgumentParser(prog="python -m tests.edges", description=__doc__)
     parser.add_argument("name", choices=NAMES)
-    name = parser.parse_args().name
+    parser.add_argument("--start", type=int, help="of `expressions`: the first case")
+    parser.add_argument("--step", type=int, help="of `expressions`: each so many cases one")
+    asked = vars(parser.parse_args())
+    name = asked.pop("name")
     warnings.simplefilter("ignore")
-    found = importlib.import_module(f"tests.edges.{name}").run()
+    part = {key: value for key, value in asked.items() if value is not None}
+    found = importlib.import_module(f"tests.edges.{name}").run(**part)
     print(*found, f"{len(found)} differences", sep="\n")
     return int(bool(found))
 

@@ -45,26 +45,34 @@ def outcomes(function: Any, *arguments: Any) -> Any:
             return type(error)
 
 
-def same(found: Any, expected: Any, *, rtol: float | None = None) -> bool:
+def same(found: Any, expected: Any, *, rtol: float | None = None, of_largest: float = 0) -> bool:
     """Dtype, shape, values to rounding, NaN, infinities and signs of zero; or the exception."""
     if isinstance(expected, type) or isinstance(found, type):
         return found is expected
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return False
-    return bool(np.all(same_entries(found, expected, rtol=rtol)))
+    return bool(np.all(same_entries(found, expected, rtol=rtol, of_largest=of_largest)))
 
 
-def same_entries(found: Any, expected: Any, *, rtol: float | None = None) -> Any:
-    """The entries of two arrays of one dtype and shape that are the same."""
+def same_entries(
+    found: Any, expected: Any, *, rtol: float | None = None, of_largest: float = 0
+) -> Any:
+    """The entries of two arrays of one dtype and shape that are the same.
+
+    Where they are sums with terms of both signs, the rounding is a part of the largest entry,
+    ``of_largest``, or of 1, and a zero has the sign that the order of the terms gives it.
+    """
     if expected.dtype.kind not in "fc":
         return found == expected
     rtol = rtol or 64 * float(np.finfo(expected.dtype).eps)
-    tiny = np.finfo(expected.dtype).tiny
+    least = np.finfo(expected.dtype).tiny
     with np.errstate(all="ignore"):
-        near = np.isclose(found, expected, rtol=rtol, atol=tiny, equal_nan=True)
+        if of_largest:
+            least += of_largest * np.max(np.abs(expected), where=np.isfinite(expected), initial=1)
+        near = np.isclose(found, expected, rtol=rtol, atol=least, equal_nan=True)
     zero = (expected == 0) & (found == 0)
     signs = np.signbit(found.real) == np.signbit(expected.real)
-    return near & (signs | ~zero)
+    return near & (signs | ~zero | bool(of_largest))
 
 
 def difference(

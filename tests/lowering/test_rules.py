@@ -12,9 +12,11 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.raise_op import Assert
+from pytensor.tensor import fft
+from pytensor.tensor.signal import convolve2d
 
 from pytensor_jaxlink import JAXLinker, jaxify
-from tests.helpers import as_list, check_against_python, compile_both
+from tests.helpers import PYTHON, as_list, assert_same_outcomes, check_against_python, compile_both
 
 ONE = pt.constant(1.0, dtype="float64")
 X, M = np.arange(1.0, 7.0) / 3, np.arange(12.0).reshape(3, 4) / 5
@@ -474,3 +476,33 @@ def test_each_negative_length_is_the_unknown_one(negative: int) -> None:
     f = check_against_python([x, n], pairs, [X, negative])
     assert f.stats.fallbacks == 0
     np.testing.assert_array_equal(jaxify([x, n], pairs)(X, negative), X.reshape(3, 2))
+
+
+@pytest.mark.parametrize(
+    "reshape",
+    [lambda m, k, n: m.reshape((k, n, m.shape[1])), lambda m, k, n: pt.split_dims(m, (k, n), 0)],
+)
+def test_an_unknown_length_beside_a_length_of_zero(reshape: Any) -> None:
+    m, k, n = pt.dmatrix("m"), pt.lscalar("k"), pt.lscalar("n")
+    shapes = [(4, 3), (0, 3), (0, 0), (4, 0)]
+    lengths = [(-1, 2), (2, -1), (-5, 0), (0, -1), (0, 2)]
+    calls = [(np.ones(shape), *pair) for shape in shapes for pair in lengths]
+    outputs = reshape(m, k, n)
+    functions = [
+        pytensor.function([m, k, n], outputs, mode=mode)
+        for mode in (JAXLinker(recompile_limit=100), PYTHON)
+    ]
+    assert_same_outcomes(*functions, calls)
+
+
+def test_transforms_without_imaginary_parts() -> None:
+    parts = pt.dtensor3("parts")
+    calls = [(np.ones((2, 3, last)),) for last in (2, 3, 1)]
+    assert_same_outcomes(*compile_both([parts], fft.irfft(parts)), calls)
+
+
+def test_convolutions_of_booleans() -> None:
+    mask = pt.tensor("mask", dtype="bool", shape=(None, None))
+    for function in compile_both([mask], convolve2d(mask, mask[:2])):
+        with pytest.raises(ValueError, match="Unsupported type"):
+            function(np.ones((3, 2), bool))

@@ -16,7 +16,7 @@ from pytensor.sparse.basic import CSMGrad
 from scipy import sparse
 
 from pytensor_jaxlink import load, save
-from tests.helpers import PYTHON, compile_both, outcome
+from tests.helpers import PYTHON, assert_same_outcomes, compile_both, outcome
 
 ROWS, COLUMNS = (sparse.random(6, 5, 0.4, format=form, random_state=1) for form in ("csr", "csc"))
 DENSE, LEFT, SAME = (np.random.default_rng(2).normal(size=s) for s in ((5, 3), (2, 6), (6, 5)))
@@ -159,6 +159,70 @@ def test_lengths_that_do_not_fit() -> None:
     f = pytensor.function([X, M], ps.structured_dot(X, M), mode="JAXSELECTIVE")
     with pytest.raises(ValueError, match="shape mismatch"):
         f(ROWS, DENSE[:4])
+
+
+def of_lengths(*lengths: int) -> list[Any]:
+    """Vectors of ones, and one that is not finite."""
+    return [*map(np.ones, lengths), np.array([1.0, np.inf, 2, 3, 4])]
+
+
+def stored(*entries: tuple[float, int, int]) -> Any:
+    """A matrix that stores these entries, with their rows and columns, as they are."""
+    data, rows, columns = (np.array(part) for part in zip(*entries, strict=True))
+    start = np.searchsorted(rows, np.arange(7)).astype("int32")
+    return sparse.csr_matrix((data, columns.astype("int32"), start), shape=(6, 5))
+
+
+ZERO_STORED = stored((0.0, 0, 1), (2.0, 0, 3), (3.0, 4, 4))
+STORED_TWICE = stored((1.0, 0, 1), (2.0, 0, 1), (3.0, 4, 4))
+Y, N = ps.csr_matrix("y"), pt.dmatrix("n")
+POINTERS = ([0, 1, 2, 3], [0, 3, 3, 3], [0, 1, 3], [1, 2, 3, 3], [0, 1, 2, 4], [0, 1, 1, 2])
+PLACES, STARTS = pt.ivector("places"), pt.ivector("starts")
+
+# Each graph, and calls of which some do not fit.
+CALLS: dict[str, Any] = {
+    "times_vector": ([X, V], lambda: X * V, [(ROWS, v) for v in of_lengths(5, 4, 6, 1)]),
+    "col_scale": ([C, V], lambda: ps.col_scale(C, V), [(COLUMNS, v) for v in of_lengths(5, 4, 6)]),
+    "row_scale": ([C, V], lambda: ps.row_scale(C, V), [(COLUMNS, v) for v in of_lengths(6, 5, 7)]),
+    "structured_add": (
+        [X, V],
+        lambda: ps.structured_add_s_v(X, V),
+        [(m, v) for m in (ROWS, ZERO_STORED, STORED_TWICE) for v in of_lengths(5, 4, 6, 1)],
+    ),
+    "entries_of_two": (
+        [X, Y],
+        lambda: ps.add_s_s_data(X, Y),
+        [(ROWS, other) for other in (ROWS, ROWS[:4], sparse.csr_matrix(SAME))],
+    ),
+    **{
+        f"of_parts_{make.format}": (
+            [V, PLACES, STARTS],
+            lambda make=make: make(V, PLACES, STARTS, np.array([3, 3], "int32")),
+            [
+                (np.arange(1.0, count + 1), np.array(places, "int32"), np.array(starts, "int32"))
+                for count, places in ((3, [0, 2, 1]), (2, [0, 1, 2]))
+                for starts in POINTERS
+            ],
+        )
+        for make in (ps.CSR, ps.CSC)
+    },
+    "sampled_product": (
+        [M, N, X],
+        lambda: ps.sampling_dot(M, N, X),
+        [
+            (np.ones(left), np.ones(right), ROWS)
+            for left in ((6, 2), (1, 2), (7, 2))
+            for right in ((5, 2), (1, 2), (4, 2), (5, 3))
+        ],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("name", CALLS)
+def test_values_and_lengths_that_the_operation_refuses(name: str) -> None:
+    inputs, graph, calls = CALLS[name]
+    assert_same_outcomes(*compile_both(inputs, ps.dense_from_sparse(graph())), calls)
 
 
 @pytest.mark.parametrize("name", TRACED)
