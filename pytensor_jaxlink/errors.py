@@ -105,7 +105,7 @@ class OtherCodeError(NotAcceptedError):
         The `RegionCode` of an equal function; None where the function makes its own.
     """
 
-    def __init__(self, code: Any) -> None:
+    def __init__(self, code: object) -> None:
         super().__init__()
         self.code = code
 

@@ -98,9 +98,8 @@ class VirtualMachine:
     def follow(self, other: OtherCodeError) -> None:
         """Run other code; the fast path is looked for anew."""
         own, self._own = self._own[0], (None, None)
-        code = None if own is None else own.code
-        assert code is not None, "it shares code"
-        code.follow(other)
+        assert own is not None, "the executor of the path that raised it"
+        own.follow(other)
 
     def commit(self, values: list[object], positions: Sequence[int]) -> None:
         """Put states among the values of a call where exported code leaves them."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError, OtherCodeError
 from pytensor_jaxlink.plan import Executable, Region
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
@@ -30,7 +30,13 @@ from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
-from pytensor_jaxlink.runtime.specialisation import Policy, Resizing, hashable, kind_of
+from pytensor_jaxlink.runtime.specialisation import (
+    CompiledRegion,
+    Policy,
+    Resizing,
+    hashable,
+    kind_of,
+)
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import SharedCode, Whole, is_one_region, is_whole, takes_arrays
@@ -96,7 +102,7 @@ class Executor:
         The code of a plan that is one region, if equal plans may have it too.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- one for each part of a plan that runs
         self,
         executable: Executable,
         stats: Stats,
@@ -222,6 +228,14 @@ class Executor:
         if conditions and self._fallback is not None and not all_hold(*conditions):
             return list(self._fallback(inputs, None))
         return outputs
+
+    def follow(self, other: OtherCodeError) -> None:
+        """Run the code that an error names from now on, or code of its own."""
+        assert self.code is not None, "only what shares code is told to run other"
+        self.code.follow(other)
+        if other.code is None:
+            [region] = [f for f in self._ready.functions if isinstance(f, CompiledRegion)]
+            region.compile_again()
 
     def trace(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""

@@ -139,7 +139,7 @@ class CompiledRegion:
         self._plan, self._region, self._program = plan, region, program
         self._policy, self._stats, self._resizing = policy, stats, resizing
         self._seen: dict[tuple[object, ...], None] = {}  # in order
-        self._taken_over = set[tuple[object, ...]]()
+        self._counted = set[tuple[object, ...]]()  # for which it will be compiled again
         self.entries = 0
         self._said = False
         self._lock = Lock()
@@ -199,12 +199,13 @@ class CompiledRegion:
             Topic.RECOMPILES.log(lambda: self._recompiled(signature))
         self._seen.setdefault(signature)
         this_thread.kind = "compilation of region"
-        if signature in self._taken_over:  # counted then
-            self._taken_over.discard(signature)
+        if signature in self._counted:
+            self._counted.discard(signature)
+            Topic.RECOMPILES.log(lambda: f"region {self._region.index} stops sharing its code")
         else:
             self._stats.compilations[self._region.index] += 1
             self._note(static, arguments)
-        code = None if meet is None else self._met(meet, signature)
+        code = None if meet is None else self._met(meet)
         found = self._program(static, *arguments)
         # Code out of a file does not say how much it computes.
         entries = getattr(self._program, "entries", 0)
@@ -213,18 +214,21 @@ class CompiledRegion:
             code.entries = entries
         return found
 
-    def _met(self, meet: Meet, signature: tuple[object, ...]) -> RegionCode:
+    def _met(self, meet: Meet) -> RegionCode:
         try:
             return meet()
         except OtherCodeError as other:
             if other.code is not None:
-                self._taken_over.add(signature)
                 self._stats.equal_code += 1
-                self.entries = max(self.entries, other.code.entries)
+                self.entries = max(self.entries, getattr(other.code, "entries", 0))
                 Topic.RECOMPILES.log(
                     lambda: f"region {self._region.index} runs the code of an equal function"
                 )
             raise
+
+    def compile_again(self) -> None:
+        """Expect the compilations that have been counted once more: the code is not there now."""
+        self._counted.update(self._seen)
 
     def measure(self, kinds: Sequence[jax.ShapeDtypeStruct]) -> int:
         """The entries that the program computes for such arguments; JAX only traces it."""

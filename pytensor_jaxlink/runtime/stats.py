@@ -21,7 +21,6 @@ _TOTALS = (
     "fallbacks",
     "dynamic_sizes",
     "padded_calls",
-    "equal_code",
 )
 """The counters that are neither of calls nor of regions."""
 
@@ -96,11 +95,12 @@ class Stats:
     slow_calls: int = 0
     dynamic_sizes: int = 0
     padded_calls: int = 0
-    equal_code: int = 0
     padded: Stats | None = field(default=None, repr=False)
     slow_call_error: str = field(default="", repr=False)
     signatures: list[list[Any]] = field(default_factory=list, repr=False)
     start_up_cache: str = "off"
+    # No field: functions that do the same have equal counters, whichever of them was the first.
+    equal_code = 0
 
     def with_regions(self, count: int) -> None:
         """Start counting for a plan with ``count`` regions."""

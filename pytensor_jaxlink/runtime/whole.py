@@ -436,6 +436,7 @@ class SharedCode:
 
     def follow(self, error: OtherCodeError) -> None:
         """Have `jit` give the code that an error names."""
+        assert error.code is None or isinstance(error.code, RegionCode)
         self._code, self._shares = error.code, False
 
 

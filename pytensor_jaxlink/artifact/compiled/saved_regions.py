@@ -23,7 +23,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import is_out_of_memory
-from pytensor_jaxlink.runtime.specialisation import kind_of_leaf
+from pytensor_jaxlink.runtime.specialisation import kind_of
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _SHOWN = 12  # arguments in an error
@@ -120,7 +120,7 @@ class Specialisation:
                 jax.tree_util.tree_leaves(list(arguments)), self.leaves, strict=True
             )
         ]
-        self._traced = list(map(kind_of_leaf, leaves))
+        self._traced = list(map(kind_of, leaves))
         if self._calls_open:
             self._check_for_shapes(self._traced)
         try:

@@ -21,7 +21,7 @@ from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import Executable, HostExecuted, Region
-from pytensor_jaxlink.runtime.specialisation import kind_of_leaf
+from pytensor_jaxlink.runtime.specialisation import kind_of
 from pytensor_jaxlink.runtime.typed_jax import configuration
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class KeptRegion:
     def _code(
         self, static: tuple[object, ...], arguments: Sequence[object]
     ) -> Specialisation | None:
-        kinds = jax.tree_util.tree_map(kind_of_leaf, list(arguments))
+        kinds = jax.tree_util.tree_map(kind_of, list(arguments))
         leaves = tuple(map(array_kind_of, jax.tree_util.tree_leaves(kinds)))
         signature = DataWriter().value((static, tuple(map(form_of, arguments)), leaves))
         name = self._key.code(self._original.structure, self._index, signature)
