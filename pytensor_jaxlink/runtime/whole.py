@@ -368,7 +368,7 @@ class SharedCode:
         self._identity = identity
         self._code: RegionCode | None = None
         self._shares = True
-        self._traced: Function | None = None
+        self._source: tuple[Function, Callable[[], Hashable]] | None = None
 
     def jit(
         self,
@@ -393,24 +393,24 @@ class SharedCode:
         if not self._shares:
             return jit(_alone(traced))
         # Code that outlives its function does not hold on to the graph.
-        self._traced, code, owner = traced, RegionCode(), weakref.ref(self)
+        self._source = traced, form
+        code, owner = RegionCode(), weakref.ref(self)
 
         def entered(*values: object) -> object:
             own = owner()
             if own is None or code.closed:
                 raise OtherCodeError(None)
-            return own.run(code, form, values)
+            return own.run(code, values)
 
         code.compiled = jit(entered)
         return code.compiled
 
-    def run(
-        self, code: RegionCode, form: Callable[[], Hashable], values: tuple[object, ...]
-    ) -> object:
+    def run(self, code: RegionCode, values: tuple[object, ...]) -> object:
         """Run the function while JAX traces it for ``code``."""
-        assert self._traced is not None
+        assert self._source is not None, "`jit` has been given it"
+        traced, form = self._source[0], self._source[1]()
         shapes = tuple([getattr(value, "shape", ()) for value in values])
-        return self._traced(*values, meet=lambda: self._meet(code, form(), shapes))
+        return traced(*values, meet=lambda: self._meet(code, form, shapes))
 
     def _meet(self, code: RegionCode, form: Hashable, shapes: tuple[object, ...]) -> RegionCode:
         """Find the code of an equal function, or offer this one to others."""

@@ -72,9 +72,8 @@ def test_each_goes_on_with_code_of_its_own_for_other_shapes(dynamic):
     for length in (3, 5, 0, 70):
         for f in (second, first):
             check(f, np.arange(1.0, length + 1.0))
-    # The first compiles once more for the shape that the second has the code of.
-    [made], [taken] = first.stats.compilations, second.stats.compilations
-    assert made == taken + 1
+    # The one that made the code counts nothing twice, though JAX compiles for it again.
+    assert first.stats.compilations == second.stats.compilations
     assert first.stats.slow_calls == second.stats.slow_calls == 0
 
 
