@@ -22,7 +22,7 @@ Read = Callable[[Parsed], Parsed]
 
 def describe(record: object) -> dict[str, Json]:
     """A record as JSON."""
-    types = _fields(type(record))
+    types = _types_of(type(record))
     return {name: _described(getattr(record, name), kind) for name, kind in types.items()}
 
 
@@ -36,7 +36,7 @@ def _described(value: Parsed, kind: Type) -> Json:
 
 
 @cache
-def _fields(kind: Type) -> Mapping[str, Type]:
+def _types_of(kind: Type) -> Mapping[str, Type]:
     """The types of the fields that are written."""
     types = get_type_hints(kind)
     return {field.name: types[field.name] for field in fields(kind) if field.compare}
@@ -71,7 +71,7 @@ def reader(kind: Type) -> Read:
 
 
 def _record(kind: Type, document: Parsed) -> Parsed:
-    types = _fields(kind)
+    types = _types_of(kind)
     return kind(**{name: reader(types[name])(each) for name, each in document.items()})
 
 

@@ -233,7 +233,10 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
 
         def checked(array: jax.Array, values: Index, position: Index) -> jax.Array:
             selected = (*np.shape(position), *np.shape(array)[1:])
-            _require_no_stretch(node, values, [selected])
+            # PyTensor 3.0's Op of one vector stretches no values to the array either.
+            general_op = isinstance(node.op, AdvancedIncSubtensor)
+            shapes = [selected] if general_op else [selected, array.shape]
+            _require_no_stretch(node, values, shapes)
             return general(array, values, position)
 
         return _adding(node, checked)

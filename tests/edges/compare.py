@@ -45,22 +45,27 @@ def outcomes(function: Any, *arguments: Any) -> Any:
             return type(error)
 
 
-def same(found: Any, expected: Any, *, rtol: float | None = None, of_largest: float = 0) -> bool:
+def same(found: Any, expected: Any, **rounding: Any) -> bool:
     """Dtype, shape, values to rounding, NaN, infinities and signs of zero; or the exception."""
     if isinstance(expected, type) or isinstance(found, type):
         return found is expected
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return False
-    return bool(np.all(same_entries(found, expected, rtol=rtol, of_largest=of_largest)))
+    return bool(np.all(same_entries(found, expected, **rounding)))
 
 
 def same_entries(
-    found: Any, expected: Any, *, rtol: float | None = None, of_largest: float = 0
+    found: Any,
+    expected: Any,
+    *,
+    rtol: float | None = None,
+    of_largest: float = 0,
+    signs_of_zero: bool = True,
 ) -> Any:
     """The entries of two arrays of one dtype and shape that are the same.
 
     Where they are sums with terms of both signs, the rounding is a part of the largest entry,
-    ``of_largest``, or of 1, and a zero has the sign that the order of the terms gives it.
+    ``of_largest``, or of 1.  The order of the terms of a gradient decides the sign of a zero.
     """
     if expected.dtype.kind not in "fc":
         return found == expected
@@ -72,7 +77,7 @@ def same_entries(
         near = np.isclose(found, expected, rtol=rtol, atol=least, equal_nan=True)
     zero = (expected == 0) & (found == 0)
     signs = np.signbit(found.real) == np.signbit(expected.real)
-    return near & (signs | ~zero | bool(of_largest))
+    return near & (signs | ~zero | (not signs_of_zero))
 
 
 def difference(

@@ -51,6 +51,8 @@ class Case:
         Of the linker.
     rounding
         The part of a result's largest entry that may be rounding; 0 where each entry has its own.
+    signs_of_zero
+        Whether they are compared.
     """
 
     op: str
@@ -59,6 +61,7 @@ class Case:
     calls: tuple[tuple[Any, ...], ...]
     options: tuple[tuple[str, Any], ...] = ()
     rounding: float = 0
+    signs_of_zero: bool = True
 
     def differences(self) -> Iterator[str]:
         """The differences from the Python linker, in words."""
@@ -93,7 +96,14 @@ class Case:
                 ):
                     continue
                 for one, other in _pairs(expected[k], found):
-                    text = difference(self.op, self.calls[k], one, other, of_largest=self.rounding)
+                    text = difference(
+                        self.op,
+                        self.calls[k],
+                        one,
+                        other,
+                        of_largest=self.rounding,
+                        signs_of_zero=self.signs_of_zero,
+                    )
                     if text is not None:
                         yield text
 

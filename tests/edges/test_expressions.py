@@ -23,6 +23,15 @@ def test_a_few_are_the_same_as_python() -> None:
     assert _differences(31, 2503) == []
 
 
+@pytest.mark.parametrize("start", range(2))
+def test_the_same_as_python(start: int) -> None:
+    """Signs of zero are compared for whole arrays alone."""
+    table = expressions.cases(types=("float64", "int8", "bool"), forms=("whole", "mask", "prefix"))
+    cases = list(islice(table, 75 * start, None, 151))
+    assert cases
+    assert [text for case in cases for text in case.differences()] == []
+
+
 def _is_a_graph(name: str, dtypes: Sequence[str]) -> bool:
     for dtype in dtypes:
         m = pt.matrix("m", dtype=dtype)
