@@ -111,8 +111,8 @@ def _rewrite(fgraph: FunctionGraph, changing: Collection[int]) -> None:
         if attempt.inner is not None:
             outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
             fgraph.replace_all(outputs, import_missing=True, reason=NAME)
-        elif escaped <= refused:
-            break
+        elif escaped <= refused or len(refused) > len(view.variables):
+            break  # a round may make the length that it refuses: the next one makes another
         refused |= escaped
     if escaped or not attempt.values:
         return
