@@ -34,6 +34,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import copy_stack_trace
+from pytensor.graph.traversal import variable_depends_on
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
     Alloc,
@@ -121,7 +122,9 @@ def _rewrite(fgraph: FunctionGraph, changing: Collection[int]) -> None:
     for old, new in attempt.values.items():
         copy_stack_trace(attempt.at_the_end.get(old, old), new)
     fgraph.replace_all(list(attempt.values.items()), import_missing=True, reason=NAME)
-    fgraph.replace_all(attempt.sizes_of_slices(), import_missing=True, reason=NAME)
+    for count, size in attempt.sizes_of_slices():
+        if not variable_depends_on(size, count):  # a bound may be computed from the count
+            fgraph.replace(count, size, import_missing=True, reason=NAME)
 
 
 def _words(node: Apply) -> str:

@@ -32,6 +32,12 @@ def test_the_same_as_python(start: int) -> None:
     assert [text for case in cases for text in case.differences()] == []
 
 
+def test_the_rewrite_of_masks_ends() -> None:
+    """The length of ``arange(1, n + 1)`` is ``n + 1 - 1``, another variable in each round."""
+    [case] = expressions.cases(("Lyapunov, continuous",), ("int8",), ("prefix",))
+    assert list(case.differences()) == []
+
+
 def _is_a_graph(name: str, dtypes: Sequence[str]) -> bool:
     for dtype in dtypes:
         m = pt.matrix("m", dtype=dtype)

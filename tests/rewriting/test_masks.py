@@ -487,13 +487,3 @@ def test_the_length_of_a_slice_is_a_difference_of_its_bounds(part: slice) -> Non
     rewritten = pytensor.function([x, n, m], fgraph.outputs[0], **unused)
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         np.testing.assert_array_equal([rewritten(*each) for each in values], expected)
-
-
-def test_a_length_that_a_round_makes_is_refused_once() -> None:
-    """Of ``arange(1, n + 1)`` it is ``n + 1 - 1``, another variable in each round."""
-    m, n = pt.dmatrix("m"), pt.lscalar("n")
-    solved = pt.linalg.solve_continuous_lyapunov(m[:n, :n], m[:n, :n])
-    f, reference = compile_both([m, n], solved)
-    for size in (1, 3, 2):
-        given = np.arange(1.0, 10.0).reshape(3, 3) + 9 * np.eye(3), size
-        np.testing.assert_allclose(f(*given), reference(*given))
