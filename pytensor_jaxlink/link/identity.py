@@ -15,6 +15,7 @@ from functools import partial
 from types import FunctionType, MethodType
 
 import numpy as np
+from pytensor.graph.basic import Constant
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 
@@ -67,15 +68,27 @@ def identity_of(lowered: Lowered, options: Options) -> Identity | None:
         return None
 
 
-def _known(op: Op) -> Op:
-    """The Op, if all of its code is PyTensor's or ours."""
+def _known(op: Op) -> tuple[Op, tuple[Hashable, ...]]:
+    """The Op and its inner constants, if all of its code is PyTensor's or ours.
+
+    To PyTensor's comparison of inner graphs 0.0 is -0.0.
+    """
+    constants: list[Hashable] = []
     for part in _parts(op, set()):
         if type(part).__module__.partition(".")[0] not in _OURS:
             raise _UnknownError
         for value in vars(part).values():
             if isinstance(value, partial | MethodType) or _is_foreign(value):
                 raise _UnknownError
-    return op
+        constants += map(_content, _inner_constants(part))
+    return op, tuple(constants)
+
+
+def _inner_constants(op: object) -> Iterator[object]:
+    graph = getattr(op, "fgraph", None)
+    if graph is not None:
+        read = [v for node in graph.toposort() for v in node.inputs]
+        yield from (v.data for v in (*read, *graph.outputs) if isinstance(v, Constant))
 
 
 def _is_foreign(value: object) -> bool:
