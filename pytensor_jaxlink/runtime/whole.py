@@ -328,7 +328,7 @@ _MOST = 32
 
 
 class RegionCode:
-    """What `jax.jit` made of a region.
+    """A region as `jax.jit` compiled it.
 
     Attributes
     ----------
