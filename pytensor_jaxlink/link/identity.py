@@ -31,7 +31,7 @@ class _UnknownError(Exception):
 
 
 class Identity:
-    """The parts that equal graphs have in common, with their hash: it takes time for long graphs."""
+    """The parts that equal graphs have in common, with their hash, which takes time."""
 
     def __init__(self, parts: tuple[Hashable, ...]) -> None:
         self._parts, self._hash = parts, hash(parts)

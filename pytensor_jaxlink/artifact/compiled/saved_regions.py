@@ -65,7 +65,7 @@ class Specialisation:
 
     @property
     def constraints(self) -> list[str]:
-        """What holds for the open dimensions, as texts such as ``"n >= 3"``."""
+        """The constraints on the open dimensions, as texts such as ``"n >= 3"``."""
         return [f"{name} >= {bound}" for name, bound in self.least.items()]
 
     def why_not(
