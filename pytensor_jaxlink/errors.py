@@ -103,11 +103,13 @@ class OtherCodeError(NotAcceptedError):
     ----------
     code
         The `RegionCode` of an equal function; None where the function makes its own.
+    taker
+        The `SharedCode` that asked for it: another thread may have replaced its plan.
     """
 
-    def __init__(self, code: object) -> None:
+    def __init__(self, code: object, taker: object) -> None:
         super().__init__()
-        self.code = code
+        self.code, self.taker = code, taker
 
 
 class ArtifactError(JAXLinkError, ValueError):

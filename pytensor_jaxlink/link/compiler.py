@@ -355,7 +355,7 @@ class CompiledGraph:
             jit=self.options.jit is not False,
             fallback=partial(self.fall_back, plan=lowered.plan),
             resizing=self,
-            identity=self._identity(form, lowered),
+            identity=partial(identity_of, form, lowered, self.options) if not self._outer else None,
         )
         return Way(form, lowered, executor, stats)
 
@@ -402,15 +402,6 @@ class CompiledGraph:
             titles=partial(titles_of, lowered),
             identity=identity,
         )
-
-    def _identity(self, form: Form, lowered: Lowered) -> Callable[[], Hashable | None] | None:
-        """The function that gives the identity of a form, if others may have its code.
-
-        Where sizes are data or arguments are padded, several programs belong together.
-        """
-        if form.dynamic or self._outer is not None or has_callbacks(form.facts):
-            return None
-        return partial(identity_of, lowered, self.options)
 
     def _lower_graph(
         self,

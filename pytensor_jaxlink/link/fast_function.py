@@ -211,13 +211,13 @@ class FastFunction(FastCall, Function):
         """A function that makes the answer of the outputs, where nothing else is left to do."""
         return None if self._updates or self.vm.ending.overwritten else self._packed
 
+    def _forms(self) -> dict[int, Any]:
+        return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)
+
     def _packed(self, outputs: list[object]) -> Any:
         if self.unpack_single:
             return outputs[0]
         return None if self.return_none else outputs[: self._returned]
-
-    def _forms(self) -> dict[int, Any]:
-        return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)
 
     def _donatable(self) -> Donatable | None:
         """The values that a call may overwrite, None where there are none."""

@@ -19,6 +19,8 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 
+from pytensor_jaxlink.analysis import has_callbacks
+from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.options import PLACES, Options
 from pytensor_jaxlink.lowering import Lowered
 
@@ -43,11 +45,15 @@ class Identity:
         return type(other) is Identity and self._hash == other._hash and self._parts == other._parts
 
 
-def identity_of(lowered: Lowered, options: Options) -> Identity | None:
-    """The identity of a graph that has been lowered; None where it has none.
+def identity_of(form: Form, lowered: Lowered, options: Options) -> Identity | None:
+    """The identity of a form of a graph that has been lowered; None where it has none.
 
+    It has none where sizes are data, because several programs belong together then, and where JAX
+    calls the host.
     Cost: a hash of each Op, and the constants are read once.
     """
+    if form.dynamic or has_callbacks(form.facts):
+        return None
     view, plan = lowered.view, lowered.plan
     try:
         nodes = tuple(

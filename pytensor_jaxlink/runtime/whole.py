@@ -280,7 +280,8 @@ class Condition:
                     break
             else:
                 # Looking at shapes takes longer than anything else here.
-                if self._traces == 1 or known[0] == _shapes(values):
+                # What was taken over is not traced here, and serves one combination of them.
+                if self._traces <= 1 or known[0] == _shapes(values):
                     return True
         found = bool(waited_for(condition))
         new = self._new
@@ -399,7 +400,7 @@ class SharedCode:
         def entered(*values: object) -> object:
             own = owner()
             if own is None or code.closed:
-                raise OtherCodeError(None)
+                raise OtherCodeError(None, None)
             return own.run(code, values)
 
         code.compiled = jit(entered)
@@ -415,16 +416,17 @@ class SharedCode:
     def _meet(self, code: RegionCode, form: Hashable, shapes: tuple[object, ...]) -> RegionCode:
         """Find the code of an equal function, or offer this one to others."""
         code.shapes.add(shapes)
+        if len(code.shapes) > 1:  # nobody could count for which of them it was compiled
+            with _lock:
+                for other in [key for key, kept in _kept.items() if kept is code]:
+                    del _kept[other]
+            return code
         identity = self._identity()
         if identity is None:
             self._shares = False
             return code
         key = identity, form, shapes
         with _lock:
-            if len(code.shapes) > 1:  # nobody could count for which of them it was compiled
-                for other in [key for key, kept in _kept.items() if kept is code]:
-                    del _kept[other]
-                return code
             found = _kept.setdefault(key, code)
             _kept.move_to_end(key)
             if len(_kept) > _MOST:
@@ -432,7 +434,7 @@ class SharedCode:
         if found is code:
             return code
         found.closed = True
-        raise OtherCodeError(found)
+        raise OtherCodeError(found, self)
 
     def follow(self, error: OtherCodeError) -> None:
         """Have `jit` give the code that an error names."""

@@ -17,6 +17,7 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.errors import OtherCodeError
 from pytensor_jaxlink.runtime import whole
 
 DATA = np.arange(1.0, 6.0)
@@ -292,3 +293,18 @@ def test_few_codes_are_kept():
         x = pt.vector("x", dtype="float64")
         pytensor.function([x], x + float(k), mode="JAXSELECTIVE")(DATA)
     assert len(whole._kept) <= whole._MOST
+
+
+def test_code_for_a_plan_that_was_replaced_is_not_taken():
+    """Another thread may make sizes data between the trace that finds code and its use."""
+    first, second, other = built(), built(), built(3.0)
+    check(first, DATA)
+    executor = second.vm.compiled.executor
+    stale = OtherCodeError(next(iter(whole._kept.values())), other.vm.compiled.executor.code)
+    executor.follow(stale)
+    check(second, DATA)
+    assert second.stats.equal_code == 1
+    check(other, DATA, 3.0)
+    other.vm.compiled.executor.follow(OtherCodeError(stale.code, executor.code))
+    other._executor = None
+    check(other, DATA, 3.0)
