@@ -300,7 +300,6 @@ def test_code_for_a_plan_that_was_replaced_is_not_taken():
     first, second, other = built(), built(), built(3.0)
     check(first, DATA)
     [code] = whole._kept.values()
-    other.vm.follow(OtherCodeError(code, second.vm.compiled.executor.code))
-    other._executor = None  # the fast path is looked for anew
+    other._follow(OtherCodeError(code, second.vm.compiled.executor.code))
     check(other, DATA, 3.0)
     assert other.stats.equal_code == 0
