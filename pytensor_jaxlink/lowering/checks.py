@@ -70,11 +70,9 @@ def require(condition: ArrayLike) -> None:
 
 def conjunction(conditions: list[jax.Array]) -> tuple[jax.Array, ...]:
     """The conditions as no value, where there are none, or one."""
-    if not conditions:
-        return ()
-    return (reduce(jnp.logical_and, conditions),)
+    return (one_condition(conditions),) if conditions else ()
 
 
-def all_hold(conditions: list[jax.Array]) -> jax.Array:
+def one_condition(conditions: list[jax.Array]) -> jax.Array:
     """The conditions as one value, also where there are none: for functions with fixed results."""
-    return jnp.stack([jnp.asarray(True), *map(jnp.asarray, conditions)]).all()
+    return reduce(jnp.logical_and, conditions or [jnp.asarray(True)])

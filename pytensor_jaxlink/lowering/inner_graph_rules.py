@@ -17,7 +17,7 @@ from pytensor.tensor.pad import Pad
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.lowering.checks import all_hold, are_read, collecting, require
+from pytensor_jaxlink.lowering.checks import are_read, collecting, one_condition, require
 from pytensor_jaxlink.lowering.coercion import check_broadcast
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
@@ -102,7 +102,7 @@ def _side(
                 note()
             raise
     checked.append(bool(conditions))
-    return outputs, all_hold(conditions)
+    return outputs, one_condition(conditions)
 
 
 @jax_rule.register(Blockwise)
@@ -128,7 +128,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
                 outputs = function(*arguments)
             outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
             checked.append(bool(conditions))
-            return (*outputs, all_hold(conditions))
+            return (*outputs, one_condition(conditions))
 
         # A static input has no batch, and must not become a tracer.
         traced = [position for position in range(len(inputs)) if position not in context.static]

@@ -54,7 +54,7 @@ def case(name: str, expression: Expression, dtype: str, form: str, **options: An
     return Case(
         f"{name}, {form}, {dtype}", build, (m, v, w, *more), tuple(calls), tuple(options.items()),
         rounding=4 * eps if eps > 1e-4 else 1024 * eps,
-        signs_of_zero=form == "whole",
+        signs_of_zero=form in ("whole", "mask", "prefix"),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def test_a_few_are_the_same_as_python() -> None:
 
 @pytest.mark.parametrize("start", range(2))
 def test_the_same_as_python(start: int) -> None:
-    """Signs of zero are compared for whole arrays alone."""
+    """Signs of zero are compared for the forms without gradients and loops."""
     table = expressions.cases(types=("float64", "int8", "bool"), forms=("whole", "mask", "prefix"))
     cases = list(islice(table, 75 * start, None, 151))
     assert cases

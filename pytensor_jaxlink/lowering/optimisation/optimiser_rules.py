@@ -21,7 +21,7 @@ from pytensor.tensor.optimize import (
     ScipyWrapperOp,
 )
 
-from pytensor_jaxlink.lowering.checks import all_hold, are_read, collecting, require
+from pytensor_jaxlink.lowering.checks import are_read, collecting, one_condition, require
 from pytensor_jaxlink.lowering.optimisation.brent import brent
 from pytensor_jaxlink.lowering.optimisation.hybrid import hybrid
 from pytensor_jaxlink.lowering.optimisation.roots import brentq, newton, secant
@@ -118,7 +118,7 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
         def evaluate(point: jax.Array) -> tuple[list[jax.Array], jax.Array]:
             with collecting() as conditions:
                 outputs = function(point, *arguments)
-            return list(outputs[: method.reads]), all_hold(conditions)
+            return list(outputs[: method.reads]), one_condition(conditions)
 
         def equation(point: jax.Array) -> jax.Array:
             return evaluate(point)[0][0]
