@@ -107,7 +107,7 @@ pytensor.tensor.sort: ArgSortOp SortOp
 pytensor.tensor.special: LogAddExp LogSoftmax LogSumExp Softmax XLog1PY XLogY
 pytensor.tensor.subtensor: AdvancedIncSubtensor AdvancedIncSubtensor1 AdvancedSubtensor
     AdvancedSubtensor1 IncSubtensor Subtensor
-pytensor.tensor.symbolic: TensorSymbolicOp
+pytensor.tensor.symbolic: FusibleSymbolicOp FusibleSymbolicOpDerivative TensorSymbolicOp
 pytensor.tensor.type_other: MakeSlice
 pytensor.typed_list.basic: Append Count Extend GetItem Index Insert Length MakeList Remove Reverse
 pytensor.xtensor.basic: Rename TensorFromXTensor XTensorFromTensor XTypeCastOp
