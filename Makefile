@@ -69,10 +69,11 @@ client-suite: $(VENV)/.test
 	@$(BIN)/python -m tests.clients $(CLIENT) --workers $(WORKERS) --only $(or $(ONLY),.) \
 		--timeout $(or $(TIMEOUT),300) $(if $(K),-k "$(K)")
 
-$(VENV)/.%: setup.cfg pyproject.toml
+$(VENV)/.%: setup.cfg pyproject.toml .ci/versions.txt
 	@echo "setting up $(VENV) for '$*' (once; a few minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' \
+		--constraint .ci/versions.txt
 	@touch $@
 
 clean:

@@ -100,3 +100,17 @@ def test_the_policy_has_the_oldest_versions() -> None:
         "SciPy": bounds["scipy"],
     }
     assert bounds["jax"] == bounds["jaxlib"]
+
+
+def test_the_policy_has_the_versions_that_are_tested() -> None:
+    pinned = re.findall(r"^([\w-]+)==([\d.]+) ; (.*)$", (ROOT / ".ci/versions.txt").read_text(), re.M)
+    newest = {name: version for name, version, where in pinned if ">=" in where}
+    oldest = {name: version for name, version, where in pinned if ">=" not in where}
+    policy = (ROOT / "docs" / "policy.md").read_text()
+    rows = re.findall(r"^\| ([\w ]+) \| ([\d.]+) \| ([\d.]+) \|", policy, re.M)
+    for name, least, most in rows:
+        for package in name.lower().replace("python", "").split(" and "):
+            if package:
+                assert f"{newest[package]}.".startswith(f"{most}.")
+            if package in {"pytensor", "jax", "jaxlib"}:
+                assert oldest[package] == least
