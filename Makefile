@@ -10,8 +10,8 @@ demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
 
 # Each module, in minutes; the long tests of tests/long.txt are left to `make test-all`.  XLA optimises
-# little here, which saves a fifth of the time; `make test-all` runs the code that users run.
-test: export JAX_DISABLE_MOST_OPTIMIZATIONS := true
+# little here, which saves a tenth of the time; `make test-all` runs the code that users run.
+test test-values: export JAX_DISABLE_MOST_OPTIMIZATIONS := true
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytensor_jaxlink  # noqa: F401 -- registers the mode
@@ -29,8 +30,8 @@ def main() -> None:
     seeds = range(asked.seed, asked.seed + asked.count)
     tasks = [
         Task(
-            tuple(seeds[start : start + CHUNK]), options, **selection,
-            quickly=start // CHUNK % asked.full_every > 0,
+            tuple(seeds[start : start + CHUNK]), turn(options, asked.in_turn, start // CHUNK),
+            **selection, quickly=start // CHUNK % asked.full_every > 0,
         )
         for start in range(0, asked.count, CHUNK)
     ]  # fmt: skip
@@ -49,6 +50,14 @@ def main() -> None:
     _print_rate(counts, started)
 
 
+def turn(options: Sequence[str], count: int, number: int) -> tuple[str, ...]:
+    """The default and some of the other options, the next ones for each process; 0 for all."""
+    first, *others = options
+    if not 0 < count < len(others):
+        return tuple(options)
+    return (first, *[others[(number * count + k) % len(others)] for k in range(count)])
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="of the first graph")
@@ -59,6 +68,10 @@ def _parser() -> argparse.ArgumentParser:
         help="of so many processes one lets LLVM optimise as for users, the others little",
     )  # fmt: skip
     parser.add_argument("--options", nargs="+", default=OPTIONS, choices=OPTIONS)
+    parser.add_argument(
+        "--in-turn", type=int, default=0,
+        help="beside the first option a process takes so many of the others, in turn; 0 for all",
+    )  # fmt: skip
     parser.add_argument("--only", nargs="+", default=(), help="prefixes of productions")
     parser.add_argument("--without", nargs="+", default=(), help="prefixes of productions")
     parser.add_argument("--shrink", action="store_true", help="make graphs that differ smaller")

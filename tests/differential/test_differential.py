@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.differential.__main__ import turn
 from tests.differential.compare import compare
 from tests.differential.grammar import PRODUCTIONS, random_graph
 from tests.differential.options import OPTIONS
@@ -13,7 +14,7 @@ from tests.differential.report import in_words
 from tests.differential.shared_code import shared_code
 from tests.differential.shrink import shrunk
 
-GRAPHS = 16
+GRAPHS = 12
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -37,6 +38,13 @@ def test_every_production_is_reached() -> None:
     for name in left:  # the rare ones; about 1,100 graphs of the whole grammar reach all
         graphs = (random_graph(seed, only=(name,)) for seed in range(40))
         assert any(step.production == name for graph in graphs for step in graph.steps), name
+
+
+def test_processes_take_the_options_in_turn() -> None:
+    taken = [turn(OPTIONS, 2, number) for number in range(9)]
+    assert all(options[0] == OPTIONS[0] and len({*options}) == 3 for options in taken)
+    assert {option for options in taken for option in options} == {*OPTIONS}
+    assert turn(OPTIONS, 0, 3) == turn(OPTIONS, 20, 3) == OPTIONS
 
 
 def test_the_grammar_is_wide() -> None:

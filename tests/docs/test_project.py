@@ -103,7 +103,9 @@ def test_the_policy_has_the_oldest_versions() -> None:
 
 
 def test_the_policy_has_the_versions_that_are_tested() -> None:
-    pinned = re.findall(r"^([\w-]+)==([\d.]+) ; (.*)$", (ROOT / ".ci/versions.txt").read_text(), re.M)
+    pinned = re.findall(
+        r"^([\w-]+)==([\d.]+) ; (.*)$", (ROOT / ".ci/versions.txt").read_text(), re.M
+    )
     newest = {name: version for name, version, where in pinned if ">=" in where}
     oldest = {name: version for name, version, where in pinned if ">=" not in where}
     policy = (ROOT / "docs" / "policy.md").read_text()

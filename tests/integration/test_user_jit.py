@@ -65,7 +65,7 @@ def jitted_alike(seed: int) -> bool:
 def test_random_graphs_of_one_region() -> None:
     with warnings.catch_warnings(), pytensor.config.change_flags(on_opt_error="ignore"):
         warnings.simplefilter("ignore")  # divisions by zero and the like
-        assert sum(map(jitted_alike, range(2000, 2080))) >= 10
+        assert sum(map(jitted_alike, range(2000, 2050))) >= 6
 
 
 class TestExamplesOfTheProposal:
