@@ -13,6 +13,10 @@ from pytensor_jaxlink.runtime.typed_jax import Tracer
 from pytensor_jaxlink.trees import a_class
 
 
+_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+"""Of each kind of dtype.  The narrow types of JAX, as bfloat16, are of NumPy's kind V."""
+
+
 def as_one_array(value: object) -> object:
     """A sequence of numbers of which JAX traces some as the vector that it stands for."""
     numbers: Any = value
@@ -35,8 +39,31 @@ def check_argument(
     )
     if not fits:
         found = f"an array of shape {array.shape}" if hasattr(value, "shape") else a_class(value)
-    elif np.dtype(array.dtype).kind == "c" and not dtype.startswith("complex"):
-        found = "complex numbers"
-    else:
+    elif _holds(np.dtype(dtype), array):
         return
+    else:
+        found = _numbers(array)
     raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {expected}, found {found}"))
+
+
+def _holds(dtype: np.dtype[Any], array: Any) -> bool:
+    """Return True if an array of a dtype may have these numbers, rounded to its precision.
+
+    PyTensor takes 2.0 for an integer, and refuses 2.5.  Of a tracer only the dtype is known.
+    """
+    found = np.dtype(array.dtype)
+    higher = _RANK[found.kind] > _RANK[dtype.kind]
+    if isinstance(array, Tracer) or found.kind == "c":
+        return not higher
+    if _RANK[dtype.kind] > 1 or np.can_cast(found, dtype):
+        return True
+    values = np.asarray(array)
+    with np.errstate(invalid="ignore"):  # NaN as an integer
+        return bool(np.array_equal(values.astype(dtype), values))
+
+
+def _numbers(array: Any) -> str:
+    """The numbers of an array in words."""
+    names = {"c": "complex numbers", "f": "real numbers", "V": "real numbers"}
+    integers = "integers" if isinstance(array, Tracer) else "integers out of its range"
+    return names.get(np.dtype(array.dtype).kind, integers)

@@ -270,3 +270,17 @@ def test_arguments_of_other_types(given: Any, found: str, graph: bool, path: Pat
             function(given)
         np.testing.assert_array_equal(function([0, 0]), [1, 1])
         np.testing.assert_array_equal(jax.jit(function)([0, 0]), [1, 1])
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_numbers_that_an_input_does_not_hold(graph: bool, path: Path) -> None:
+    n = pt.bscalar("n")
+    built = jaxify([n], n + 1)
+    save(built, path, graph=graph)
+    for function in (built, load(path)):
+        assert function(2.0) == 3
+        for given, found in ((2.5, "real numbers"), (300, "integers out of its range")):
+            with pytest.raises(TypeError, match=rf"^n: expected Scalar\(int8.*, found {found}"):
+                function(given)
+        with pytest.raises(TypeError, match="found real numbers"):
+            jax.jit(function)(2.0)

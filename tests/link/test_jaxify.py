@@ -157,14 +157,45 @@ def test_arguments_of_other_types(jitted: bool) -> None:
         (0, np.ones((2, 3)), r"x: expected .*, found an array of shape \(2, 3\)"),
         (1, np.ones((2, 4)), r"y: expected .*, found an array of shape \(2, 4\)"),
         (2, 1j, "n: expected .*, found complex numbers"),
+        (2, 2.5, "n: expected .*, found real numbers"),
     ]
-    if not jitted:
+    if jitted:
+        cases += [(2, 2.0, "n: expected .*, found real numbers")]
+    else:
         cases += [(0, 2.0, r"x: expected .*, found a builtins\.float")]
     for position, bad, text in cases:
         values: list[Any] = [bad if k == position else value for k, value in enumerate(good)]
         with pytest.raises(TypeError, match=text + r" \[PJL406\]"):
             call({"x": values[0]}, *values[1:])
     assert jaxify([x, y], x.sum())(good[0], None) == 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "good", "bad", "bad_for_a_tracer"),
+    [
+        ("bool", [True, 1, 0.0], [2, -1, 0.5, np.nan], [1, 0.0]),
+        ("int8", [True, 127, -2.0], [128, np.uint8(200), 0.5, np.inf], [-2.0]),
+        ("uint8", [False, 255, 3.0], [-1, 256, 2.5], [3.0]),
+        ("int64", [2**40, 2.0, np.float32(3)], [1e300, 0.1, np.nan], [2.0]),
+    ],
+)
+def test_numbers_that_an_input_does_not_hold(
+    dtype: str, good: list[Any], bad: list[Any], bad_for_a_tracer: list[Any]
+) -> None:
+    """Rounded to a precision they may be; a wrapped integer, or a cut real, is another number."""
+    x = pt.tensor("x", dtype=dtype, shape=())
+    fn = jaxify([x], x)
+    with jax.enable_x64(True):
+        for value in good:
+            assert fn(value) == value
+            assert fn(jnp.asarray(value)) == value
+        for value in bad:
+            for given in (value, jnp.asarray(value), np.asarray(value)):
+                with pytest.raises(TypeError, match=r"x: expected .*, found (real|integers)"):
+                    fn(given)
+        for value in bad_for_a_tracer:
+            with pytest.raises(TypeError, match=r"x: expected .*, found (real|integers)"):
+                jax.jit(fn)(value)
 
 
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
