@@ -12,7 +12,6 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.runtime.typed_jax import Tracer
 from pytensor_jaxlink.trees import a_class
 
-
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 """Of each kind of dtype.  The narrow types of JAX, as bfloat16, are of NumPy's kind V."""
 
