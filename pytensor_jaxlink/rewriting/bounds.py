@@ -8,27 +8,9 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import MakeVector
-from pytensor.tensor.subtensor import indices_from_subtensor
 from pytensor.tensor.type import integer_dtypes
 
 _LARGEST = 2**63 - 1
-
-
-def one_slice(node: Apply, first: int) -> tuple[int, Any, Any] | None:
-    """The one dimension that a node slices with a stride of 1, and the bounds, or None.
-
-    The indices of the node begin at its input ``first``.
-    """
-    found = None
-    for axis, index in enumerate(indices_from_subtensor(node.inputs[first:], node.op.idx_list)):
-        if not isinstance(index, slice):
-            return None
-        if index == slice(None):
-            continue
-        if found is not None or not is_one(index.step):
-            return None
-        found = axis, index.start, index.stop
-    return found
 
 
 def normalised(bound: Any, length: object) -> Any:
