@@ -204,15 +204,14 @@ def measured_by(variable: GraphVariable) -> tuple[GraphVariable, int] | None:
     shape = owner.inputs[0].owner if isinstance(owner.op, Subtensor) else None
     if shape is None or not isinstance(shape.op, Shape):
         return None
-    [index] = indices_of(owner.inputs[1:], owner.op.idx_list)
+    [index] = indices_of(owner)
     place = None if isinstance(index, slice) else literal(tensor_behind(index), 0)
     return None if place is None else (shape.inputs[0], place % ndim_of(shape.inputs[0]))
 
 
 def slice_of(node: GraphNode) -> slice[Any, Any, Any] | None:
     """The slice that a `Subtensor` takes along the first dimension, if it takes nothing else."""
-    op: Any = node.op
-    taken, *rest = indices_of(inputs_of(node)[1:], op.idx_list)
+    taken, *rest = indices_of(node)
     is_slice = isinstance(taken, slice)
     if not is_slice or any(other != slice(None) for other in rest):
         return None

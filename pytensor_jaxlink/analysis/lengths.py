@@ -401,7 +401,7 @@ def axis_and_parts(node: GraphNode) -> tuple[int | None, Sequence[GraphVariable]
 @equal_dimensions.register(AdvancedSubtensor)
 def _equal_gathered(op: Any, node: GraphNode) -> Groups:
     """Of neighbouring indices that are arrays of integers."""
-    [result], index = outputs_of(node), list(indices_of(inputs_of(node)[1:], op.idx_list))
+    [result], index = outputs_of(node), indices_of(node)
     places = [k for k, each in enumerate(index) if not isinstance(each, slice)]
     arrays = [index[place] for place in places]
     if places[-1] - places[0] >= len(places) or any(v.type.dtype == "bool" for v in arrays):

@@ -20,6 +20,7 @@ from pytensor_jaxlink.graph.types import GraphVariable as GraphVariable
 from pytensor_jaxlink.graph.types import data_of as data_of
 from pytensor_jaxlink.graph.types import dtype_of as dtype_of
 from pytensor_jaxlink.graph.types import first_index as first_index
+from pytensor_jaxlink.graph.types import indices_from as indices_from
 from pytensor_jaxlink.graph.types import indices_of as indices_of
 from pytensor_jaxlink.graph.types import inputs_of as inputs_of
 from pytensor_jaxlink.graph.types import lengths_of as lengths_of

@@ -41,7 +41,7 @@ from pytensor.tensor.subtensor import (
     Subtensor,
 )
 
-from pytensor_jaxlink.graph.types import first_index, indices_of
+from pytensor_jaxlink.graph.types import indices_of
 
 LONGEST = 60
 """The characters of an expression."""
@@ -394,8 +394,7 @@ def _written_to(op: Any, node: Apply, text: Text) -> str:
 
 
 def _indices(op: Any, node: Apply, text: Text) -> str:
-    entries = indices_of(node.inputs[first_index(op) :], op.idx_list)
-    return ", ".join(_index(entry, text) for entry in entries[:_OPERANDS])
+    return ", ".join(_index(entry, text) for entry in indices_of(node)[:_OPERANDS])
 
 
 for _name, _rule in (("AdvancedSubtensor1", _indexed), ("AdvancedIncSubtensor1", _written_to)):

@@ -67,8 +67,16 @@ def readers_of(fgraph: FunctionGraph, variable: GraphVariable) -> list[GraphNode
     return [node for node, _ in fgraph.clients.get(variable, ())]
 
 
-def indices_of(values: Sequence[object], entries: Sequence[object]) -> list[Any]:
-    """The indices of a `Subtensor` as Python writes them: values, and slices of values.
+def indices_of(node: GraphNode) -> list[Any]:
+    """The indices of a node that indexes, as Python writes them: variables, and slices of these."""
+    op: Any = node.op
+    indices = node.inputs[first_index(op) :]
+    # Until PyTensor 3.1 there are Ops of their own for one vector of integers.
+    return indices_from(indices, op.idx_list) if hasattr(op, "idx_list") else indices
+
+
+def indices_from(values: Sequence[object], entries: Sequence[object]) -> list[Any]:
+    """The same from values of the inputs.
 
     Parameters
     ----------

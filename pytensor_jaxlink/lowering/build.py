@@ -160,7 +160,7 @@ def _numbers_of(view: GraphView, kind: type[Type]) -> frozenset[int]:
 def _cut_off(view: GraphView, node: int) -> plan.CutOff:
     """A result that is cut when it leaves."""
     apply, op = view.nodes[node], cast(CutResult, view.nodes[node].op)
-    form = tuple(map(_index, indices_of(apply.inputs[1:], op.idx_list)))
+    form = tuple(map(_index, indices_of(apply)))
     return plan.CutOff(str(op), view.node_inputs[node], view.node_outputs[node], form)
 
 

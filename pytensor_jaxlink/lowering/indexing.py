@@ -25,7 +25,7 @@ from pytensor.tensor.subtensor import (
 )
 
 from pytensor_jaxlink.analysis import Range, range_of
-from pytensor_jaxlink.graph import data_of, first_index, indices_of
+from pytensor_jaxlink.graph import data_of, first_index, indices_from
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
 from pytensor_jaxlink.lowering.rule import (
@@ -139,7 +139,7 @@ def _last_write_wins(node: Apply) -> JaxFunction:
     entries = node.op.idx_list
 
     def function(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
-        index = tuple(indices_of(indices, entries))
+        index = tuple(indices_from(indices, entries))
         return array.at[index].set(array[index] + values)
 
     return function
@@ -187,7 +187,7 @@ def _indexing_rule(node: Apply, context: Context) -> JaxFunction:
             _check_indices(node, np.shape(array), indices)
         indices = _as_indices(indices)
         for values in data:
-            _check_values(values, array, tuple(indices_of(indices, entries)))
+            _check_values(values, array, tuple(indices_from(indices, entries)))
         return function(array, *_converted(node, data, array), *indices)
 
     return index
@@ -287,7 +287,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
             return fallback(array, values, *indices)
-        index = indices_of(_as_indices(indices), op.idx_list)
+        index = indices_from(_as_indices(indices), op.idx_list)
         block = _Block.of(np.shape(array), index)
         if block is None:
             return fallback(array, values, *indices)

@@ -16,7 +16,7 @@ from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import apply_ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor
 
 from pytensor_jaxlink.analysis import (
     BindingTime,
@@ -27,7 +27,7 @@ from pytensor_jaxlink.analysis import (
 )
 from pytensor_jaxlink.catalogue import ObstacleKind
 from pytensor_jaxlink.compat import IfElse, inlined
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.ops import Branch, WhileLoop, measured_outputs
 from pytensor_jaxlink.rewriting.bounds import is_one
 
@@ -195,7 +195,7 @@ def _literal_first_index(reader: object) -> list[Any]:
     """
     if not isinstance(reader, Apply) or not isinstance(reader.op, Subtensor):
         return [None]
-    first, *rest = indices_from_subtensor(reader.inputs[1:], reader.op.idx_list)
+    first, *rest = indices_of(reader)
     if isinstance(first, Constant):
         return [int(first.data), *rest] if int(first.data) == -1 else [None]
     start = getattr(getattr(first, "start", None), "data", 0)

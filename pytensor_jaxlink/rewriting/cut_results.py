@@ -17,11 +17,11 @@ from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph, Output
 from pytensor.graph.rewriting.basic import copy_stack_trace
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor
 
 from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.ops import CutResult
 from pytensor_jaxlink.rewriting.graph_masks import is_size
 from pytensor_jaxlink.rewriting.notes import late_values
@@ -81,7 +81,7 @@ class _Late:
 
     def cut(self, node: Apply) -> Tensor:
         """The part that a node takes, cut by the host; None where other values index too."""
-        indices: Sequence[Tensor] = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+        indices = indices_of(node)
         if isinstance(node.op, Subtensor):
             return self._sliced(node, indices)
         variables = [index for index in indices if isinstance(index, Variable)]

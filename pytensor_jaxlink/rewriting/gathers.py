@@ -14,10 +14,10 @@ from pytensor.tensor.basic import ARange, Join
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
-    indices_from_subtensor,
 )
 
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
+from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.ops import Indexable, Merged, other_sum
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.selections import (
@@ -35,10 +35,10 @@ from pytensor_jaxlink.rewriting.updates import follow_scatter
 @follow.register(AdvancedSubtensor)
 def _follow_gather(op: object, node: Apply, known: Known) -> Results:
     """``theta[group[mask]]`` is ``theta[group]`` with the same mask."""
-    taken = _taken(node, 1, known)
+    taken = _taken(node, known)
     if taken is not None:
         return [taken.entries]
-    ranked = _ranked(node, 1, known)
+    ranked = _ranked(node, known)
     return None if ranked is None else [ranked[1]]
 
 
@@ -48,7 +48,7 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     base, value = node.inputs[:2]
     if other_sum(node):
         return None
-    taken = _taken(node, 2, known)
+    taken = _taken(node, known)
     if taken is None:
         return _by_ranks(node, known) or follow_scatter(node, known)
     chosen = written_to(taken.entries, value, known)
@@ -73,7 +73,7 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
 def _by_ranks(node: Apply, known: Known) -> Results:
     """Written to some entries of a selection, as many whatever the mask."""
     op, [base, value] = node.op, node.inputs[:2]
-    ranked = _ranked(node, 2, known)
+    ranked = _ranked(node, known)
     if ranked is None or getattr(op, "ignore_duplicates", False):
         return None
     places, entries = ranked
@@ -85,12 +85,12 @@ def _by_ranks(node: Apply, known: Known) -> Results:
     return [Selection(write(whole.full[places], chosen.full), whole.masks)]
 
 
-def _ranked(node: Apply, first: int, known: Known) -> tuple[tuple[Tensor, ...], Selection] | None:
+def _ranked(node: Apply, known: Known) -> tuple[tuple[Tensor, ...], Selection] | None:
     """The places of some entries of a selection, and the entries: indices that are no selections.
 
     The indices are neighbours.
     """
-    indices, array = indices_of(node, first), node.inputs[0]
+    indices, array = indices_of(node), node.inputs[0]
     axes = _indexed(indices)
     if array not in known.selections or axes is None:
         return None
@@ -118,7 +118,7 @@ def _indexed(indices: Sequence[Tensor]) -> list[int] | None:
 def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results:
     """Set at selected indices, all of them different; what is not selected goes to one more row."""
     whole, mask, axis = known.chosen(node.inputs[0]), taken.mask, taken.axis
-    if not any(_is_range(index) for index in indices_of(node, 2)):
+    if not any(_is_range(index) for index in indices_of(node)):
         return None
     count = taken.array.shape[axis]
     row = pt.switch(mask, in_range(taken.index[0], count), count)
@@ -146,8 +146,8 @@ class _Taken:
     entries: Selection
 
 
-def _taken(node: Apply, first: int, known: Known) -> _Taken | None:
-    found = _selected_index(indices_of(node, first), known)
+def _taken(node: Apply, known: Known) -> _Taken | None:
+    found = _selected_index(indices_of(node), known)
     if found is None:
         return None
     axis, index, mask = found
@@ -176,13 +176,6 @@ for _name, _rule in (
 ):
     if isinstance(_op := getattr(subtensor, _name, None), type):
         follow.register(_op)(_rule)
-
-
-def indices_of(node: Apply, first: int) -> list[Tensor]:
-    """The indices of a node, which begin at its input ``first``."""
-    if not hasattr(node.op, "idx_list"):  # the separate Ops of PyTensor before 3.1
-        return list(node.inputs[first:])
-    return list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
 
 
 def _selected_index(

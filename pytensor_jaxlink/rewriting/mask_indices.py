@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import Nonzero
-from pytensor.tensor.subtensor import indices_from_subtensor
 
+from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.rewriting.selections import Tensor, is_literal
 
 
@@ -36,9 +35,9 @@ class MaskIndex:
     by_places: bool = False
 
 
-def mask_of(node: Apply, first: int, new: Callable[[Tensor], Tensor]) -> MaskIndex | None:
+def mask_of(node: Apply, new: Callable[[Tensor], Tensor]) -> MaskIndex | None:
     """The index of a node with one boolean array, beside literals and scalars next to it."""
-    indices: Any = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
+    indices = indices_of(node)
     if (mask := _all_of_nonzero(indices)) is not None:
         return MaskIndex(0, mask, by_places=True)
     masks = [k for k, i in enumerate(indices) if _dtype_of(i) == "bool"]

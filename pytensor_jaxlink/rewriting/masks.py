@@ -54,14 +54,13 @@ from pytensor.tensor.subtensor import (
     AdvancedSubtensor,
     IncSubtensor,
     Subtensor,
-    indices_from_subtensor,
 )
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
 from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.extents import measured_by, tensor_behind
 from pytensor_jaxlink.compat import inlined
-from pytensor_jaxlink.graph import GraphView, op_name
+from pytensor_jaxlink.graph import GraphView, indices_of, op_name
 from pytensor_jaxlink.ops import Fitted
 from pytensor_jaxlink.rewriting.graph_masks import Masks, is_size
 from pytensor_jaxlink.rewriting.mask_indices import MaskIndex, mask_of
@@ -151,11 +150,9 @@ def _may_select(node: Apply) -> bool:
         return any(map(_may_select, node.op.fgraph.apply_nodes))
     if not isinstance(node.op, Subtensor | IncSubtensor):
         return False
-    first = 1 if isinstance(node.op, Subtensor) else 2
-    indices = indices_from_subtensor(node.inputs[first:], node.op.idx_list)
     return any(
         isinstance(bound, Variable) and bound.owner is not None
-        for index in indices
+        for index in indices_of(node)
         if isinstance(index, slice)
         for bound in (index.start, index.stop)
     )
@@ -236,7 +233,7 @@ class _Attempt(Masks):
 
     def _is_by_places(self, node: Apply) -> bool:
         """Return True if a node indexes by the places that `nonzero` gives."""
-        found = mask_of(node, 1, self.new) if isinstance(node.op, AdvancedSubtensor) else None
+        found = mask_of(node, self.new) if isinstance(node.op, AdvancedSubtensor) else None
         return found is not None and found.by_places
 
     def _cut(self, chosen: Selection) -> Tensor:
@@ -289,10 +286,10 @@ class _Attempt(Masks):
     def _fills(self, node: Apply) -> bool:
         """Return True if a node writes to the places of a mask, or of a slice, computed late."""
         if isinstance(node.op, IncSubtensor):
-            return self._sliced(node, 2) is not None
+            return self._sliced(node) is not None
         if not isinstance(node.op, AdvancedIncSubtensor):
             return False
-        found = mask_of(node, 2, self.new)
+        found = mask_of(node, self.new)
         return found is not None and found.mask in self.late_masks
 
     def _renew(self, node: Apply) -> None:
@@ -360,7 +357,7 @@ class _Attempt(Masks):
         return Selection(ordered, (mask,))
 
     def _selected(self, node: Apply) -> Selection | None:
-        found = mask_of(node, 1, self.new)
+        found = mask_of(node, self.new)
         if found is None:
             return None
         axis, mask = found.axis, found.mask
@@ -390,21 +387,21 @@ class _Attempt(Masks):
 
     def _part_of(self, node: Apply) -> Selection | None:
         """The selection that slices to late bounds take of an array."""
-        found = self._sliced(node, 1)
+        found = self._sliced(node)
         if found is None:
             return None
         return found.entries
 
-    def _sliced(self, node: Apply, first: int) -> Destination | None:
+    def _sliced(self, node: Apply) -> Destination | None:
         """The part of an array that a node takes by slices to late bounds, literals and scalars."""
         array = node.inputs[0]
-        indices: list[Tensor] = list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
+        indices = indices_of(node)
         indices += [slice(None)] * (array.type.ndim - len(indices))
         chosen, beside, masks = self.sliceable(array, cut_axes(indices)), [], []
         if not chosen.is_plain:
             return None
         for axis, index in enumerate(indices):
-            taken = self._taken(node, axis, index, first)
+            taken = self._taken(node, axis, index)
             if taken is None:
                 return None
             beside.append(taken[0])
@@ -418,9 +415,7 @@ class _Attempt(Masks):
         left = chosen.full[tuple(beside)]
         return Destination(left, Selection(left, tuple(masks)), tuple(beside))
 
-    def _taken(
-        self, node: Apply, axis: int, index: object, first: int
-    ) -> tuple[Any, Sequence[Tensor]] | None:
+    def _taken(self, node: Apply, axis: int, index: object) -> tuple[Any, Sequence[Tensor]] | None:
         """The index of the full array in one dimension, and the mask of what that leaves."""
         array = node.inputs[0]
         chosen = self.chosen(array)
@@ -431,14 +426,15 @@ class _Attempt(Masks):
         if not isinstance(index, slice):
             index = self.new(tensor_behind(index))
             return index if own is None else place_of(own, index, self), []
-        if self._is_front(own, index, node, axis, first):
+        if self._is_front(own, index, node, axis):
             return index, [None]
         mask = part_of(chosen, axis, index, self)
         return None if mask is None else (slice(None), [mask])
 
-    def _is_front(self, mask: object, index: slice, node: Apply, axis: int, first: int) -> bool:
+    def _is_front(self, mask: object, index: slice, node: Apply, axis: int) -> bool:
         """Return True where all of a value is written to the first entries of a longer prefix."""
-        if first == 1 or not is_literal(index) or not self._spans.is_prefix(mask):
+        writes = isinstance(node.op, IncSubtensor)
+        if not writes or not is_literal(index) or not self._spans.is_prefix(mask):
             return False
         missing = node.inputs[0].type.ndim - node.inputs[1].type.ndim
         value = self.chosen(node.inputs[1])
@@ -460,8 +456,8 @@ class _Attempt(Masks):
     def target(self, node: Apply) -> Destination | None:
         """The entries that a node writes to, or None."""
         if isinstance(node.op, IncSubtensor):
-            return self._sliced(node, 2)
-        base, found = node.inputs[0], mask_of(node, 2, self.new)
+            return self._sliced(node)
+        base, found = node.inputs[0], mask_of(node, self.new)
         if found is None or base in self.selections:
             return None
         new, there = self.new(found.mask), self.new(base)

@@ -17,11 +17,12 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax
 from pytensor.tensor.sort import ArgSortOp, SortOp, argsort
 from pytensor.tensor.special import LogSoftmax, Softmax
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import float_dtypes
 
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
+from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.rewriting.packing import order as order_of
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -132,7 +133,7 @@ def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
     array = node.inputs[0]
     if array not in known.selections:
         return None
-    indices: list[Tensor] = list(indices_from_subtensor(node.inputs[1:], op.idx_list))
+    indices = indices_of(node)
     indices += [slice(None)] * (array.type.ndim - len(indices))
     chosen = known.sliceable(array, cut_axes(indices))
     places: list[Tensor] = []

@@ -42,9 +42,8 @@ from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.rewriting.bounds import in_range
-from pytensor_jaxlink.rewriting.gathers import indices_of
 from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_reshapes"
@@ -329,7 +328,7 @@ def _end_reshaped(op: Reshape, node: Apply, flats: dict[Variable, _Flat]) -> _En
 @_end.register(Subtensor)
 def _end_entry(op: Subtensor, node: Apply, flats: dict[Variable, _Flat]) -> _End | None:
     flat = flats.get(node.inputs[0])
-    indices = indices_of(node, 1)
+    indices = indices_of(node)
     if flat is None or not flat.ordered or node.outputs[0].type.ndim:
         return None
     place = pt.constant(0, dtype="int64")

@@ -35,10 +35,9 @@ from pytensor.tensor.type import integer_dtypes
 from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.analysis.polynomials import Polynomials
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
 from pytensor_jaxlink.rewriting.buffers import as_size
-from pytensor_jaxlink.rewriting.gathers import indices_of
 from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_sizes"
@@ -220,7 +219,7 @@ def _part(array: object, dtype: str) -> tuple[Any, Any]:
 def _indexed(node: Apply, late: Late) -> _Found | None:
     """Entries of a range, rows or entries of a unit matrix."""
     source = node.inputs[0].owner
-    indices = indices_of(node, 1)
+    indices = indices_of(node)
     if source is None or any(isinstance(index, slice) for index in indices):
         return None
     indices = [pt.as_tensor(index) for index in indices]

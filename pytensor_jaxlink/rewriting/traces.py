@@ -21,9 +21,10 @@ from typing import Any
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.scan.op import Scan
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import Subtensor
 
 from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
+from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.rewriting.loops import emitting, going_through, unwrapped
 from pytensor_jaxlink.rewriting.steps import Steps, Trace, of_entries
 
@@ -215,5 +216,5 @@ def _reads_last(node: Apply) -> bool:
     """Return True if a node takes the last entry of an array."""
     if not isinstance(node.op, Subtensor):
         return False
-    first, *_ = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    first, *_ = indices_of(node)
     return not isinstance(first, slice) and getattr(tensor_behind(first), "data", None) == -1

@@ -30,13 +30,13 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape_i
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.ops import Window, WindowUpdate, other_sum
 from pytensor_jaxlink.rewriting.bounds import is_one, normalised
 from pytensor_jaxlink.rewriting.notes import note, would_break
@@ -93,14 +93,6 @@ class _SliceBounds:
     exact: bool
 
 
-def _first_index(node: Apply) -> int:
-    return 1 if isinstance(node.op, Subtensor) else 2
-
-
-def _indices(node: Apply) -> list[Any]:
-    return list(indices_from_subtensor(node.inputs[_first_index(node) :], node.op.idx_list))
-
-
 def bounded_axes(node: Apply) -> list[int]:
     """The dimensions that a node slices from one bound to another, not both literals."""
     if not isinstance(node.op, CONCERNED):
@@ -109,7 +101,7 @@ def bounded_axes(node: Apply) -> list[int]:
         return []
     return [
         axis
-        for axis, index in enumerate(_indices(node))
+        for axis, index in enumerate(indices_of(node))
         if isinstance(index, slice)
         and index.start is not None
         and index.stop is not None
@@ -126,7 +118,7 @@ class _Finder:
 
     def window(self, node: Apply, axis: int) -> _SliceBounds | None:
         """The window that a node slices in a dimension, or None where it is no window."""
-        index = _indices(node)[axis]
+        index = indices_of(node)[axis]
         start, stop = tensor_behind(index.start), tensor_behind(index.stop)
         low, high = self.terms.of(start), self.terms.of(stop)
         length = difference(high, low)
@@ -156,7 +148,7 @@ class _Finder:
 def _taken(node: Apply, windows: list[_SliceBounds]) -> Any:
     """The entries that a node takes: by its windows first, then by its other indices."""
     array: Any = node.inputs[0]
-    rest = _indices(node)
+    rest = indices_of(node)
     for window in windows:
         array = Window(window.axis, exact=window.exact)(array, *window.bounds)
         rest[window.axis] = slice(None)
@@ -165,7 +157,7 @@ def _taken(node: Apply, windows: list[_SliceBounds]) -> Any:
 
 def _written(node: Apply, window: _SliceBounds) -> Any:
     """The array with what a node writes into its window."""
-    [array, value, *_], rest, op = node.inputs, _indices(node), node.op
+    [array, value, *_], rest, op = node.inputs, indices_of(node), node.op
     rest[window.axis] = slice(None)
     replaces = op.set_instead_of_inc
     if any(index != slice(None) for index in rest):
