@@ -82,9 +82,9 @@ def _installed_version() -> str:
 
 
 def _register() -> None:
-    from pytensor_jaxlink.link import register
+    from pytensor_jaxlink.link import register_with_pytensor
 
-    register(_open_cache)
+    register_with_pytensor(_open_cache)
     _when_imported("pymc", _suit_pymc, own=__name__)
 
 

@@ -15,7 +15,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.signal import convolve1d
 
 from pytensor_jaxlink import JAXLinker
-from pytensor_jaxlink.analysis import Questions, binding_times, describe, input_binding_times
+from pytensor_jaxlink.analysis import Questions, binding_times, facts_of, input_binding_times
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.link.options import Options
 
@@ -84,7 +84,7 @@ def check_against_python(inputs: Sequence[Any], outputs: Any, *calls: Sequence[A
 def analysed(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """The view, facts and times of a graph without rewriting; nothing counts as untranspilable."""
     view = GraphView.of(FunctionGraph(list(inputs), list(outputs), clone=False))
-    facts = describe(view, Questions(lambda node: None, lambda node: ()))
+    facts = facts_of(view, Questions(lambda node: None, lambda node: ()))
     return view, facts, binding_times(view, input_binding_times(view))
 
 

@@ -147,7 +147,7 @@ class Questions:
     may_be_called: Callable[[GraphNode], bool] = field(default=_never)
 
 
-def describe(view: GraphView, questions: Questions) -> tuple[NodeFacts, ...]:
+def facts_of(view: GraphView, questions: Questions) -> tuple[NodeFacts, ...]:
     """The facts of each node."""
     return tuple(_describe_node(view, node, questions) for node in range(len(view.nodes)))
 
@@ -212,7 +212,7 @@ def _analyse_inner(
     inner_graph: NestedGraph, questions: Questions, within: str | None
 ) -> InnerAnalysis:
     view = GraphView.of(inner_graph.fgraph, within)
-    facts = describe(view, questions)
+    facts = facts_of(view, questions)
     input_times = [
         BindingTime.HOST
         if position is not None and can_be_static(view.variables[number])

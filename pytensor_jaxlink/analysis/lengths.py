@@ -205,14 +205,14 @@ class Lengths:
 def length_of(fgraph: Any, array: GraphVariable, axis: int) -> Any:
     """The length of an array of a graph, traced back to the inputs where PyTensor can."""
     if hasattr(fgraph, "shape_feature") and array in fgraph.variables:
-        found = expression(fgraph, array, axis)
+        found = length_expression(fgraph, array, axis)
         if found is not None:
             return found
     length: Any = Shape_i(axis)
     return length(array)
 
 
-def expression(graph: Any, array: GraphVariable, axis: int) -> Any:
+def length_expression(graph: Any, array: GraphVariable, axis: int) -> Any:
     """PyTensor's expression for a length; None where it finds none.
 
     The difference of an int64 and a uint64 is a float, which PyTensor takes for no length.
@@ -246,7 +246,7 @@ def _expressed(graph: Any, extents: Extents, variable: GraphVariable, axis: int)
     if polynomial is None or extents.dimension(extents.single(polynomial)) == (variable, axis):
         if variable.owner is None:
             return variable, axis
-        size = expression(graph, variable, axis)
+        size = length_expression(graph, variable, axis)
         if size is None:
             return variable, axis
         polynomial = extents.of(size)

@@ -19,7 +19,7 @@ from pytensor_jaxlink.link.form import Way
 from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded, padded_graph
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.rewriting import is_size
+from pytensor_jaxlink.rewriting import is_one_integer
 from pytensor_jaxlink.runtime import (
     Dispatch,
     Padding,
@@ -102,7 +102,9 @@ class ChangingSizes:
         if self._outer is not None or (compiled.options.cache_dir is not None and not many):
             return frozenset()
         tried = {*self._padding.sizes, *self._needed, *(() if many else self._costly)}
-        return frozenset(k for k in sizes if k not in tried and is_size(compiled.source.inputs[k]))
+        return frozenset(
+            k for k in sizes if k not in tried and is_one_integer(compiled.source.inputs[k])
+        )
 
     def finish(self, inputs: Sequence[Any], change: NewSizeError) -> Sequence[Any]:
         """Finish a call that came with a new value of a size; see `make_dynamic`."""

@@ -21,7 +21,7 @@ from pytensor_jaxlink.analysis import (
     Questions,
     binding_times,
     called,
-    describe,
+    facts_of,
     has_callbacks,
     input_binding_times,
 )
@@ -193,7 +193,7 @@ class Analyses:
         return self.rules.obstacle(node) is not None or bool(data_inputs(node.op, node))
 
     def _describe(self, view: GraphView) -> tuple[NodeFacts, ...]:
-        return describe(view, self._questions)
+        return facts_of(view, self._questions)
 
     def _prepare(
         self, fgraph: AbstractFunctionGraph, changing: Collection[int] = ()

@@ -17,12 +17,12 @@ from pytensor_jaxlink.compat import (
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of
 from pytensor_jaxlink.link.results import accept_results
 from pytensor_jaxlink.link.start_up_cache import OpenCache, provide
-from pytensor_jaxlink.rewriting import register as register_rewrites
+from pytensor_jaxlink.rewriting import register_rewrites as register_rewrites
 
 MODE_NAME, LINKER_NAME = "JAXSELECTIVE", "jaxselective"
 
 
-def register(open_cache: OpenCache) -> None:
+def register_with_pytensor(open_cache: OpenCache) -> None:
     """Make the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"`` known to PyTensor.
 
     Parameters

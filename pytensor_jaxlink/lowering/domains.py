@@ -48,7 +48,7 @@ class DomainCondition:
             require(self.holds(jnp, *map(jnp.asarray, values)))
 
 
-def by_name(table: dict[str, Entry], op: RandomVariable) -> Entry | None:
+def of_distribution(table: dict[str, Entry], op: RandomVariable) -> Entry | None:
     """The entry of a distribution, found by its class and the package that defines it, or None."""
     for kind in type(op).__mro__:
         name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
@@ -59,7 +59,7 @@ def by_name(table: dict[str, Entry], op: RandomVariable) -> Entry | None:
 
 def require_domain(op: RandomVariable, parameters: tuple[ArrayLike, ...]) -> None:
     """State that the parameters are in the domain of a distribution."""
-    for condition in by_name(_DOMAINS, op) or ():
+    for condition in of_distribution(_DOMAINS, op) or ():
         condition.require(parameters)
 
 

@@ -18,7 +18,7 @@ from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
-from pytensor_jaxlink.lowering.domains import by_name, possible_draw
+from pytensor_jaxlink.lowering.domains import of_distribution, possible_draw
 from pytensor_jaxlink.lowering.rejection import (
     Shape,
     accepted,
@@ -95,7 +95,7 @@ def sampler_of(op: RandomVariable) -> Sampler | None:
     registered = jax_sample_fn.dispatch(type(op))
     if not registered.__module__.startswith("pytensor."):
         return None
-    sampler = by_name(_SAMPLERS, op)
+    sampler = of_distribution(_SAMPLERS, op)
     if sampler is None:
         return None
     return lambda key, shape, dtype, *parameters: sampler(Draw(key, shape, dtype), *parameters)

@@ -1,6 +1,6 @@
 """The linker's own forms of `Scan` and `IfElse`.
 
-Rewriting puts them in the linker's private copy of a graph (`rewriting.control_flow`); no graph of
+Rewriting puts them in the linker's private copy of a graph (`rewriting.loop_forms`); no graph of
 the user ever holds them.
 """
 

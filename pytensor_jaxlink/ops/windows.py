@@ -1,6 +1,6 @@
 """Slices whose length JAX knows although it does not know where they begin.
 
-Rewriting makes them (`rewriting.windows`); no graph that a user writes holds them.
+Rewriting makes them (`rewriting.dynamic_slices`); no graph that a user writes holds them.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ from pytensor_jaxlink.rewriting import searches as _searches
 from pytensor_jaxlink.rewriting import updates as _updates
 from pytensor_jaxlink.rewriting.black_boxes import with_shapes as with_shapes
 from pytensor_jaxlink.rewriting.buffers import check_buffers as check_buffers
-from pytensor_jaxlink.rewriting.control_flow import inline_broken as inline_broken
 from pytensor_jaxlink.rewriting.cut_results import cut_results as cut_results
-from pytensor_jaxlink.rewriting.database import register as register
+from pytensor_jaxlink.rewriting.database import register_rewrites as register_rewrites
 from pytensor_jaxlink.rewriting.database import rewrite_again as rewrite_again
-from pytensor_jaxlink.rewriting.graph_masks import is_size as is_size
+from pytensor_jaxlink.rewriting.graph_masks import is_one_integer as is_one_integer
 from pytensor_jaxlink.rewriting.inner import offsets as offsets
 from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
+from pytensor_jaxlink.rewriting.loop_forms import inline_broken as inline_broken
 from pytensor_jaxlink.rewriting.notes import Avoided as Avoided
 from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
 from pytensor_jaxlink.rewriting.notes import given_of as given_of

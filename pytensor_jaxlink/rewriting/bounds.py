@@ -41,7 +41,7 @@ def is_countable(node: Apply) -> bool:
     )
 
 
-def range_of(node: Apply) -> tuple[Any, Any, Any]:
+def parts_of_range(node: Apply) -> tuple[Any, Any, Any]:
     """Start, step and number of entries of an `ARange` of integers."""
     start, stop, step = integers_of(node)
     count = pt.maximum(-((start - stop) // step), 0)  # rounded up
@@ -53,7 +53,7 @@ def integers_of(node: Apply) -> list[Any]:
     return [pt.as_tensor(v).astype("int64") for v in node.inputs]
 
 
-def entries_of(shape: object) -> list[Any]:
+def entries_of_shape(shape: object) -> list[Any]:
     """The entries of a vector of integers, where it was put together from them, or none."""
     if isinstance(shape, Constant):
         return [pt.constant(entry, dtype="int64") for entry in shape.data]

@@ -24,7 +24,7 @@ def check_buffers(graph: FunctionGraph) -> None:
             _check(graph, node)
 
 
-def as_size(value: object, *sizes: object) -> Any:
+def not_negative(value: object, *sizes: object) -> Any:
     """A value, if some sizes, or the value itself, are not negative."""
     holds = [ge(size, 0) for size in sizes or (value,)]
     return CheckAndRaise(ValueError, "negative dimensions are not allowed")(value, *holds)
@@ -37,6 +37,6 @@ def _check(graph: FunctionGraph, node: Apply) -> None:
     if not (info.n_mit_sot or info.n_sit_sot or saved):
         return
     least = 0 if info.n_mit_sot else -1
-    checked = as_size(steps, add(steps, -least) if least else steps)
+    checked = not_negative(steps, add(steps, -least) if least else steps)
     checked.tag.trace = getattr(node.outputs[0].tag, "trace", [])
     graph.change_node_input(node, 0, checked, reason="check_buffers")

@@ -23,7 +23,7 @@ from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.ops import CutResult
-from pytensor_jaxlink.rewriting.graph_masks import is_size
+from pytensor_jaxlink.rewriting.graph_masks import is_one_integer
 from pytensor_jaxlink.rewriting.notes import late_values
 from pytensor_jaxlink.rewriting.prepare import last_indexing
 from pytensor_jaxlink.rewriting.selections import Tensor
@@ -74,7 +74,7 @@ class _Late:
         self._bounds = late_values(view, times)
         # A mask may be made of sizes, but vectors of integers and real numbers are data to it.
         of_masks = [
-            time if is_size(view.variables[number]) else BindingTime.DEVICE
+            time if is_one_integer(view.variables[number]) else BindingTime.DEVICE
             for time, number in zip(times, view.inputs, strict=True)
         ]
         self._masks = late_values(view, of_masks)

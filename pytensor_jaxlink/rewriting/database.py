@@ -73,7 +73,7 @@ def _rewrite(family: Family, fgraph: FunctionGraph, changing: Collection[int]) -
         Topic.FAILURES.log(lambda: text)
 
 
-def register() -> None:
+def register_rewrites() -> None:
     """Put the rewrites into PyTensor's database, under our tag alone.
 
     They come when the forms of reductions are settled, and before anything in place; first those

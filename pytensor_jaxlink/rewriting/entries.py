@@ -30,17 +30,17 @@ from pytensor_jaxlink.rewriting.selections import (
 
 @follow.register(Shape_i)
 def _follow_length(op: Shape_i, node: Apply, known: Known) -> Results:
-    return [length_of(known.selections[node.inputs[0]], op.i, known)]
+    return [selected_length(known.selections[node.inputs[0]], op.i, known)]
 
 
 @follow.register(Shape)
 def _follow_shape(op: Shape, node: Apply, known: Known) -> Results:
     chosen = known.selections[node.inputs[0]]
-    lengths = [length_of(chosen, axis, known) for axis in range(node.inputs[0].type.ndim)]
+    lengths = [selected_length(chosen, axis, known) for axis in range(node.inputs[0].type.ndim)]
     return [pt.stack(lengths).astype("int64")]
 
 
-def length_of(chosen: Selection, axis: int, known: Known) -> Tensor:
+def selected_length(chosen: Selection, axis: int, known: Known) -> Tensor:
     """A length of a selection."""
     if chosen.masks[axis] is not None:
         return known.count(chosen.masks[axis])

@@ -22,7 +22,7 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import is_one
-from pytensor_jaxlink.rewriting.buffers import as_size
+from pytensor_jaxlink.rewriting.buffers import not_negative
 from pytensor_jaxlink.rewriting.counts import Counts, summed
 from pytensor_jaxlink.rewriting.notes import late_values
 from pytensor_jaxlink.rewriting.packing import flattened, order, packed, raised, ranks, unpacked
@@ -30,7 +30,7 @@ from pytensor_jaxlink.rewriting.selections import Selection, Tensor
 from pytensor_jaxlink.rewriting.slices import Spans
 
 
-def is_size(variable: object) -> bool:
+def is_one_integer(variable: object) -> bool:
     """Return True for an integer that is no array."""
     kind = variable.type
     return getattr(kind, "ndim", 1) == 0 and kind.dtype in discrete_dtypes
@@ -63,7 +63,7 @@ class Masks:
         self.late_masks = late_values(
             view,
             [
-                time if is_size(view.variables[number]) else BindingTime.DEVICE
+                time if is_one_integer(view.variables[number]) else BindingTime.DEVICE
                 for time, number in zip(times, view.inputs, strict=True)
             ],
         )
@@ -337,7 +337,7 @@ class Masks:
     def allocated(self, value: object, *lengths: object) -> Tensor:
         """A value, if some lengths that masks count are not negative."""
         sizes = [self.new(each) for each in lengths if self._counts.may_be_negative(each)]
-        return as_size(value, *sizes) if sizes else value
+        return not_negative(value, *sizes) if sizes else value
 
     def _bounded(self, length: object, *, or_none: bool) -> Tensor:
         """The mask of as many entries as a length says, of which a bound is known; or None."""

@@ -36,7 +36,7 @@ from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.lengths import Lengths, length_of
 from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.graph import GraphView, op_name
-from pytensor_jaxlink.rewriting.bounds import entries_of, is_countable, range_of
+from pytensor_jaxlink.rewriting.bounds import entries_of_shape, is_countable, parts_of_range
 from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_lengths"
@@ -152,13 +152,13 @@ def _sizes_eye(op: Eye, node: Apply) -> dict[int, tuple[Any, ...]]:
 
 @_sizes.register(Reshape)
 def _sizes_reshape(op: Reshape, node: Apply) -> dict[int, tuple[Any, ...]]:
-    return {axis: (size,) for axis, size in enumerate(entries_of(node.inputs[1]))}
+    return {axis: (size,) for axis, size in enumerate(entries_of_shape(node.inputs[1]))}
 
 
 def _checked(node: Apply, lengths: dict[int, object]) -> Any:
     """The output of a node, of the given lengths, if its sizes agree."""
     if isinstance(node.op, ARange):
-        start, step, count = range_of(node)
+        start, step, count = parts_of_range(node)
         made = start + step * pt.arange(lengths[0])
         holds = [pt.eq(count, lengths[0])]
     else:

@@ -16,7 +16,7 @@ from pytensor.graph.basic import Apply, Constant
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Reshape
 
-from pytensor_jaxlink.rewriting.bounds import entries_of
+from pytensor_jaxlink.rewriting.bounds import entries_of_shape
 from pytensor_jaxlink.rewriting.folds import folded
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -35,7 +35,7 @@ _OPEN: Tensor = pt.constant(-1, dtype="int64")
 def _follow_reshape(op: Reshape, node: Apply, known: Known) -> Results:
     """Dimensions that are selected from stay, or become one with their neighbours."""
     array = node.inputs[0]
-    lengths = [_OPEN] if op.ndim == 1 else entries_of(node.inputs[1])
+    lengths = [_OPEN] if op.ndim == 1 else entries_of_shape(node.inputs[1])
     if array not in known.selections or len(lengths) != op.ndim:
         return None
     chosen = known.plain(array)

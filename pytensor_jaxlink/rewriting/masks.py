@@ -62,7 +62,7 @@ from pytensor_jaxlink.analysis.extents import measured_by, tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, indices_of, op_name
 from pytensor_jaxlink.ops import Fitted
-from pytensor_jaxlink.rewriting.graph_masks import Masks, is_size
+from pytensor_jaxlink.rewriting.graph_masks import Masks, is_one_integer
 from pytensor_jaxlink.rewriting.mask_indices import MaskIndex, mask_of
 from pytensor_jaxlink.rewriting.notes import late_values, may_cut_results, note
 from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
@@ -210,7 +210,7 @@ class _Attempt(Masks):
         """Return True for an inner graph that may take parts to bounds known late."""
         return (
             isinstance(node.op, OpFromGraph)
-            and any(is_size(v) and v in self.late_bounds for v in node.inputs)
+            and any(is_one_integer(v) and v in self.late_bounds for v in node.inputs)
             and _may_select(node)
         )
 
@@ -227,7 +227,10 @@ class _Attempt(Masks):
         moves = any(v.owner not in self.sources or self._is_by_places(v.owner) for v in returned)
         return (
             (moves or bool(self.values))
-            and all(is_size(mask) or mask.type.dtype == "bool" for mask in self._masks_of(returned))
+            and all(
+                is_one_integer(mask) or mask.type.dtype == "bool"
+                for mask in self._masks_of(returned)
+            )
             and all(self.selections[v].full.type.ndim <= before for v in returned)
         )
 

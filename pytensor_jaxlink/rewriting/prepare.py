@@ -26,15 +26,15 @@ from pytensor_jaxlink.compat import IfElse, mutable
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.ops import Contraction
 from pytensor_jaxlink.rewriting import traces
-from pytensor_jaxlink.rewriting.control_flow import (
+from pytensor_jaxlink.rewriting.dynamic_slices import bounded_axes, rewrite_windows
+from pytensor_jaxlink.rewriting.hoisting import hoist_from_loops
+from pytensor_jaxlink.rewriting.loop_forms import (
     Describe,
     inline_broken,
     open_loops,
     separate_branches,
 )
-from pytensor_jaxlink.rewriting.hoisting import hoist_from_loops
 from pytensor_jaxlink.rewriting.products import share_products, shares_products
-from pytensor_jaxlink.rewriting.windows import bounded_axes, rewrite_windows
 
 
 def prepare(

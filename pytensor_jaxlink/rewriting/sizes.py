@@ -36,8 +36,8 @@ from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.analysis.polynomials import Polynomials
 from pytensor_jaxlink.graph import GraphView, indices_of
-from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, range_of
-from pytensor_jaxlink.rewriting.buffers import as_size
+from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, parts_of_range
+from pytensor_jaxlink.rewriting.buffers import not_negative
 from pytensor_jaxlink.rewriting.notes import late_values, note
 
 NAME = "jaxlink_sizes"
@@ -115,7 +115,7 @@ def _reduced(node: Apply, late: Late) -> _Found | None:
 def _reduced_range(node: Apply, source: Apply) -> Any:
     if not is_countable(source) or not _holds_its_entries(source):
         return None
-    start, step, count = range_of(source)
+    start, step, count = parts_of_range(source)
     last = start + (count - 1) * step
     if isinstance(node.op.scalar_op, scalar.Add):
         return count * start + step * (count * (count - 1) // 2)
@@ -155,7 +155,7 @@ def _trace(source: Apply) -> Any:
     rows, columns, diagonal = integers_of(source)
     first: Any = pt.maximum(-diagonal, 0)
     ones: Any = pt.maximum(pt.minimum(rows, columns - diagonal) - first, 0)
-    return as_size(ones, rows, columns)
+    return not_negative(ones, rows, columns)
 
 
 def _sum_of_equal(value: object, *sizes: object, dtype: str) -> Any:
@@ -164,7 +164,7 @@ def _sum_of_equal(value: object, *sizes: object, dtype: str) -> Any:
         return None
     count = pt.prod(pt.stack([size.astype("int64") for size in sizes]))
     total = _scalar(value).astype(dtype) * count.astype(dtype)
-    return as_size(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
+    return not_negative(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
 
 
 def _sum_of_parts(node: Apply, late: Late) -> tuple[Any, Any]:
@@ -230,12 +230,12 @@ def _indexed(node: Apply, late: Late) -> _Found | None:
     if isinstance(source.op, ARange) and is_late and is_countable(source):
         if not (_holds_its_entries(source) or _begins(source)):
             return None
-        start, step, count = range_of(source)
+        start, step, count = parts_of_range(source)
         place = in_range(indices[0], count)
         return _Found((start + place * step).astype(kind), source)
     if isinstance(source.op, Eye):
         rows, columns, diagonal = integers_of(source)
-        rows, columns = as_size(rows), as_size(columns)
+        rows, columns = not_negative(rows), not_negative(columns)
         place = in_range(indices[0], rows) + diagonal
         other = pt.arange(columns) if len(indices) == 1 else in_range(indices[1], columns)
         if len(indices) == 1:
@@ -274,7 +274,7 @@ def _joined(node: Apply, late: Late) -> _Found | None:
         ends.append(end)
     for value, stop in reversed(list(zip(values[:-1], ends, strict=True))):
         result = pt.switch(place < stop, _scalar(value), result)
-    result = as_size(result, *lengths)
+    result = not_negative(result, *lengths)
     source = next(o for o, length in zip(owners, lengths, strict=True) if length in late)
     return _Found(result, source)
 

@@ -17,7 +17,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Split
 
 from pytensor_jaxlink.analysis.lengths import length_of
-from pytensor_jaxlink.rewriting.bounds import entries_of
+from pytensor_jaxlink.rewriting.bounds import entries_of_shape
 from pytensor_jaxlink.rewriting.selections import Tensor
 
 Parts = list[tuple[Tensor, Tensor]]
@@ -42,7 +42,7 @@ def put_back(fgraph: FunctionGraph, parts: Parts) -> None:
 
 def _slices(fgraph: FunctionGraph, node: Apply) -> list[Tensor]:
     axis = _axis(node)
-    lengths = list(map(_literal, entries_of(node.inputs[-1])))
+    lengths = list(map(_literal, entries_of_shape(node.inputs[-1])))
     if axis is None or len(lengths) != len(node.outputs):
         return []
     whole = length_of(fgraph, node.inputs[0], axis)

@@ -73,7 +73,7 @@ def as_text(name: str, calls: int, rows: Sequence[ProfileRow]) -> str:
     return "\n".join([_headline(name, calls, rows), *(lines if rows else [])])
 
 
-def as_html(name: str, calls: int, rows: Sequence[ProfileRow]) -> str:
+def table_as_html(name: str, calls: int, rows: Sequence[ProfileRow]) -> str:
     """The table as one `<div>`: styles on the elements, translucent colours, the text's own colour.
 
     A bar behind each name is as long as its share.

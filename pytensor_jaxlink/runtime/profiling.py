@@ -28,7 +28,7 @@ from pytensor_jaxlink.runtime.clocks import (
     Times,
 )
 from pytensor_jaxlink.runtime.fast_call import FastCall
-from pytensor_jaxlink.runtime.profile_table import ProfileRow, as_html, as_text, rows_of
+from pytensor_jaxlink.runtime.profile_table import ProfileRow, as_text, rows_of, table_as_html
 
 MOST_EVENTS = 200_000
 """Runs of steps in a trace; some 30 MB."""
@@ -104,7 +104,7 @@ class Profile:
         return as_text(self._name, self.calls, self.rows)
 
     def _repr_html_(self) -> str:
-        return as_html(self._name, self.calls, self.rows)
+        return table_as_html(self._name, self.calls, self.rows)
 
 
 @contextmanager

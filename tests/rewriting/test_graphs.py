@@ -14,11 +14,11 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape_i
 
 from pytensor_jaxlink.ops import Fitted, Window
+from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_windows
 from pytensor_jaxlink.rewriting.known_lengths import rewrite_lengths
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
 from pytensor_jaxlink.rewriting.reshapes import rewrite_reshapes
 from pytensor_jaxlink.rewriting.sizes import rewrite_sizes
-from pytensor_jaxlink.rewriting.windows import rewrite_windows
 
 X, Y, A, MASK = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("a"), pt.vector("m", dtype="bool")
 K = pt.cast(X[0], "int64")  # known only when the data are

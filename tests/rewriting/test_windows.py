@@ -13,7 +13,7 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
-from pytensor_jaxlink.rewriting.windows import rewrite_windows
+from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_windows
 from tests.helpers import compile_both
 
 X, Y, M = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m")

@@ -14,7 +14,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning, RecompileLimitError, load, save
-from pytensor_jaxlink.analysis import Questions, describe
+from pytensor_jaxlink.analysis import Questions, facts_of
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.lowering import ProgramBuilder, Rules
 from pytensor_jaxlink.partition import RegionDraft
@@ -249,7 +249,7 @@ def test_on_host_keeps_what_is_given() -> None:
     first, *rest = view.outputs
     rules = Rules(lambda *_: None, callbacks=False)
     questions = Questions(rules.obstacle, lambda node: ())
-    builder = ProgramBuilder(view, describe(view, questions), rules, checks=True)
+    builder = ProgramBuilder(view, facts_of(view, questions), rules, checks=True)
     draft = RegionDraft(traced=set(range(len(view.nodes))))
     program = builder.region(draft, (), (*view.inputs, first), (first, *rest))
     given = np.full((3, 3), 7.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from pytensor_jaxlink.link.pictures.limits import DEPTH, counted, short, split
+from pytensor_jaxlink.link.pictures.limits import DEPTH, counted, short, shown_and_hidden
 from pytensor_jaxlink.link.sketch import Box, Sketch
 
 _SHAPES = {"region": "box", "fetch": "cds", "sizes": "note"}
@@ -33,7 +33,7 @@ def _plan(sketch: Sketch, numbers: Iterator[int], depth: int) -> Iterator[str]:
     yield f'{start} [shape=plain, label="inputs"];'
     yield f'{end} [shape=plain, label="outputs"];'
     source = dict.fromkeys(sketch.inputs, start)
-    boxes, hidden = split(sketch.boxes, depth)
+    boxes, hidden = shown_and_hidden(sketch.boxes, depth)
     for box in boxes:
         name = f"n{next(numbers)}"
         title = f"{box.kind} {short(box.title)}"

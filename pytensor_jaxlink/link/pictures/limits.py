@@ -31,7 +31,9 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(found[:NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def split(items: Sequence[Item], depth: int = 1) -> tuple[Sequence[Item], Sequence[Item]]:
+def shown_and_hidden(
+    items: Sequence[Item], depth: int = 1
+) -> tuple[Sequence[Item], Sequence[Item]]:
     """The steps (or breaks) of a plan that are shown, and those that are not."""
     most = STEPS // depth**2
     return items[:most], items[most:]

@@ -15,7 +15,14 @@ from html import escape
 from itertools import count
 from typing import TYPE_CHECKING
 
-from pytensor_jaxlink.link.pictures.limits import DEPTH, OPEN, counted, listed, short, split
+from pytensor_jaxlink.link.pictures.limits import (
+    DEPTH,
+    OPEN,
+    counted,
+    listed,
+    short,
+    shown_and_hidden,
+)
 from pytensor_jaxlink.link.sketch import Box, Sketch, Value
 
 if TYPE_CHECKING:
@@ -39,10 +46,10 @@ def as_html(explanation: Explanation) -> str:
     """One `<div>`: the plan as a picture, then its breaks and callbacks."""
     headline, *rest = str(explanation).splitlines()
     notes = [line for line in rest if line.startswith("static inputs")] + [*explanation.notes]
-    breaks, hidden = split(explanation.breaks)
+    breaks, hidden = shown_and_hidden(explanation.breaks)
     if hidden:
         notes.insert(0, counted(hidden, "break"))
-    callbacks, hidden = split(explanation.callbacks)
+    callbacks, hidden = shown_and_hidden(explanation.callbacks)
     if hidden:
         notes.insert(0, counted(hidden, "callback"))
     parts = [
@@ -63,7 +70,7 @@ def _plan(sketch: Sketch, depth: int) -> Iterator[str]:
         yield _cell(f"1/{column}", lane, f"{_FAINT};text-align:center", 'aria-hidden="true"')
     yield _across(f"inputs: {_names(sketch, sketch.inputs)}")
     rows = count(3)
-    boxes, hidden = split(sketch.boxes, depth)
+    boxes, hidden = shown_and_hidden(sketch.boxes, depth)
     for box in boxes:
         yield '<div role="listitem" style="display:contents">'
         yield from _step(box, sketch, depth, rows)

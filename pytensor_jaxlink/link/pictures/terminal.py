@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytensor_jaxlink.link.pictures.limits import DEPTH, counted, listed, short, split
+from pytensor_jaxlink.link.pictures.limits import DEPTH, counted, listed, short, shown_and_hidden
 from pytensor_jaxlink.link.sketch import Box, Sketch
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def as_rich(explanation: Explanation) -> Iterator[Any]:
 def _add(tree: Any, sketch: Sketch, depth: int) -> None:
     from rich.text import Text
 
-    boxes, hidden = split(sketch.boxes, depth)
+    boxes, hidden = shown_and_hidden(sketch.boxes, depth)
     for box in boxes:
         branch = tree.add(_line(box, sketch))
         for inner in box.inner:

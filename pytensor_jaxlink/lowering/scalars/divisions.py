@@ -14,7 +14,7 @@ from pytensor.scalar import basic
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
-    literal,
+    constant_of,
     scalar_function,
 )
 
@@ -24,7 +24,7 @@ def _int_div(op: object, node: Apply) -> ScalarFunction:
     if common_dtype(node).kind == "f":
         return _floor_divide
     result = np.dtype(node.outputs[0].type.dtype)
-    divisor = literal(node.inputs[1])
+    divisor = constant_of(node.inputs[1])
     if divisor is not None and bool(np.all(divisor)):
         return lambda x, y: jnp.floor_divide(jnp.asarray(x, result), jnp.asarray(y, result))
 

@@ -13,7 +13,7 @@ from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
-    literal,
+    constant_of,
     scalar_function,
 )
 
@@ -24,7 +24,7 @@ def _pow(op: object, node: Apply) -> ScalarFunction | None:
     if common_dtype(node).kind not in "biu":
         return None
     result = np.dtype(node.outputs[0].type.dtype)
-    exponent = literal(node.inputs[1])
+    exponent = constant_of(node.inputs[1])
     if exponent is not None and bool(np.all(exponent >= 0)):
         bits = int(exponent.max(initial=0)).bit_length()
         return lambda x, y: _power_of_bits(jnp.asarray(x, result), jnp.asarray(y, result), bits)

@@ -43,6 +43,6 @@ def common_dtype(node: Apply) -> np.dtype:
     return np.result_type(*(variable.type.dtype for variable in node.inputs))
 
 
-def literal(variable: Variable) -> np.ndarray | None:
+def constant_of(variable: Variable) -> np.ndarray | None:
     """The value of a constant of the graph."""
     return np.asarray(variable.data) if isinstance(variable, Constant) else None

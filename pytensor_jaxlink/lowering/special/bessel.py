@@ -21,7 +21,7 @@ import numpy as np
 import scipy.special
 from jax.scipy import special
 
-from pytensor_jaxlink.lowering.special.pieces import pieces, summed
+from pytensor_jaxlink.lowering.special.pieces import pieces, sum_of_ratios
 
 _HANKEL = 25.0
 _HANKEL_TERMS = 24
@@ -57,7 +57,7 @@ def _hankel(v: jax.Array, x: jax.Array) -> jax.Array:
 def _power_series(v: jax.Array, x: jax.Array) -> jax.Array:
     """J_v for small arguments; ``v`` may be negative if it is not an integer."""
     square = -x * x / 4
-    total = summed(lambda k: square / (k * (v + k)), 30, x)
+    total = sum_of_ratios(lambda k: square / (k * (v + k)), 30, x)
     scale = jnp.exp(v * jnp.log(x / 2) - special.gammaln(v + 1))
     return special.gammasgn(v + 1) * scale * total
 

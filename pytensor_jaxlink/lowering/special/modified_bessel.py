@@ -23,7 +23,7 @@ import numpy as np
 from jax.scipy import special
 
 from pytensor_jaxlink.lowering.special.gamma import reciprocal_gamma_parts
-from pytensor_jaxlink.lowering.special.pieces import pieces, summed, weighted_sum
+from pytensor_jaxlink.lowering.special.pieces import pieces, sum_of_ratios, weighted_sum
 
 _UNIFORM = 25
 _UNIFORM_TERMS = 14
@@ -84,7 +84,7 @@ def _uniform(sign: int, order: jax.Array, x: jax.Array) -> jax.Array:
 def _power_series(v: jax.Array, x: jax.Array) -> jax.Array:
     """The scaled I_v for small arguments; ``v`` may be negative if it is not an integer."""
     square = x * x / 4
-    total = summed(lambda k: square / (k * (v + k)), 32, x)
+    total = sum_of_ratios(lambda k: square / (k * (v + k)), 32, x)
     scale = jnp.exp(v * jnp.log(x / 2) - special.gammaln(v + 1) - x)
     return special.gammasgn(v + 1) * scale * total
 

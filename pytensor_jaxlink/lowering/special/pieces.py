@@ -52,7 +52,9 @@ def weighted_sum(
     return (factors * function(places)).sum(axis=0)
 
 
-def summed(ratio: Callable[[jax.Array], jax.Array], count: int, like: jax.Array) -> jax.Array:
+def sum_of_ratios(
+    ratio: Callable[[jax.Array], jax.Array], count: int, like: jax.Array
+) -> jax.Array:
     """``1 + ratio(1) + ratio(1) ratio(2) + ...``, with ``count`` ratios."""
 
     def add(k: jax.Array, loop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
