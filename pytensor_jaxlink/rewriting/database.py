@@ -13,7 +13,14 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pytensor_jaxlink.logs import Topic
-from pytensor_jaxlink.rewriting import known_lengths, masks, reshapes, sizes, traces, windows
+from pytensor_jaxlink.rewriting import (
+    dynamic_slices,
+    known_lengths,
+    masks,
+    reshapes,
+    sizes,
+    traces,
+)
 from pytensor_jaxlink.rewriting.notes import Avoided, Family, let_results_be_cut, notes_of
 
 TAG = "jaxlink"
@@ -23,7 +30,7 @@ FAMILIES = (
     Family(known_lengths.NAME, known_lengths.CONCERNED, known_lengths.rewrite_lengths),
     Family(reshapes.NAME, reshapes.CONCERNED, reshapes.rewrite_reshapes),
     Family(sizes.NAME, sizes.CONCERNED, sizes.rewrite_sizes),
-    Family(windows.NAME, windows.CONCERNED, windows.rewrite_windows),
+    Family(dynamic_slices.NAME, dynamic_slices.CONCERNED, dynamic_slices.rewrite_windows),
     Family(masks.NAME, masks.CONCERNED, masks.rewrite_masks),
 )
 """The rewrites that remove graph breaks, in their order."""
