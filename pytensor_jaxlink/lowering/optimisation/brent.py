@@ -11,7 +11,13 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Numbers, Step, search, select
+from pytensor_jaxlink.lowering.optimisation.search import (
+    Evaluate,
+    Numbers,
+    Step,
+    chosen_where,
+    search,
+)
 
 # The constants of SciPy's implementation, on which its path depends.
 _GOLDEN_GROWTH = 1.618034
@@ -47,7 +53,7 @@ def brent(
             (low, high, best, second, third), (f_best, f_second, f_third), move, before, least
         )
         golden = jnp.isnan(move)
-        move, before = select(golden, (_GOLDEN_SECTION * side, side), (move, before))
+        move, before = chosen_where(golden, (_GOLDEN_SECTION * side, side), (move, before))
         smallest = jnp.where(move >= 0, least, -least)
         trial = best + jnp.where(jnp.abs(move) < least, smallest, move)
         (f_trial,), holds = evaluate(trial)
@@ -93,19 +99,19 @@ def _narrowed(points: Numbers, values: Numbers, trial: jax.Array, f_trial: jax.A
     worse = f_trial > f_best
     left = trial < best
     # The worse of the trial and the best point becomes an end of the interval.
-    ends = select(
+    ends = chosen_where(
         worse,
-        select(left, (trial, high), (low, trial)),
-        select(left, (low, best), (best, high)),
+        chosen_where(left, (trial, high), (low, trial)),
+        chosen_where(left, (low, best), (best, high)),
     )
     to_second = worse & ((f_trial <= f_second) | (second == best))
     to_third = worse & ~to_second
     to_third = to_third & ((f_trial <= f_third) | (third == best) | (third == second))
     one, two, three = (best, f_best), (second, f_second), (third, f_third)
     new = trial, f_trial
-    after_third = select(~worse | to_second, two, select(to_third, new, three))
-    after_second = select(~worse, one, select(to_second, new, two))
-    points, values = zip(select(worse, one, new), after_second, after_third, strict=True)
+    after_third = chosen_where(~worse | to_second, two, chosen_where(to_third, new, three))
+    after_second = chosen_where(~worse, one, chosen_where(to_second, new, two))
+    points, values = zip(chosen_where(worse, one, new), after_second, after_third, strict=True)
     return (*ends, *points, *values)
 
 
@@ -126,7 +132,7 @@ def _grown(evaluate: Evaluate, first: jax.Array, second: jax.Array) -> Bracket:
     (f_second,), second_holds = evaluate(second)
     ordered = first, second, f_first, f_second
     swapped = second, first, f_second, f_first
-    first, second, f_first, f_second = select(f_first < f_second, swapped, ordered)
+    first, second, f_first, f_second = chosen_where(f_first < f_second, swapped, ordered)
     third = second + _GOLDEN_GROWTH * (second - first)
     (f_third,), third_holds = evaluate(third)
 
@@ -145,16 +151,16 @@ def _grown(evaluate: Evaluate, first: jax.Array, second: jax.Array) -> Bracket:
         after_b, before_trial = inside & (value < fc), inside & (value > fb)
         again = (inside & ~after_b & ~before_trial) | (between & (value < fc))
         shifted = between & (value < fc)
-        b_, c_, fb_, fc_ = select(shifted, (c, trial, fc, value), (b, c, fb, fc))
+        b_, c_, fb_, fc_ = chosen_where(shifted, (c, trial, fc, value), (b, c, fb, fc))
         grown = c_ + _GOLDEN_GROWTH * (c_ - b_)
         (f_grown,), grown_holds = evaluate(jnp.where(again, grown, trial))
-        last, f_last = select(again, (grown, f_grown), (trial, value))
+        last, f_last = chosen_where(again, (grown, f_grown), (trial, value))
         settled = after_b | before_trial
         moved = (b_, c_, last, fb_, fc_, f_last)
         inner = (b, trial, c, fb, value, fc)
         outer = (a, b, trial, fa, fb, value)
-        reached = select(after_b, inner, select(before_trial, outer, moved))
-        reached = select(ended, state, reached)
+        reached = chosen_where(after_b, inner, chosen_where(before_trial, outer, moved))
+        reached = chosen_where(ended, state, reached)
         return Step(
             reached,
             (holds & grown_holds) | ended,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, search, select
+from pytensor_jaxlink.lowering.optimisation.search import Evaluate, Step, chosen_where, search
 
 
 def newton(
@@ -52,14 +52,14 @@ def secant(  # the options of SciPy's method
     (first,), first_holds = evaluate(start)
     (second,), second_holds = evaluate(other)
     swapped = other, second, start, first
-    values = select(jnp.abs(second) < jnp.abs(first), swapped, (start, first, other, second))
+    values = chosen_where(jnp.abs(second) < jnp.abs(first), swapped, (start, first, other, second))
 
     def step(values: tuple[jax.Array, ...]) -> Step:
         before, value_before, point, value = values
         larger = jnp.abs(value) > jnp.abs(value_before)
         # The smaller value is divided by the larger one.
         ratio = jnp.where(larger, value_before / value, value / value_before)
-        here, there = select(larger, (point, before), (before, point))
+        here, there = chosen_where(larger, (point, before), (before, point))
         reached = (there - ratio * here) / (1 - ratio)
         flat = value == value_before
         solved = _close(reached, point, xtol, rtol) & ~flat
@@ -91,10 +91,10 @@ def brentq(
         old, f_old, new, f_new, far, f_far, last, size = values
         crossed = (f_old != 0) & (f_new != 0) & (jnp.signbit(f_old) != jnp.signbit(f_new))
         crossing = old, f_old, new - old, new - old
-        far, f_far, last, size = select(crossed, crossing, (far, f_far, last, size))
+        far, f_far, last, size = chosen_where(crossed, crossing, (far, f_far, last, size))
         better = jnp.abs(f_far) < jnp.abs(f_new)
-        old, new, far = select(better, (new, far, new), (old, new, far))
-        f_old, f_new, f_far = select(better, (f_new, f_far, f_new), (f_old, f_new, f_far))
+        old, new, far = chosen_where(better, (new, far, new), (old, new, far))
+        f_old, f_new, f_far = chosen_where(better, (f_new, f_far, f_new), (f_old, f_new, f_far))
         least = (xtol + rtol * jnp.abs(new)) / 2
         half = (far - new) / 2
         solved = (f_new == 0) | (jnp.abs(half) < least)
@@ -106,7 +106,7 @@ def brentq(
         useful = (jnp.abs(last) > least) & (jnp.abs(f_new) < jnp.abs(f_old))
         bound = jnp.minimum(jnp.abs(last), 3 * jnp.abs(half) - least)
         useful = useful & (2 * jnp.abs(trial) < bound)
-        last, size = select(useful, (size, trial), (half, half))
+        last, size = chosen_where(useful, (size, trial), (half, half))
         move = jnp.where(jnp.abs(size) > least, size, jnp.where(half > 0, least, -least))
         reached = new + move
         (value,), holds = evaluate(reached)

@@ -55,7 +55,7 @@ class Step(NamedTuple):
     solution: jax.Array
 
 
-def select(condition: jax.Array, these: Numbers, those: Numbers) -> Numbers:
+def chosen_where(condition: jax.Array, these: Numbers, those: Numbers) -> Numbers:
     """The numbers at the left where a condition holds, and those at the right elsewhere."""
     return tuple(jnp.where(condition, one, other) for one, other in zip(these, those, strict=True))
 
