@@ -48,7 +48,7 @@ class CompiledReader:
     """Makes functions from their compiled layer.
 
     ``host_ops`` makes functions of the host steps that need PyTensor, where there may be any;
-    ``region`` those of regions whose code is elsewhere, from their numbers.
+    ``region`` those of regions.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class CompiledReader:
         container: Container,
         data: DataReader,
         host_ops: HostOps | None = None,
-        region: Callable[[int], object] | None = None,
+        region: Callable[..., SavedRegion] = SavedRegion,
     ) -> None:
         self._container, self._data, self._host_ops = container, data, host_ops
-        self._region_elsewhere = region
+        self._make_region = region
 
     def function(
         self,
@@ -90,7 +90,7 @@ class CompiledReader:
             (runner, tracer),
             ending,
             [converter(spec, float_type) for spec in signature.inputs],
-            list(_saved_regions(executable)),
+            list(saved_regions(executable)),
         )
 
     def executable(self, document: Parsed) -> Executable:
@@ -110,8 +110,6 @@ class CompiledReader:
 
     def _step(self, step: Step, described: Parsed) -> object:
         match step:
-            case Region() if self._region_elsewhere is not None:
-                return self._region_elsewhere(step.index)
             case Region():
                 return self._region(step, described)
             case HostLoop() | HostBranch():
@@ -131,17 +129,13 @@ class CompiledReader:
         return self._host_ops(described["op"])
 
     def _region(self, step: Region, described: Parsed) -> SavedRegion:
-        code = self.code(described, f"region {step.index}")
+        where = f"{self._container.path}: region {step.index}"
+        code = [self._specialisation(each, where) for each in described["code"]]
         for each in code:
             check_code(each, step)
         names = reader(tuple[str, ...])(described["names"])
-        by_example = "examples" in described
-        return SavedRegion(names, code, str(described["reason"]), by_example=by_example)
-
-    def code(self, described: Parsed, region: str) -> list[Specialisation]:
-        """The code of a region; errors name the file and the region."""
-        where = f"{self._container.path}: {region}"
-        return [self._specialisation(each, where) for each in described["code"]]
+        by_example, reason = "examples" in described, str(described["reason"])
+        return self._make_region(step.index, names, code, reason, by_example=by_example)
 
     def _specialisation(self, described: Parsed, where: str) -> Specialisation:
         value = self._data.value
@@ -174,7 +168,7 @@ def _ending(signature: Signature, described: Parsed) -> Ending:
     )
 
 
-def _saved_regions(executable: Executable) -> Iterator[SavedRegion]:
+def saved_regions(executable: Executable) -> Iterator[SavedRegion]:
     """The regions of a plan, with those of loops and branches."""
     for function in executable.functions:
         match function:
@@ -182,7 +176,7 @@ def _saved_regions(executable: Executable) -> Iterator[SavedRegion]:
                 yield function
             case HostExecuted(_, parts):
                 for inner in parts:
-                    yield from _saved_regions(inner)
+                    yield from saved_regions(inner)
 
 
 def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[object]:

@@ -33,7 +33,7 @@ from pytensor_jaxlink.artifact.skeletons import (
 )
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.plan import Executable, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.typed_jax import configuration
 
@@ -229,7 +229,7 @@ class TracedFunction:
         return array_kind(shape, first.kind.dtype)
 
     @property
-    def plan(self) -> Plan:
+    def executable(self) -> Executable:
         """One region."""
         given, found = self.examples[0].given, self._results[0]
         first = len(given) + len(self.state)
@@ -245,7 +245,9 @@ class TracedFunction:
             (self.name,),
         )
         names = (*[each.name for each in given], *self.state_names, *found.names)
-        return Plan(tuple(range(first)), results, (), (region,) if results else (), names)
+        steps = (region,) if results else ()
+        plan = Plan(tuple(range(first)), results, (), steps, names)
+        return Executable(plan, (self,) * len(steps), {})
 
     def code(
         self, dims: Mapping[str, object], target: region_export.Target
