@@ -36,12 +36,12 @@ from pytensor_jaxlink.plan import (
     check_plan,
 )
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
-from pytensor_jaxlink.size_functions import size_function
+from pytensor_jaxlink.size_functions import size_function, takes
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
-HostOps = Callable[[object], Callable[..., tuple[object, ...]]]
-"""Makes the function of a host step that only PyTensor has."""
+HostOps = Callable[[object, HostStep], Callable[..., tuple[object, ...]]]
+"""Makes the function of a host step that only PyTensor has, from its part of the file."""
 
 
 class CompiledReader:
@@ -123,10 +123,12 @@ class CompiledReader:
 
     def _host_step(self, step: HostStep, described: Parsed) -> Callable[..., tuple[object, ...]]:
         if "size" in described:
+            if not takes(described["size"], len(step.arguments)) or len(step.results) != 1:
+                raise ValueError(f"{step.title} has other inputs and outputs than its arithmetic")
             return size_function(described["size"])
         if self._host_ops is None:
             raise ValueError(f"{step.title} on the host")
-        return self._host_ops(described["op"])
+        return self._host_ops(described["op"], step)
 
     def _region(self, step: Region, described: Parsed) -> SavedRegion:
         where = f"{self._container.path}: region {step.index}"

@@ -35,6 +35,7 @@ from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
+from pytensor_jaxlink.plan import HostStep
 from pytensor_jaxlink.remedies import Remedy
 
 
@@ -326,12 +327,14 @@ class GraphLayer:
 
 def host_ops_of(
     parts: Parsed, data: DataReader, *, allow: Sequence[str], version: str
-) -> Callable[[object], HostFunction]:
+) -> Callable[[object, HostStep], HostFunction]:
     """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
     reader = GraphReader(data, parts, Names(allow), version)
 
-    def function_of(place: object) -> HostFunction:
+    def function_of(place: object, step: HostStep) -> HostFunction:
         [node] = reader.part(place, InnerGraph).nodes
+        if [len(node.inputs), len(node.outputs)] != [len(step.arguments), len(step.results)]:
+            raise ValueError(f"{step.title} has other inputs and outputs than {node.op}")
         return host_function(node)
 
     return function_of

@@ -32,44 +32,39 @@ if TYPE_CHECKING:
 _XLA = "xla"
 
 
-class Cache:
-    """A start-up cache in a folder, which may have ``limit`` bytes.
+def entry_of(
+    given: FunctionGraph,
+    updated: Mapping[int, int],
+    mode: Mode,
+    inputs: Sequence[In],
+    outputs: Sequence[Out],
+) -> Entry:
+    """The entry for a graph; see `pytensor_jaxlink.link.start_up_cache.FindEntry`.
 
     Nothing that goes wrong with it is an error for the user: the function is then compiled as it
     would be without it, and ``f.stats.start_up_cache`` says why.
     """
+    options: Options = mode.linker.options
+    folder = Folder(Path(str(options.cache_dir)).absolute(), options.cache_limit)
+    _use_compilation_cache(options.compilation_cache, folder)
+    try:
+        _check(options)
+        file = File(folder, key_of(given, updated, mode, inputs, outputs))
+    except Exception as error:  # whatever stands in the way is not the user's concern
+        return Entry(options, _reason(error))
+    return Entry(options, file)
 
-    def __init__(self, path: str | os.PathLike[str], limit: int) -> None:
-        self._folder = Folder(Path(path).absolute(), limit)
 
-    def entry(
-        self,
-        given: FunctionGraph,
-        updated: Mapping[int, int],
-        mode: Mode,
-        inputs: Sequence[In],
-        outputs: Sequence[Out],
-    ) -> Entry:
-        """The entry for a graph; see `pytensor_jaxlink.link.start_up_cache.StartUpCache`."""
-        options: Options = mode.linker.options
-        self._use_compilation_cache(options.compilation_cache)
-        try:
-            _check(options)
-            key = key_of(given, updated, mode, inputs, outputs)
-        except Exception as error:  # whatever stands in the way is not the user's concern
-            return Entry(options, _reason(error))
-        return Entry(options, File(self._folder, key))
+def _use_compilation_cache(given: str | os.PathLike[str] | None, folder: Folder) -> None:
+    """Set the folder of JAX's compilation cache: the one given, or else, for want of any, ours.
 
-    def _use_compilation_cache(self, given: str | os.PathLike[str] | None) -> None:
-        """Set the folder of JAX's compilation cache: the one given, or else, for want of any, ours.
-
-        JAX warns at each compilation that it cannot write, so a folder where it could not is no
-        folder for it.
-        """
-        if given is not None:
-            use_compilation_cache(given)
-        elif not has_compilation_cache() and self._folder.makes(_XLA):
-            use_compilation_cache(self._folder.path / _XLA, self._folder.limit)
+    JAX warns at each compilation that it cannot write, so a folder where it could not is no folder
+    for it.
+    """
+    if given is not None:
+        use_compilation_cache(given)
+    elif not has_compilation_cache() and folder.makes(_XLA):
+        use_compilation_cache(folder.path / _XLA, folder.limit)
 
 
 class Entry:
@@ -87,18 +82,18 @@ class Entry:
         status, file = "hit", self._file
         if not self.found:
             compiled, overwritten = compile_now()
-            problem = file if isinstance(file, str) else _keep(file, compiled, overwritten)
+            problem = file if isinstance(file, str) else _kept(file, compiled, overwritten)
             if problem is not None:
                 compiled.stats.start_up_cache = f"not kept: {problem}"
                 return compiled, overwritten
             compile_now, fgraph, status = (lambda: (compiled, overwritten)), compiled.source, "miss"
         assert isinstance(file, File)
-        file.original.compile_now = compile_now
+        file.compile_now = compile_now
         graph = StartUpGraph(file, fgraph, self._options, status=status)
         return graph, graph.kept.overwritten
 
 
-def _keep(file: File, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> str | None:
+def _kept(file: File, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> str | None:
     """Keep a graph.  Returns why that cannot be done, or None."""
     try:
         return file.keep(compiled, overwritten)

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import jax
 
-from pytensor_jaxlink.artifact.compiled.code_reader import (
-    MOST_KEPT,
-    CompiledReader,
-    saved_regions,
-)
+from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, saved_regions
 from pytensor_jaxlink.artifact.compiled.saved_regions import Found, SavedRegion, Specialisation
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
@@ -32,6 +28,8 @@ from pytensor_jaxlink.runtime.typed_jax import configuration
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
     from pytensor_jaxlink.lowering import Lowered, Program
+
+_MOST = 64  # what a file has code for, of one region
 
 
 @dataclass(frozen=True)
@@ -84,29 +82,42 @@ class OtherStructureError(Exception):
     """A graph was rewritten to another one than the one that was kept."""
 
 
-class Original:
-    """The compiled graph itself, made when it is needed by ``compile_now``.
+class File:
+    """The file of a graph: the compiled layer of a function, which has its signature elsewhere.
 
-    It has the ``structure`` of the graph that was kept (see `structure_of`).
+    A file is replaced where code is added; of what several processes add at once the last one's is
+    there, and the others' is made again.
+
+    Attributes
+    ----------
+    kept
+        What was there when it was opened, or has been written; None where nothing is.
+    compile_now
+        Compiles the graph itself, when it is needed.
+    refuse
+        Is told why a region cannot be kept.
     """
 
-    def __init__(self) -> None:
-        self.structure = ""
-        self.compile_now: Callable[[], Compiled] | None = None
-        self._made: Any = None
-        self._programs: dict[int, Program] | None = None
-        self._lock = RLock()
+    compile_now: Callable[[], Compiled]
+    refuse: Callable[[str], None]
 
-    def __call__(self) -> CompiledGraph:
-        """The compiled graph."""
+    def __init__(self, folder: Folder, key: Key) -> None:
+        self._folder, self._key, self._lock = folder, key, RLock()
+        self._original: CompiledGraph | None = None
+        self._lowered: Lowered | None = None  # whose regions are those of the file
+        self.kept = self._read()
+
+    def original(self) -> CompiledGraph:
+        """The compiled graph itself, with all that is not in the file."""
         with self._lock:
-            if self._made is None:
-                assert self.compile_now is not None, "nothing asks before the linker has answered"
+            found = self._original
+            if found is None:
                 # Importing PyTensor's rules sets it; that time has passed.
                 before = configuration.jax_enable_x64
-                self._made, _ = self.compile_now()
+                found, _ = self.compile_now()
+                self._original = found
                 configuration.update("jax_enable_x64", before)
-        return self._made
+        return found
 
     def program(self, index: int) -> Program:
         """The program of a region.
@@ -116,41 +127,14 @@ class Original:
         OtherStructureError
             If it is not the region that was kept.
         """
-        lowered = self().lowered
-        if self._programs is None:
-            if structure_of(lowered) != self.structure:
+        if self._lowered is None:
+            lowered, kept = self.original().lowered, self.kept
+            if kept is None or structure_of(lowered) != kept.structure:
                 error = OtherStructureError("the graph was not rewritten to what was kept")
                 setattr(error, FAILED_NODE, None)  # as if the region had failed: see `StartUpGraph`
                 raise error
-            self._programs = _programs(lowered)
-        return self._programs[index]
-
-
-def _programs(lowered: Lowered) -> dict[int, Program]:
-    """The programs of the regions of a plan, those of loops and branches included."""
-    found: dict[int, Program] = {}
-    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
-        if isinstance(step, Region):
-            found[step.index] = cast("Program", function)
-        elif isinstance(function, HostExecuted):
-            for part in function.parts:
-                found |= _programs(part)
-    return found
-
-
-class File:
-    """The file of a graph: the compiled layer of a function, which has its signature elsewhere.
-
-    It has the ``original``, which makes what is not there, and ``refuse`` is told why a region
-    cannot be kept.  A file is replaced where code is added; of what several processes add at once
-    the last one's is there, and the others' is made again.
-    """
-
-    def __init__(self, folder: Folder, key: Key) -> None:
-        self.original = Original()
-        self.refuse: Callable[[str], None] = lambda reason: None
-        self._folder, self._key, self._lock = folder, key, RLock()
-        self.kept = self._read()
+            self._lowered = lowered
+        return _programs(self._lowered)[index]
 
     def keep(self, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> str | None:
         """Keep a graph, and read it back.  Returns why that cannot be done, or None.
@@ -182,8 +166,9 @@ class File:
             self._take_over(kept)
             code = region.fitting(static, arguments)
             if code is None and (code := self._exported(region.index, tuple(static), arguments)):
-                region.code = [*region.code, code][-MOST_KEPT:]
-                self._write(kept, self.original().lowered)
+                region.code = [*region.code, code][-_MOST:]
+                assert self._lowered is not None, "its code was made"
+                self._write(kept, self._lowered)
         return code
 
     def _take_over(self, kept: Kept) -> None:
@@ -200,7 +185,7 @@ class File:
     ) -> Specialisation | None:
         from pytensor_jaxlink.artifact.exporting.region_export import Target, export_for_shapes
 
-        program = self.original.program(index)
+        program = self.program(index)
         kinds = jax.tree_util.tree_map(kind_of, list(arguments))
         try:
             return export_for_shapes(program, static, kinds, Target(None, 0))
@@ -213,10 +198,7 @@ class File:
             return None
 
     def _read(self) -> Kept | None:
-        kept = self._folder.read(self._key.text, self._kept)
-        if kept is not None and not self.original.structure:
-            self.original.structure = kept.structure
-        return kept
+        return self._folder.read(self._key.text, self._kept)
 
     def _kept(self, container: Container) -> Kept:
         data = DataReader(container, container.document("data.json"), self._key.data.arrays)
@@ -251,6 +233,18 @@ class File:
         return self._folder.write(self._key.text, manifest, members)
 
 
+def _programs(lowered: Lowered) -> dict[int, Program]:
+    """The programs of the regions of a plan, those of loops and branches included."""
+    found: dict[int, Program] = {}
+    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
+        if isinstance(step, Region):
+            found[step.index] = cast("Program", function)
+        elif isinstance(function, HostExecuted):
+            for part in function.parts:
+                found |= _programs(part)
+    return found
+
+
 class KeptRegion(SavedRegion):
     """A region with the code that there is; what is missing is made, and added.
 
@@ -265,10 +259,10 @@ class KeptRegion(SavedRegion):
 
     def on_host(self, static: Sequence[object], *arguments: object) -> tuple[object, object]:
         """The same without JAX."""
-        return self._file.original.program(self.index).on_host(static, *arguments)
+        return self._file.program(self.index).on_host(static, *arguments)
 
     def _without_code(self, static: Sequence[object], arguments: Sequence[object]) -> Found:
         code = self._file.code_for(self, static, arguments)
         if code is None:
-            return self._file.original.program(self.index)(static, *arguments)
+            return self._file.program(self.index)(static, *arguments)
         return code(arguments)

@@ -14,10 +14,10 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.io import In
-from pytensor.ifelse import ifelse
 from pytensor.link.jax.dispatch import jax_funcify
 
 from pytensor_jaxlink import JAXFunction, JAXLinker, inspect, load, save
+from pytensor_jaxlink.compat import ifelse
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
 from tests.lowering.test_failures import Doubled, RepeatSome
