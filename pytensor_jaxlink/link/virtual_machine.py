@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,12 +20,9 @@ from pytensor_jaxlink.runtime import (
     Ending,
     Executor,
     FastPath,
-    commit,
     is_one_region,
-    ready_as,
     refused,
     replace_in_forked_child,
-    store,
 )
 
 if TYPE_CHECKING:
@@ -101,20 +98,6 @@ class VirtualMachine:
         assert own is not None, "the executor of the path that raised it"
         own.follow(other)
 
-    def commit(self, values: list[object], positions: Sequence[int]) -> None:
-        """Put states among the values of a call where exported code leaves them."""
-        with self.compiled.policy.here():
-            commit(values, positions)
-
-    @staticmethod
-    def store(cells: Sequence[list[object]], values: Sequence[object]) -> None:
-        """Put the new values of shared variables into their cells, when they are there.
-
-        An error of the device shows when they are waited for, and then nothing has been stored.
-        """
-        pairs = zip(cells, values, strict=True)
-        store(cells, [ready_as(cell[0], value) for cell, value in pairs])
-
     def compile_for(self, examples: list[object], others: list[object]) -> None:
         """Compile for arguments like the examples; the other inputs have the values given.
 
@@ -174,12 +157,8 @@ class VirtualMachine:
             return self._run(values)
 
     def _run(self, values: list[object]) -> list[Any]:
-        compiled = self.compiled
-        outputs = compiled.executor(values)
-        outputs = self.ending.overwrite(values, outputs, compiled.stats)
-        for position, form in self.ending.forms(compiled.stats).items():
-            outputs[position] = form(outputs[position])
-        return outputs
+        outputs = self.compiled.executor(values)
+        return self.ending.of(values, outputs, self.compiled.stats)
 
 
 replace_in_forked_child(VirtualMachine, compile_for=VirtualMachine._compile_in_child)

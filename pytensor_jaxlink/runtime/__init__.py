@@ -23,6 +23,7 @@ from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
 from pytensor_jaxlink.runtime.executor import donatable as donatable
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
+from pytensor_jaxlink.runtime.fast_call import Interface as Interface
 from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along
 from pytensor_jaxlink.runtime.forks import is_forked_child as is_forked_child

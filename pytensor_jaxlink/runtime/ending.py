@@ -42,6 +42,13 @@ class Ending:
     overwritten: tuple[int, ...]
     as_numpy: bool
 
+    def of(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
+        """The outputs of a plan for values of its inputs, as they leave."""
+        outputs = self.overwrite(values, outputs, stats)
+        for position, form in self.forms(stats).items():
+            outputs[position] = form(outputs[position])
+        return outputs
+
     def forms(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
         """For each output that changes its form, the function that does it.
 

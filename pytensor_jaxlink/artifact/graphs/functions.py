@@ -139,16 +139,14 @@ def describe_signature(
         )
     outputs = [
         Output(spec.variable.name, kind_of(spec.variable.type), bool(spec.borrow))
-        # The outputs of a copied function's maker are followed by its updates.
-        for spec in maker.outputs[: len(function.output_storage) - sum(s.updated for s in inputs)]
+        for spec in maker.outputs[: len(function.interface.outputs)]
     ]
-    form = "one" if function.unpack_single else "none" if function.return_none else "list"
     mode = get_mode(maker.mode)
     options = asdict(mode.linker.options)
     return Signature(
         tuple(inputs),
         tuple(outputs),
-        form,
+        function.interface.form,
         function.name,
         bool(function.trust_input),
         {name: options[name] for name in (*KEPT_IN_FILES, "compiler_options")},
