@@ -20,6 +20,7 @@ from pytensor_jaxlink.link.shared import hold_arrays, hold_data
 from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.runtime import (
     ARRAY,
+    Boundary,
     FastCall,
     Interface,
     accepts_array,
@@ -145,7 +146,7 @@ class FastFunction(FastCall, Function):
     def _commit_states(self, args: tuple[object, ...]) -> None:
         cells = self.interface.storage[len(args) :]
         values = [*args, *(cell[0] for cell in cells)]
-        self._commit(values, self._compiled.policy)
+        self.interface.commit(values, self._compiled.policy)
         for cell, value in zip(cells, values[len(args) :], strict=True):
             cell[0] = value
 
@@ -193,8 +194,7 @@ class FastFunction(FastCall, Function):
             # Calls of other threads that have begun finish by the path with which they began.
             path = self._fast = None
             if self._has_fast_path and not self.profile:
-                boundary = self._boundary(self._compiled.plan)
-                path = self.vm.fast(boundary, self._pack(), self._donatable())
+                path = self.vm.fast(self._boundary(), self.interface)
             self._path = path
             if path is not None:
                 self._fast = path.call
@@ -203,8 +203,15 @@ class FastFunction(FastCall, Function):
     def _runs(self) -> object:
         return self.vm.compiled.executor
 
-    def _accepts(self, position: int, value: object) -> bool:
-        return accepts(value, self._compiled.source.inputs[position].type)
+    def _boundary(self) -> Boundary:
+        compiled = self._compiled
+        types = [variable.type for variable in compiled.source.inputs]
+        return self.interface.boundary(
+            lambda position, value: accepts(value, types[position]),
+            lambda position, value: self._fast_converters[position](value),
+            compiled.stats,
+            compiled.plan,
+        )
 
     def _checked(self, *args: object, **kwargs: object) -> Any:
         """The call with arguments that are checked, or converted by PyTensor."""
@@ -221,7 +228,7 @@ class FastFunction(FastCall, Function):
                 values[position] = convert(args[position])
                 if values[position] is None:
                     return super(FastCall, self).__call__(*args)
-        return self._stored(self.vm.run([*values, *self._kept()]))
+        return self.interface.stored(self.vm.run([*values, *self._kept()]))
 
     @property
     def _compiled(self) -> CompiledGraph:

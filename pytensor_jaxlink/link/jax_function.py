@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pytensor.compile.maker import FunctionMaker
@@ -46,7 +45,7 @@ class JAXFunction(FastFunction):
         maker = self.maker
         with maker.copied():
             found: Any = super().copy(*args, **options)
-        found.interface = replace(found.interface, form=self.interface.form)
+        found.interface.form = self.interface.form  # PyTensor too sets it now
         return found
 
     def compile(self, *examples: object) -> JAXFunction:

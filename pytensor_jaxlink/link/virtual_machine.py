@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,10 +15,10 @@ from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
     Dispatch,
-    Donatable,
     Ending,
     Executor,
     FastPath,
+    Interface,
     is_one_region,
     refused,
     replace_in_forked_child,
@@ -70,12 +69,7 @@ class VirtualMachine:
             compiled.options.outputs == "numpy",
         )
 
-    def fast(
-        self,
-        boundary: Boundary,
-        pack: Callable[[list[Any]], Any] | None,
-        donatable: Donatable | None,
-    ) -> FastPath | None:
+    def fast(self, boundary: Boundary, interface: Interface) -> FastPath | None:
         """The function as one that goes straight to compiled code; see `Executor.fast`."""
         self._path = None
         executor, options = self.compiled.executor, self.compiled.options
@@ -83,13 +77,11 @@ class VirtualMachine:
         if not isinstance(own, Executor):
             return None
         if own is not self._own[0]:  # or it would be compiled again
-            if self.ending.as_numpy:
-                donatable = None  # NumPy's memory is not JAX's to reuse
             repeatable = options.host_ops == "split"
-            self._own = own, own.fast(boundary, pack, donatable, repeatable=repeatable)
+            self._own = own, interface.fast(own, boundary, repeatable=repeatable)
         self._path = self._own[1]
         if isinstance(executor, Dispatch) and self._path is not None:
-            self._path = executor.fast(self._path, boundary, pack)
+            self._path = executor.fast(self._path, boundary, interface.pack())
         return self._path
 
     def follow(self, other: OtherCodeError) -> None:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NotAcceptedError
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
-from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.clocks import Recorder
-from pytensor_jaxlink.runtime.devices import commit
 from pytensor_jaxlink.runtime.dispatch import Dispatch
-from pytensor_jaxlink.runtime.ending import Ending
-from pytensor_jaxlink.runtime.executor import Executor, FastPath, donatable
-from pytensor_jaxlink.runtime.interrupts import store
-from pytensor_jaxlink.runtime.last_region import ready_as
+from pytensor_jaxlink.runtime.ending import Interface
+from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.result import Result
-from pytensor_jaxlink.runtime.reuse import Donatable
-from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
 
@@ -33,44 +25,6 @@ _SMALL = 4096
 
 _MOST_REJECTIONS = 4
 """Fast-path type misses that are tolerated before every call takes the slow path."""
-
-
-@dataclass(frozen=True, eq=False)
-class Interface:
-    """The inputs and outputs of a function, whether it was compiled here or loaded.
-
-    Attributes
-    ----------
-    inputs, outputs
-        Their names; of one without a name, its type.
-    form
-        The form of the answer: one output, a list of all, or None.
-    storage
-        For each input, the list that holds its value between calls.
-    given
-        The inputs that the caller gives; the others keep their values.
-    updated
-        The inputs of which a call leaves new values, which follow the outputs in this order.
-    arrays
-        The inputs that are arrays.
-    mutable
-        The inputs whose memory the caller gives away.
-    donate
-        The option of this name.
-    ending
-        The last steps of a call.
-    """
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    form: Literal["one", "list", "none"]
-    storage: Sequence[list[Any]]
-    given: Sequence[int]
-    updated: Sequence[int]
-    arrays: frozenset[int]
-    mutable: frozenset[int]
-    donate: str
-    ending: Ending
 
 
 class FastCall:
@@ -145,7 +99,7 @@ class FastCall:
             self._stats.direct -= 1
             del found  # what it holds could not be donated
             return self._slow(args)
-        return found.outputs if path.packed else self._answer(found, args)
+        return found.outputs if path.packed else self.interface.answer(found, args, self._stats)
 
     def _with_numbers(self, args: tuple[object, ...]) -> tuple[Any, ...]:
         """The arguments with Python's numbers as arrays of the declared types.
@@ -217,69 +171,6 @@ class FastCall:
         """The `Executor` or `Dispatch` that runs the function now."""
         raise NotImplementedError
 
-    # -- the way in ----------------------------------------------------------------------------
-
-    def _boundary(self, plan: Plan) -> Boundary:
-        """How the fast path takes its arguments and gives its outputs."""
-        found = self.interface
-        kept = {k: cell for k, cell in enumerate(found.storage) if k not in found.given}
-        leave = found.ending.forms(self._stats, plan)
-        return Boundary(self._accepts, lambda k, v: self._fast_converters[k](v), kept, leave)
-
-    def _accepts(self, position: int, value: object) -> bool:
-        """Return True if a value that JAX traces has the type of an input."""
-        raise NotImplementedError
-
-    def _donatable(self) -> Donatable | None:
-        """The values that a call may overwrite; None where there are none."""
-        found = self.interface
-        updated = {place: (result, found.storage[place]) for result, place in self.updates.items()}
-        mutable = {place: place in found.mutable for place in found.given}
-        return donatable(found.donate, lambda: self.input_names, updated, mutable)
-
-    def _commit(self, values: list[Any], policy: Policy) -> None:
-        """Put states among the values of all inputs where exported code leaves them.
-
-        So JAX compiles once.
-        """
-        found = self.interface
-        if not found.ending.as_numpy:
-            with policy.here():
-                commit(values, [k for k in found.updated if k in found.arrays])
-
-    # -- the way out ---------------------------------------------------------------------------
-
-    def _answer(self, result: Result, args: Sequence[object]) -> Any:
-        """The answer of the function for a result that holds, after its updates are stored."""
-        outputs, found = result.outputs, self.interface
-        if found.ending.overwritten:
-            values = [*args, *(cell[0] for cell in found.storage[len(args) :])]
-            outputs = found.ending.overwrite(values, outputs, self._stats)
-        return self._packed(outputs) if result.stored else self._stored(outputs)
-
-    def _pack(self) -> Callable[[list[Any]], Any] | None:
-        """A function that makes the answer of the outputs, where nothing else is left to do."""
-        found = self.interface
-        return None if found.updated or found.ending.overwritten else self._packed
-
-    def _stored(self, outputs: list[Any]) -> Any:
-        """The answer, when the updates are stored.
-
-        An error of the device shows when they are waited for, and then nothing has been stored.
-        """
-        found = self.interface
-        if found.updated:
-            cells = [found.storage[place] for place in found.updated]
-            pairs = zip(cells, outputs[len(found.outputs) :], strict=True)
-            store(cells, [ready_as(cell[0], value) for cell, value in pairs])
-        return self._packed(outputs)
-
-    def _packed(self, outputs: list[Any]) -> Any:
-        found = self.interface
-        if found.form == "one":
-            return outputs[0]
-        return None if found.form == "none" else outputs[: len(found.outputs)]
-
     # -- as JAX sees it ------------------------------------------------------------------------
 
     @property
@@ -296,7 +187,7 @@ class FastCall:
     @property
     def updates(self) -> Mapping[int, int]:
         """For each place among the results of `jax_fn` that is an update, that of its argument."""
-        return dict(enumerate(self.interface.updated, start=len(self.interface.outputs)))
+        return self.interface.updates
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
@@ -318,7 +209,7 @@ class FastCall:
         return tuple(sorted(self._donatable_inputs()))
 
     def _donatable_inputs(self) -> set[int]:
-        found = self._donatable()
+        found = self.interface.donatable()
         if found is None:
             return set()
         return {*found.updated, *found.given} & self.interface.arrays - {*self._static_inputs()}

@@ -169,7 +169,7 @@ class LoadedFunction(FastCall):
     def _first_or_later(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         values, found = self._values(args, kwargs), self.interface
         if self._path is None and self._has_fast_path:
-            self._commit(values, self._executor.policy)
+            self.interface.commit(values, self._executor.policy)
             for place in found.updated:
                 found.storage[place][0] = values[place]
             self._find_fast()
@@ -184,7 +184,7 @@ class LoadedFunction(FastCall):
 
     def _run(self, values: list[object]) -> object:
         """The call with values of all inputs that have been converted."""
-        self._commit(values, self._executor.policy)
+        self.interface.commit(values, self._executor.policy)
         try:
             outputs = self._executor(values)
         except (NotSavedError, CheckFailedError) as error:
@@ -210,12 +210,11 @@ class LoadedFunction(FastCall):
         for place in {*self.interface.given} - {*self._required}:
             # As PyTensor does: the default is the last.
             self.interface.storage[place][0] = values[place]
-        return self._stored(outputs)
+        return self.interface.stored(outputs)
 
     def _find_fast(self) -> None:
-        donatable = None if self.interface.ending.as_numpy else self._donatable()
-        boundary, pack = self._boundary(self.plan), self._pack()
-        self._path = self._executor.fast(boundary, pack, donatable, repeatable=True)
+        boundary = self.interface.boundary(self._accepts, self._fast_convert, self.stats, self.plan)
+        self._path = self.interface.fast(self._executor, boundary, repeatable=True)
         if self._path is not None:
             self._fast = self._path.call
 
