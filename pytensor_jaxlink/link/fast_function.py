@@ -84,11 +84,12 @@ class FastFunction(FastCall, Function):
             self._find_fast()  # and move large constants, now and not in the first call
 
     def _interface(self, given: int) -> Interface:
-        inputs, outputs = enumerate(self.maker.inputs), self.maker.outputs
+        """What the maker says of inputs and outputs; the first inputs are the caller's."""
         specs, containers = self.maker.inputs, self.input_storage
-        updated = [k for k, spec in inputs if spec.update is not None]
+        updated = [k for k, spec in enumerate(specs) if spec.update is not None]
         # The outputs of a copied function's maker are followed by its updates.
-        outputs = [spec.variable for spec in outputs[: len(self.output_storage) - len(updated)]]
+        count = len(self.output_storage) - len(updated)
+        outputs = [spec.variable for spec in self.maker.outputs[:count]]
         return Interface(
             tuple(spec.name or str(spec.variable) for spec in specs),
             tuple(variable.name or str(variable) for variable in outputs),

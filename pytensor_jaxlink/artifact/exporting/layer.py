@@ -53,21 +53,9 @@ Shapes = dict[int, tuple[int | str, ...]]
 class PlanWriter:
     """Describes the plan of a function.  This one refuses steps on the host.
 
-    Parameters
-    ----------
-    data
-        Takes the values.
-    members
-        Takes the code.
-    code
-        The code of the regions.
-    by_example
-        Whether the user gave examples of calls.
-
-    Attributes
-    ----------
-    regions, host_ops
-        What the manifest says: a line for each region, and the Ops that need PyTensor.
+    ``data`` and ``members`` take what it is made of; ``code`` is that of the regions, where it is
+    there, and ``by_example`` says that the user gave examples of calls.  The manifest has
+    ``regions``, a line for each, and ``host_ops``, the Ops that need PyTensor.
     """
 
     def __init__(
