@@ -143,7 +143,7 @@ def takes(described: Any, count: int) -> bool:
     return count == 1
 
 
-def _parts(entry: Any) -> Sequence[object]:
+def _parts(entry: object) -> Sequence[object]:
     return entry["slice"] if isinstance(entry, dict) and "slice" in entry else [entry]
 
 

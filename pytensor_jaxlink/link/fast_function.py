@@ -103,7 +103,7 @@ class FastFunction(FastCall, Function):
             self.vm.ending,
         )
 
-    def _kept(self) -> list[Any]:
+    def _kept(self) -> list[object]:
         """The values of the inputs that the caller does not give."""
         found = self.interface
         return [cell[0] for cell in found.storage[len(found.given) :]]

@@ -189,7 +189,7 @@ class Interface:
         donatable = None if self.ending.as_numpy else self.donatable()
         return executor.fast(boundary, self.pack(), donatable, repeatable=repeatable)
 
-    def commit(self, values: list[Any], policy: Policy) -> None:
+    def commit(self, values: list[object], policy: Policy) -> None:
         """Put states among the values of all inputs where exported code leaves them.
 
         So JAX compiles once.
@@ -208,7 +208,7 @@ class Interface:
             outputs = self.ending.overwrite(values, outputs, stats)
         return self.packed(outputs) if result.stored else self.stored(outputs)
 
-    def pack(self) -> Callable[[list[Any]], Any] | None:
+    def pack(self) -> Callable[[list[object]], object] | None:
         """A function that makes the answer of the outputs, where nothing else is left to do."""
         return None if self.updated or self.ending.overwritten else self.packed
 
