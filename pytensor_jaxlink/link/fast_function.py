@@ -84,7 +84,7 @@ class FastFunction(FastCall, Function):
             self._find_fast()  # and move large constants, now and not in the first call
 
     def _interface(self, given: int) -> Interface:
-        """What the maker says of inputs and outputs; the first inputs are the caller's."""
+        """The interface of which the first inputs are the caller's."""
         specs, containers = self.maker.inputs, self.input_storage
         updated = [k for k, spec in enumerate(specs) if spec.update is not None]
         # The outputs of a copied function's maker are followed by its updates.
