@@ -84,7 +84,7 @@ def _installed_version() -> str:
 def _register() -> None:
     from pytensor_jaxlink.link import register_with_pytensor
 
-    register_with_pytensor(_open_cache)
+    register_with_pytensor(_find_entry)
     _when_imported("pymc", _suit_pymc, own=__name__)
 
 
@@ -97,10 +97,10 @@ def _suit_pymc() -> None:
     give_numpy_to_samplers()
 
 
-def _open_cache(folder: _typing.Any, limit: int) -> _typing.Any:
-    from pytensor_jaxlink.artifact.start_up import Cache
+def _find_entry(*graph: _typing.Any) -> _typing.Any:
+    from pytensor_jaxlink.artifact.start_up import entry_of
 
-    return Cache(folder, limit)
+    return entry_of(*graph)
 
 
 def _settings() -> _typing.Iterator[str]:

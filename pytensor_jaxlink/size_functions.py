@@ -124,6 +124,29 @@ def size_function(described: Any) -> SizeFunction:
     return _MAKERS[what](*properties)
 
 
+def takes(described: Any, count: int) -> bool:
+    """Return True if a described function takes so many inputs."""
+    match described:
+        case ["vector", *_]:
+            return True
+        case ["elementwise", "Add" | "Mul", *_]:
+            return count > 0
+        case ["elementwise", "Switch", *_]:
+            return count == 3
+        case ["elementwise", name, *_]:
+            return count == getattr(UFUNCS[name], "nin", 1)
+        case ["join", *first]:
+            return count > sum(first)
+        case ["take", entries]:
+            parts = [part for each in entries for part in _parts(each)]
+            return count == 1 + len({each["input"] for each in parts if isinstance(each, dict)})
+    return count == 1
+
+
+def _parts(entry: object) -> Sequence[object]:
+    return entry["slice"] if isinstance(entry, dict) and "slice" in entry else [entry]
+
+
 class ShapeOf:
     """The shape of an array, or one of its lengths, wherever the array is."""
 

@@ -232,7 +232,7 @@ def leaves_of(skeleton: object, value: object, where: str) -> Iterator[object]:
     ValueError
         If it has another tree; the message says where.
     """
-    if not _is_node(skeleton):
+    if not is_node(skeleton):
         yield value
         return
     if not _is_alike(skeleton, value):
@@ -243,7 +243,8 @@ def leaves_of(skeleton: object, value: object, where: str) -> Iterator[object]:
         yield from leaves_of(part, parts[step], f"{where}{step}")
 
 
-def _is_node(tree: object) -> bool:
+def is_node(tree: object) -> bool:
+    """Return True for a node that a file can make again."""
     return tree is None or type(tree) in (dict, OrderedDict, list, tuple) or is_named(type(tree))
 
 

@@ -1,6 +1,6 @@
 """The files of a start-up cache.
 
-Each is written once, under a name that says what it is for, beside its place and then renamed; so
+Each is written beside its place, under a name that says what it is for, and then renamed; so
 processes need no locks.  The folder may be the user's and hold other things: only files with the
 names that are written here are ever counted, changed or deleted.
 """
@@ -20,7 +20,7 @@ from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 
-# The kind of a file and a checksum; nobody else gives such names.
+# Nobody else gives such names.  Versions before this one wrote plans apart from code.
 _OWN = re.compile(r"(code|plan)-[0-9a-f]{64}\.jaxlink")
 _KEPT = 0.9  # of the limit is what eviction leaves, so that not each file that is written evicts
 
@@ -33,12 +33,12 @@ class Folder:
     def __init__(self, path: Path, limit: int) -> None:
         self.path, self.limit = path, limit
 
-    def read(self, kind: str, name: str, make: Callable[[Container], Result]) -> Result | None:
+    def read(self, name: str, make: Callable[[Container], Result]) -> Result | None:
         """The object that ``make`` makes of a file, or None where no whole file is there.
 
         A file that is damaged is deleted.
         """
-        path = self._path(kind, name)
+        path = self._path(name)
         try:
             with Container(path) as container:
                 if container.manifest.get("name") != name:
@@ -54,13 +54,13 @@ class Folder:
         return result
 
     def write(
-        self, kind: str, name: str, document: Mapping[str, Json], members: Mapping[str, Member]
+        self, name: str, document: Mapping[str, Json], members: Mapping[str, Member]
     ) -> str | None:
         """Write a file.  Returns why that cannot be done, with its code, or None."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             manifest = {"name": name, **document}
-            write_container(self._path(kind, name), manifest, members, durable=False)
+            write_container(self._path(name), manifest, members, durable=False)
             self.evict()
         except OSError as error:
             return Code.NO_FOLDER.mark(str(error))
@@ -77,8 +77,9 @@ class Folder:
             return False
         return os.access(path, os.W_OK | os.X_OK)
 
-    def _path(self, kind: str, name: str) -> Path:
-        file = f"{kind}-{name}.jaxlink"
+    def _path(self, name: str) -> Path:
+        """The file with a name, which is a checksum."""
+        file = f"code-{name}.jaxlink"
         assert _OWN.fullmatch(file), f"{file!r} would never be deleted"
         return self.path / file
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.artifact.compiled.calling import Calling
     from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
     from pytensor_jaxlink.artifact.graphs.functions import GraphLayer
+    from pytensor_jaxlink.plan import HostStep
 
 
 def load(
@@ -308,12 +309,12 @@ class _File:
 
         return Calling(signature, self._container, Names(self._allow))
 
-    def _host_ops(self, place: object) -> Callable[..., Any]:
+    def _host_ops(self, place: object, step: HostStep) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
         with _pytensor("a host step of this function"):
             from pytensor_jaxlink.artifact.graphs.functions import host_ops_of
         parts = self._container.document("host.json")
-        return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place)
+        return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place, step)
 
     def _maker(
         self,

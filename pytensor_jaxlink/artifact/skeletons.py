@@ -28,11 +28,10 @@ from pytensor_jaxlink.artifact.values import (
     several,
 )
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.trees import a_class, fields_of, is_named
+from pytensor_jaxlink.trees import a_class, fields_of, is_named, is_node
 
 _DEEPEST = 50  # a dictionary is three levels of the document
 _MOST_CLASSES, _MOST_FIELDS = 100, 250  # of named tuples: Python compiles each class
-_NODES = (type(None), dict, OrderedDict, list, tuple)
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def implementation_of(value: Any) -> str | None:
     return str(jax.random.key_impl(value)) if is_key else None
 
 
-def data_of(value: jax.Array) -> jax.Array:
+def key_data_of(value: jax.Array) -> jax.Array:
     """The data of an array of typed keys; other arrays as they are."""
     return value if implementation_of(value) is None else jax.random.key_data(value)
 
@@ -112,7 +111,9 @@ def describe_skeleton(skeleton: object, where: str) -> Json:
     ArtifactError
         If a part cannot be kept; the message says where in the tree it is.
     """
-    nodes, _ = jax.tree_util.tree_flatten_with_path(skeleton, is_leaf=_is_no_node)
+    nodes, _ = jax.tree_util.tree_flatten_with_path(
+        skeleton, is_leaf=lambda tree: not is_node(tree)
+    )
     for path, node in nodes:
         place = where + jax.tree_util.keystr(path)
         if len(path) > _DEEPEST:
@@ -128,10 +129,6 @@ def describe_skeleton(skeleton: object, where: str) -> Json:
                 "trees of dictionaries, lists, tuples, named tuples and None can be saved"
             )
     return _SKELETONS.value(skeleton)
-
-
-def _is_no_node(tree: object) -> bool:
-    return type(tree) not in _NODES and not is_named(type(tree))
 
 
 def plain_value(value: object, where: str) -> Json:

@@ -21,12 +21,10 @@ from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.runtime import (
     ARRAY,
     Boundary,
-    Donatable,
     FastCall,
-    Result,
+    Interface,
     accepts_array,
     all_from_parent,
-    donatable,
     named_from_parent,
     note_different_devices,
     read_on_host,
@@ -53,11 +51,6 @@ class FastFunction(FastCall, Function):
     vm: VirtualMachine
     maker: JAXFunctionMaker
 
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The names of the arguments of the pure function."""
-        raise NotImplementedError
-
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         explicit = [spec for spec in self.maker.inputs if not spec.implicit]
@@ -69,15 +62,7 @@ class FastFunction(FastCall, Function):
             and not (spec.strict and _has_classes(spec.variable.type))
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
-        updated = [
-            container
-            for spec, container in zip(self.maker.inputs, self.input_storage, strict=True)
-            if spec.update is not None
-        ]
-        self._returned = len(self.output_storage) - len(updated)
-        # The outputs after the returned ones, each with the container that it is stored in.
-        self._updates = list(enumerate(updated, start=self._returned))
-        self._cells = [container.storage for container in self.input_storage[len(explicit) :]]
+        self.interface = self._interface(len(explicit))
         self._fast_converters = [
             converter(container) for container in self.input_storage[: len(explicit)]
         ]
@@ -97,6 +82,31 @@ class FastFunction(FastCall, Function):
                 hold_arrays(spec.variable.container)
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
+
+    def _interface(self, given: int) -> Interface:
+        """The interface of which the first inputs are the caller's."""
+        specs, containers = self.maker.inputs, self.input_storage
+        updated = [k for k, spec in enumerate(specs) if spec.update is not None]
+        # The outputs of a copied function's maker are followed by its updates.
+        count = len(self.output_storage) - len(updated)
+        outputs = [spec.variable for spec in self.maker.outputs[:count]]
+        return Interface(
+            tuple(spec.name or str(spec.variable) for spec in specs),
+            tuple(variable.name or str(variable) for variable in outputs),
+            "one" if self.unpack_single else "none" if self.return_none else "list",
+            [container.storage for container in containers],
+            range(given),
+            updated,
+            frozenset(k for k, each in enumerate(containers) if isinstance(each.type, ArrayType)),
+            frozenset(k for k, spec in enumerate(specs) if spec.mutable),
+            self._compiled.options.donate,
+            self.vm.ending,
+        )
+
+    def _kept(self) -> list[object]:
+        """The values of the inputs that the caller does not give."""
+        found = self.interface
+        return [cell[0] for cell in found.storage[len(found.given) :]]
 
     def _call_in_child(self, *args: object, **kwargs: object) -> Any:
         """A call in a process that was forked from one in which JAX has run."""
@@ -130,24 +140,22 @@ class FastFunction(FastCall, Function):
             return self(*args, *[kwargs[name] for name in names])
         if kwargs or (self._fast is None and self._executor is self.vm.compiled.executor):
             return self._checked(*args, **kwargs)
-        if self._compiled.exported and self._compiled.options.outputs == "jax":
+        if self._compiled.exported:
             self._commit_states(args)
         return self._slow(args) if self._find_fast() is None else self(*args)
 
     def _commit_states(self, args: tuple[object, ...]) -> None:
-        """Put states where exported code leaves them, so that JAX compiles once."""
-        cells = [c.storage for _, c in self._updates if isinstance(c.type, ArrayType)]
-        values = [*[cell[0] for cell in cells], *args]
-        self.vm.commit(values, range(len(cells)))
-        for cell, value in zip(cells, values, strict=False):
+        cells = self.interface.storage[len(args) :]
+        values = [*args, *(cell[0] for cell in cells)]
+        self.interface.commit(values, self._compiled.policy)
+        for cell, value in zip(cells, values[len(args) :], strict=True):
             cell[0] = value
 
     def _again(self, args: tuple[object, ...], error: Exception) -> Any:
         if isinstance(error, NewSizeError):
             # Nothing has been moved: JAX was stopped while it traced.
             self._stats.bytes_to_device -= _bytes_of_numpy(args)
-            inputs = [*args, *(cell[0] for cell in self._cells)]
-            if self._compiled.changing.make_dynamic(inputs, error):
+            if self._compiled.changing.make_dynamic([*args, *self._kept()], error):
                 self._find_fast()
                 return self(*args)
         if isinstance(error, OtherCodeError):
@@ -173,8 +181,7 @@ class FastFunction(FastCall, Function):
             refuse_donated(self.input_names, args)
             raise
         except ValueError as raised:
-            states = [cell[0] for cell in self._cells]
-            note_different_devices(raised, self.input_names, [*args, *states])
+            note_different_devices(raised, self.input_names, [*args, *self._kept()])
             raise
         finally:
             if self.vm.compiled.executor is not self._executor:
@@ -188,7 +195,7 @@ class FastFunction(FastCall, Function):
             # Calls of other threads that have begun finish by the path with which they began.
             path = self._fast = None
             if self._has_fast_path and not self.profile:
-                path = self.vm.fast(self._boundary(), self._pack(), self._donatable())
+                path = self.vm.fast(self._boundary(), self.interface)
             self._path = path
             if path is not None:
                 self._fast = path.call
@@ -198,38 +205,14 @@ class FastFunction(FastCall, Function):
         return self.vm.compiled.executor
 
     def _boundary(self) -> Boundary:
-        types = [variable.type for variable in self._compiled.source.inputs]
-        given = len(self._fast_converters)
-        return Boundary(
+        compiled = self._compiled
+        types = [variable.type for variable in compiled.source.inputs]
+        return self.interface.boundary(
             lambda position, value: accepts(value, types[position]),
             lambda position, value: self._fast_converters[position](value),
-            dict(enumerate(self._cells, start=given)),
-            self._forms(),
+            compiled.stats,
+            compiled.plan,
         )
-
-    def _pack(self) -> Callable[[list[Any]], Any] | None:
-        """A function that makes the answer of the outputs, where nothing else is left to do."""
-        return None if self._updates or self.vm.ending.overwritten else self._packed
-
-    def _forms(self) -> dict[int, Any]:
-        return self.vm.ending.forms(self._compiled.stats, self._compiled.plan)
-
-    def _packed(self, outputs: list[object]) -> Any:
-        if self.unpack_single:
-            return outputs[0]
-        return None if self.return_none else outputs[: self._returned]
-
-    def _donatable(self) -> Donatable | None:
-        """The values that a call may overwrite, None where there are none."""
-        containers = list(self.input_storage)
-        updated = {
-            containers.index(container): (output, container.storage)
-            for output, container in self._updates
-        }
-        given = self.maker.inputs[: len(self._fast_converters)]
-        mutable = {position: bool(spec.mutable) for position, spec in enumerate(given)}
-        donate = self._compiled.options.donate
-        return donatable(donate, lambda: self.input_names, updated, mutable)
 
     def _checked(self, *args: object, **kwargs: object) -> Any:
         """The call with arguments that are checked, or converted by PyTensor."""
@@ -246,24 +229,7 @@ class FastFunction(FastCall, Function):
                 values[position] = convert(args[position])
                 if values[position] is None:
                     return super(FastCall, self).__call__(*args)
-        values += [cell[0] for cell in self._cells]
-        return self._stored(self.vm.run(values))
-
-    def _answer(self, result: Result, args: Sequence[object]) -> Any:
-        outputs, ending = result.outputs, self.vm.ending
-        if ending.overwritten:
-            values = [*args, *(cell[0] for cell in self._cells)]
-            outputs = ending.overwrite(values, outputs, self._stats)
-        return self._packed(outputs) if result.stored else self._stored(outputs)
-
-    def _stored(self, outputs: list[object]) -> Any:
-        """The answer, when the updates are stored."""
-        if self._updates:
-            self.vm.store(
-                [container.storage for _, container in self._updates],
-                [outputs[position] for position, _ in self._updates],
-            )
-        return self._packed(outputs)
+        return self.interface.stored(self.vm.run([*values, *self._kept()]))
 
     @property
     def _compiled(self) -> CompiledGraph:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pytensor.compile.maker import FunctionMaker
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import OtherCodeError
-from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
 from pytensor_jaxlink.plan import Plan
@@ -45,7 +44,9 @@ class JAXFunction(FastFunction):
         """A function of the same graph; see `pytensor.compile.executor.Function.copy`."""
         maker = self.maker
         with maker.copied():
-            return super().copy(*args, **options)
+            found: Any = super().copy(*args, **options)
+        found.interface.form = self.interface.form  # PyTensor too sets it now
+        return found
 
     def compile(self, *examples: object) -> JAXFunction:
         """Compile for arguments like these, ahead of the first call; nothing is stored.
@@ -85,7 +86,7 @@ class JAXFunction(FastFunction):
             executor = self._compiled.executor
             self._find_fast()
             try:
-                self.vm.compile_for(list(examples), [cell[0] for cell in self._cells])
+                self.vm.compile_for(list(examples), self._kept())
             except OtherCodeError as other:
                 self._follow(other)
                 if other.code is None:
@@ -143,48 +144,8 @@ class JAXFunction(FastFunction):
         """
         return self._compiled.trace
 
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The names of the arguments of `jax_fn`; of one without a name, its type."""
-        return tuple(spec.name or str(spec.variable) for spec in self.maker.inputs)
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
-        outputs = [spec.variable for spec in self.maker.outputs]
-        names = self.input_names
-        return (*[v.name or str(v) for v in outputs], *[names[k] for k in self.updates.values()])
-
-    @property
-    def updates(self) -> Mapping[int, int]:
-        """For each place among the results of `jax_fn` that is an update, that of its argument."""
-        updates: Any = self.maker.fgraph.update_mapping
-        return updates
-
-    @property
-    def static_argnums(self) -> tuple[int, ...]:
-        """The arguments of `jax_fn` that must be static under `jax.jit`.
-
-        Raises
-        ------
-        NotJittableError
-            If no choice of static arguments lets JAX trace the function; all reasons are given.
-        """
+    def _static_inputs(self) -> tuple[int, ...]:
         return self._compiled.for_user.static_argnums
-
-    @property
-    def donate_argnums(self) -> tuple[int, ...]:
-        """The arguments of `jax_fn` that may be donated to `jax.jit`, by the option ``donate``."""
-        found = self._donatable()
-        if found is None:
-            return ()
-        static = set(self.static_argnums)
-        arrays = {
-            position
-            for position, container in enumerate(self.input_storage)
-            if isinstance(container.type, ArrayType)
-        }
-        return tuple(sorted(arrays & {*found.updated, *found.given} - static))
 
     def __reduce__(self) -> tuple[Any, ...]:
         containers = list(self.input_storage)

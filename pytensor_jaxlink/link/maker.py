@@ -16,7 +16,7 @@ from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of, with_inplace
-from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, open_cache
+from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, finder
 from pytensor_jaxlink.rewriting import hand_on, keep_given, keeping_lines
 
 _copied: ContextVar[FunctionGraph | None] = ContextVar("_copied", default=None)
@@ -91,11 +91,9 @@ class JAXFunctionMaker(FunctionMaker):
                 return prepare(*rest)
 
         mode: Any = rest[0]
-        places = mode.linker.options
-        if places.cache_dir is not None:
-            cache = open_cache(places.cache_dir, places.cache_limit)
+        if mode.linker.options.cache_dir is not None:
             updated: Any = fgraph.update_mapping
-            self._entry = cache.entry(self._given, updated, mode, inputs, outputs)
+            self._entry = finder()(self._given, updated, mode, inputs, outputs)
         if self._entry is None or not self._entry.found:
             return rewrite(*rest)
         self._rewrite = Postponed(lambda: rewrite(*rest))

@@ -16,21 +16,21 @@ from pytensor_jaxlink.compat import (
 )
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of
 from pytensor_jaxlink.link.results import accept_results
-from pytensor_jaxlink.link.start_up_cache import OpenCache, provide
+from pytensor_jaxlink.link.start_up_cache import FindEntry, provide
 from pytensor_jaxlink.rewriting import register_rewrites as register_rewrites
 
 MODE_NAME, LINKER_NAME = "JAXSELECTIVE", "jaxselective"
 
 
-def register_with_pytensor(open_cache: OpenCache) -> None:
+def register_with_pytensor(find_entry: FindEntry) -> None:
     """Make the mode ``"JAXSELECTIVE"`` and the linker ``"jaxselective"`` known to PyTensor.
 
     Parameters
     ----------
-    open_cache
-        Opens the start-up cache in a folder, when a function asks for it.
+    find_entry
+        Finds the entry of a graph in the start-up cache, when a function asks for it.
     """
-    provide(open_cache)
+    provide(find_entry)
     ask_linker_for_function_maker()
     register_rewrites()
     rewrite_inner_graphs_as_for_jax(JAXLinker)

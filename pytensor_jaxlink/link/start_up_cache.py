@@ -7,7 +7,6 @@ is handed down when the package registers with PyTensor.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from threading import RLock
 from typing import Any, Protocol
 
@@ -31,47 +30,26 @@ class StartUpEntry(Protocol):
         ...
 
 
-class StartUpCache(Protocol):
-    """A start-up cache."""
+FindEntry = Callable[
+    [FunctionGraph, Mapping[int, int], Mode, Sequence[Any], Sequence[Any]], StartUpEntry
+]
+"""Finds the entry for a graph as the user gave it, which nobody changes.
 
-    def entry(
-        self,
-        given: FunctionGraph,
-        updated: Mapping[int, int],
-        mode: Mode,
-        inputs: Sequence[object],
-        outputs: Sequence[object],
-    ) -> StartUpEntry:
-        """The entry for a graph as the user gave it.
+It takes, for each output that is an update, the position of its input; the mode that rewrites and
+compiles the graph; and what the function says of inputs and outputs (`In`, `Out`).
+"""
 
-        Parameters
-        ----------
-        given
-            The graph, which nobody changes.
-        updated
-            For each output that is an update the position of its input.
-        mode
-            What rewrites and compiles it.
-        inputs, outputs
-            What the function says of them (`In`, `Out`).
-        """
-        ...
+_finder: list[FindEntry] = []
 
 
-OpenCache = Callable[[str | PathLike[str], int], StartUpCache]
-
-_opener: list[OpenCache] = []
-
-
-def provide(open_cache: OpenCache) -> None:
-    """Say how a cache is opened, by its folder and the number of bytes that it may have."""
-    _opener[:] = [open_cache]
+def provide(find: FindEntry) -> None:
+    """Say how entries are found."""
+    _finder[:] = [find]
 
 
-def open_cache(folder: str | PathLike[str], limit: int) -> StartUpCache:
-    """The cache in a folder."""
-    [opened] = _opener
-    return opened(folder, limit)
+def finder() -> FindEntry:
+    """The function that finds entries."""
+    return _finder[0]
 
 
 class Postponed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,16 +15,13 @@ from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
     Dispatch,
-    Donatable,
     Ending,
     Executor,
     FastPath,
-    commit,
+    Interface,
     is_one_region,
-    ready_as,
     refused,
     replace_in_forked_child,
-    store,
 )
 
 if TYPE_CHECKING:
@@ -73,12 +69,7 @@ class VirtualMachine:
             compiled.options.outputs == "numpy",
         )
 
-    def fast(
-        self,
-        boundary: Boundary,
-        pack: Callable[[list[Any]], Any] | None,
-        donatable: Donatable | None,
-    ) -> FastPath | None:
+    def fast(self, boundary: Boundary, interface: Interface) -> FastPath | None:
         """The function as one that goes straight to compiled code; see `Executor.fast`."""
         self._path = None
         executor, options = self.compiled.executor, self.compiled.options
@@ -86,13 +77,11 @@ class VirtualMachine:
         if not isinstance(own, Executor):
             return None
         if own is not self._own[0]:  # or it would be compiled again
-            if self.ending.as_numpy:
-                donatable = None  # NumPy's memory is not JAX's to reuse
             repeatable = options.host_ops == "split"
-            self._own = own, own.fast(boundary, pack, donatable, repeatable=repeatable)
+            self._own = own, interface.fast(own, boundary, repeatable=repeatable)
         self._path = self._own[1]
         if isinstance(executor, Dispatch) and self._path is not None:
-            self._path = executor.fast(self._path, boundary, pack)
+            self._path = executor.fast(self._path, boundary, interface.pack())
         return self._path
 
     def follow(self, other: OtherCodeError) -> None:
@@ -100,20 +89,6 @@ class VirtualMachine:
         own, self._own = self._own[0], (None, None)
         assert own is not None, "the executor of the path that raised it"
         own.follow(other)
-
-    def commit(self, values: list[object], positions: Sequence[int]) -> None:
-        """Put states among the values of a call where exported code leaves them."""
-        with self.compiled.policy.here():
-            commit(values, positions)
-
-    @staticmethod
-    def store(cells: Sequence[list[object]], values: Sequence[object]) -> None:
-        """Put the new values of shared variables into their cells, when they are there.
-
-        An error of the device shows when they are waited for, and then nothing has been stored.
-        """
-        pairs = zip(cells, values, strict=True)
-        store(cells, [ready_as(cell[0], value) for cell, value in pairs])
 
     def compile_for(self, examples: list[object], others: list[object]) -> None:
         """Compile for arguments like the examples; the other inputs have the values given.
@@ -174,12 +149,8 @@ class VirtualMachine:
             return self._run(values)
 
     def _run(self, values: list[object]) -> list[Any]:
-        compiled = self.compiled
-        outputs = compiled.executor(values)
-        outputs = self.ending.overwrite(values, outputs, compiled.stats)
-        for position, form in self.ending.forms(compiled.stats).items():
-            outputs[position] = form(outputs[position])
-        return outputs
+        outputs = self.compiled.executor(values)
+        return self.ending.of(values, outputs, self.compiled.stats)
 
 
 replace_in_forked_child(VirtualMachine, compile_for=VirtualMachine._compile_in_child)

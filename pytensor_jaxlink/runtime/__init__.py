@@ -18,10 +18,10 @@ from pytensor_jaxlink.runtime.dispatch import Dispatch as Dispatch
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
 from pytensor_jaxlink.runtime.donation import WORTH_A_REGION as WORTH_A_REGION
 from pytensor_jaxlink.runtime.ending import Ending as Ending
+from pytensor_jaxlink.runtime.ending import Interface as Interface
 from pytensor_jaxlink.runtime.ending import as_jax_array as as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
-from pytensor_jaxlink.runtime.executor import donatable as donatable
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
 from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along

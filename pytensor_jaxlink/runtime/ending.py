@@ -1,20 +1,29 @@
-"""The outputs of a function in the form in which the caller gets them."""
+"""The inputs and outputs of a function, whoever made it, and the last steps of its calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
 
 from pytensor_jaxlink.plan import Plan
-from pytensor_jaxlink.runtime.devices import copying_to_host, to_numpy
+from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.devices import commit, copying_to_host, to_numpy
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child
+from pytensor_jaxlink.runtime.interrupts import store
+from pytensor_jaxlink.runtime.last_region import ready_as
+from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.reuse import Donatable
+from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration, device_put
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.runtime.executor import Executor, FastPath
 
 Form = Callable[[Any], object]
 """Changes the form of an output when it leaves."""
@@ -41,6 +50,13 @@ class Ending:
     copied: tuple[int, ...]
     overwritten: tuple[int, ...]
     as_numpy: bool
+
+    def of(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
+        """The outputs of a plan for values of its inputs, as they leave."""
+        outputs = self.overwrite(values, outputs, stats)
+        for position, form in self.forms(stats).items():
+            outputs[position] = form(outputs[position])
+        return outputs
 
     def forms(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
         """For each output that changes its form, the function that does it.
@@ -98,3 +114,117 @@ def as_jax_array(value: Any) -> object:
         return device_put(found)
     with jax.enable_x64(True):
         return device_put(found)
+
+
+@dataclass(eq=False)
+class Interface:
+    """The inputs and outputs of a function, whether it was compiled here or loaded.
+
+    Attributes
+    ----------
+    inputs, outputs
+        Their names; of one without a name, its type.
+    form
+        The form of the answer: one output, a list of all, or None.
+    storage
+        For each input, the list that holds its value between calls.
+    given
+        The inputs that the caller gives; the others keep their values.
+    updated
+        The inputs of which a call leaves new values, which follow the outputs in this order.
+    arrays
+        The inputs that are arrays.
+    mutable
+        The inputs whose memory the caller gives away.
+    donate
+        The option of this name.
+    ending
+        The last steps of a call.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    form: Literal["one", "list", "none"]
+    storage: Sequence[list[Any]]
+    given: Sequence[int]
+    updated: Sequence[int]
+    arrays: frozenset[int]
+    mutable: frozenset[int]
+    donate: str
+    ending: Ending
+
+    @property
+    def updates(self) -> dict[int, int]:
+        """For each place among the results that is an update, that of its input."""
+        return dict(enumerate(self.updated, start=len(self.outputs)))
+
+    # -- the way in ----------------------------------------------------------------------------
+
+    def boundary(
+        self,
+        accepts: Callable[[int, object], bool],
+        convert: Callable[[int, object], object],
+        stats: Stats,
+        plan: Plan,
+    ) -> Boundary:
+        """How a plan takes the arguments of a call and gives its outputs; see `Boundary`."""
+        kept = {k: cell for k, cell in enumerate(self.storage) if k not in self.given}
+        return Boundary(accepts, convert, kept, self.ending.forms(stats, plan))
+
+    def donatable(self) -> Donatable | None:
+        """The values that a call may overwrite; None where there are none."""
+        if self.donate == "none":
+            return None
+        updated = {place: (result, self.storage[place]) for result, place in self.updates.items()}
+        given = frozenset(self.given)
+        if self.donate == "updates":
+            given &= self.mutable
+        if not (updated or given):
+            return None
+        return Donatable(self.inputs, updated, given, self.donate == "warn")
+
+    def fast(self, executor: Executor, boundary: Boundary, *, repeatable: bool) -> FastPath | None:
+        """The plan of an executor as a function; see `Executor.fast`."""
+        # NumPy's memory is not JAX's to reuse.
+        donatable = None if self.ending.as_numpy else self.donatable()
+        return executor.fast(boundary, self.pack(), donatable, repeatable=repeatable)
+
+    def commit(self, values: list[object], policy: Policy) -> None:
+        """Put states among the values of all inputs where exported code leaves them.
+
+        So JAX compiles once.
+        """
+        if not self.ending.as_numpy:
+            with policy.here():
+                commit(values, [k for k in self.updated if k in self.arrays])
+
+    # -- the way out ---------------------------------------------------------------------------
+
+    def answer(self, result: Result, args: Sequence[object], stats: Stats) -> Any:
+        """The answer of a call for a result that holds, after its updates are stored."""
+        outputs = result.outputs
+        if self.ending.overwritten:
+            values = [*args, *(cell[0] for cell in self.storage[len(args) :])]
+            outputs = self.ending.overwrite(values, outputs, stats)
+        return self.packed(outputs) if result.stored else self.stored(outputs)
+
+    def pack(self) -> Callable[[list[object]], object] | None:
+        """A function that makes the answer of the outputs, where nothing else is left to do."""
+        return None if self.updated or self.ending.overwritten else self.packed
+
+    def stored(self, outputs: list[Any]) -> Any:
+        """The answer, when the updates are stored.
+
+        An error of the device shows when they are waited for, and then nothing has been stored.
+        """
+        if self.updated:
+            cells = [self.storage[place] for place in self.updated]
+            pairs = zip(cells, outputs[len(self.outputs) :], strict=True)
+            store(cells, [ready_as(cell[0], value) for cell, value in pairs])
+        return self.packed(outputs)
+
+    def packed(self, outputs: list[Any]) -> Any:
+        """The outputs in the form of the answer."""
+        if self.form == "one":
+            return outputs[0]
+        return None if self.form == "none" else outputs[: len(self.outputs)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -343,26 +343,3 @@ def _is_of_node(error: Exception) -> bool:
 def _run_on(run: Run, boundary: Boundary, values: Sequence[object]) -> None:
     """Run the steps of a plan for their compilation, on values of all inputs."""
     run(*(value for position, value in enumerate(values) if position not in boundary.cells))
-
-
-def donatable(
-    donate: object,
-    names: Callable[[], Sequence[str]],
-    updated: Mapping[int, tuple[int, list[object]]],
-    mutable: Mapping[int, bool],
-) -> Donatable | None:
-    """The values that the option ``donate`` allows to overwrite; None where there are none.
-
-    Parameters
-    ----------
-    donate
-        The option.
-    names, updated
-        See `Donatable`.
-    mutable
-        For each input that is the caller's, whether a call may overwrite it.
-    """
-    if donate == "none":
-        return None
-    given = frozenset(k for k, is_mutable in mutable.items() if donate != "updates" or is_mutable)
-    return Donatable(names(), updated, given, donate == "warn") if updated or given else None

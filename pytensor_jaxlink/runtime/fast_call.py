@@ -12,6 +12,7 @@ from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.runtime.clocks import Recorder
 from pytensor_jaxlink.runtime.dispatch import Dispatch
+from pytensor_jaxlink.runtime.ending import Interface
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
@@ -34,6 +35,8 @@ class FastCall:
 
     Attributes
     ----------
+    interface : Interface
+        What it takes and gives.
     _fast : callable or None
         The fast path, None where a call has to take the slow one.
     _path : FastPath or None
@@ -42,6 +45,7 @@ class FastCall:
         For each argument, the function that gives it in its declared type, or None.
     """
 
+    interface: Interface
     _fast: Any = None
     _path: FastPath | None = None
     _fast_converters: Sequence[Callable[[object], object]]
@@ -95,7 +99,7 @@ class FastCall:
             self._stats.direct -= 1
             del found  # what it holds could not be donated
             return self._slow(args)
-        return found.outputs if path.packed else self._answer(found, args)
+        return found.outputs if path.packed else self.interface.answer(found, args, self._stats)
 
     def _with_numbers(self, args: tuple[object, ...]) -> tuple[Any, ...]:
         """The arguments with Python's numbers as arrays of the declared types.
@@ -167,6 +171,45 @@ class FastCall:
         """The `Executor` or `Dispatch` that runs the function now."""
         raise NotImplementedError
 
-    def _answer(self, result: Result, args: Sequence[object]) -> Any:
-        """The answer of the function for a result that holds, after its updates are stored."""
+    # -- as JAX sees it ------------------------------------------------------------------------
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the arguments of `jax_fn`; of one without a name, its type."""
+        return self.interface.inputs
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
+        found = self.interface
+        return (*found.outputs, *(found.inputs[place] for place in found.updated))
+
+    @property
+    def updates(self) -> Mapping[int, int]:
+        """For each place among the results of `jax_fn` that is an update, that of its argument."""
+        return self.interface.updates
+
+    @property
+    def static_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that must be static under `jax.jit`.
+
+        Raises
+        ------
+        NotJittableError
+            If no choice of static arguments lets JAX trace the function; all reasons are given.
+        """
+        return self._static_inputs()
+
+    def _static_inputs(self) -> tuple[int, ...]:
         raise NotImplementedError
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The arguments of `jax_fn` that may be donated to `jax.jit`, by the option ``donate``."""
+        return tuple(sorted(self._donatable_inputs()))
+
+    def _donatable_inputs(self) -> set[int]:
+        found = self.interface.donatable()
+        if found is None:
+            return set()
+        return {*found.updated, *found.given} & self.interface.arrays - {*self._static_inputs()}

@@ -27,17 +27,17 @@ def files(folder: Path) -> list[Path]:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "new", 1 << 20)
-    assert folder.read("code", A, content) is None
-    assert folder.write("code", A, {}, {"data.json": [b"1"]}) is None
-    assert folder.read("code", A, content) == b"1"
-    assert folder.read("plan", A, content) is None
+    assert folder.read(A, content) is None
+    assert folder.write(A, {}, {"data.json": [b"1"]}) is None
+    assert folder.read(A, content) == b"1"
+    assert folder.read(B, content) is None
 
 
 def test_damaged_files_are_deleted(tmp_path: Path) -> None:
     folder = Folder(tmp_path, 1 << 20)
     rng = random.Random(5)
     for _ in range(40):
-        folder.write("code", A, {}, {"data.json": [b"[1, 2, 3]"]})
+        folder.write(A, {}, {"data.json": [b"[1, 2, 3]"]})
         [path] = files(tmp_path)
         damaged = bytearray(path.read_bytes())
         if rng.random() < 0.5:
@@ -45,28 +45,28 @@ def test_damaged_files_are_deleted(tmp_path: Path) -> None:
         else:
             del damaged[rng.randrange(len(damaged)) :]
         path.write_bytes(damaged)
-        assert folder.read("code", A, content) is None
+        assert folder.read(A, content) is None
         assert files(tmp_path) == []
 
 
 def test_a_file_under_another_name_is_not_taken(tmp_path: Path) -> None:
     folder = Folder(tmp_path, 1 << 20)
-    folder.write("code", A, {}, {"data.json": [b"1"]})
+    folder.write(A, {}, {"data.json": [b"1"]})
     [path] = files(tmp_path)
     path.rename(path.with_name(path.name.replace(A, B)))
-    assert folder.read("code", B, content) is None
+    assert folder.read(B, content) is None
 
 
 def test_what_was_used_least_recently_goes(tmp_path: Path) -> None:
     folder = Folder(tmp_path, 40_000)
     for number in range(6):
-        folder.write("code", named(number), {}, {"data.json": [bytes(5000)]})
+        folder.write(named(number), {}, {"data.json": [bytes(5000)]})
         for path in files(tmp_path):
             os.utime(path, ns=tuple(time - 10**9 for time in [path.stat().st_mtime_ns] * 2))
-    assert folder.read("code", named(0), content) is not None  # used now
-    folder.write("code", named(5), {}, {"data.json": [bytes(5000)]})
-    folder.write("code", named(6), {}, {"data.json": [bytes(5000)]})
-    folder.write("code", named(7), {}, {"data.json": [bytes(5000)]})
+    assert folder.read(named(0), content) is not None  # used now
+    folder.write(named(5), {}, {"data.json": [bytes(5000)]})
+    folder.write(named(6), {}, {"data.json": [bytes(5000)]})
+    folder.write(named(7), {}, {"data.json": [bytes(5000)]})
     names = [path.stem for path in files(tmp_path)]
     assert f"code-{named(0)}" in names
     assert f"code-{named(7)}" in names
@@ -95,7 +95,7 @@ def test_files_of_others_are_neither_counted_nor_deleted(tmp_path: Path) -> None
     (tmp_path / f"plan-{A}.jaxlink").mkdir()
     folder = Folder(tmp_path, 40_000)
     for number in range(20):
-        folder.write("code", named(number), {}, {"data.json": [bytes(5000)]})
+        folder.write(named(number), {}, {"data.json": [bytes(5000)]})
     assert all(path.stat().st_size == 30_000 for path in others)
     own = list(tmp_path.glob(f"code-{'0' * 60}*"))
     # As many as there would be in a folder of their own.
@@ -111,7 +111,7 @@ def test_what_killed_writers_have_left_is_deleted(tmp_path: Path) -> None:
     for path in (left, written_now):
         path.write_bytes(b"half")
     os.utime(left, (0, 0))
-    Folder(tmp_path, 1 << 20).write("code", B, {}, {"data.json": [b"1"]})
+    Folder(tmp_path, 1 << 20).write(B, {}, {"data.json": [b"1"]})
     assert not left.exists()
     assert written_now.exists()
     assert all(path.exists() for path in others)
@@ -122,8 +122,8 @@ def test_many_at_once(tmp_path: Path) -> None:
 
     def work(number: int) -> bool:
         name = named(number % 5)
-        folder.write("code", name, {}, {"data.json": [name.encode() * 2000]})
-        return folder.read("code", name, content) in (None, name.encode() * 2000)
+        folder.write(name, {}, {"data.json": [name.encode() * 2000]})
+        return folder.read(name, content) in (None, name.encode() * 2000)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(200)))

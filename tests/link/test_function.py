@@ -394,3 +394,14 @@ class TestExplanation:
         x = pt.dvector("x")
         f = pytensor.function([x], x * 2, mode="JAXSELECTIVE")
         assert pjl.explain(f) == f.explain()
+
+
+def test_a_copy_has_the_names_of_its_results_once() -> None:
+    x, w = pt.dvector("x"), pytensor.shared(np.ones(3), name="w")
+    f = pytensor.function([x], (x * w).sum(), updates={w: w + x}, mode="JAXSELECTIVE")
+    assert f.output_names[1:] == ("w",)
+    copied = f.copy()
+    assert copied.output_names == f.output_names
+    assert copied.updates == f.updates == {1: 1}
+    assert len(copied.jax_fn(np.ones(3), np.ones(3))) == 2
+    assert f.copy(delete_updates=True).output_names == f.output_names[:1]

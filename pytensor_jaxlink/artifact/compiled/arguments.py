@@ -10,7 +10,7 @@ import numpy as np
 
 from pytensor_jaxlink.artifact.arrays import EXTENDED, extended_dtype, plain_dtype
 from pytensor_jaxlink.artifact.signature import Input
-from pytensor_jaxlink.artifact.skeletons import data_of, implementation_of, plain_text
+from pytensor_jaxlink.artifact.skeletons import implementation_of, key_data_of, plain_text
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.runtime import ARRAY
@@ -19,7 +19,7 @@ from pytensor_jaxlink.trees import a_class
 Convert = Callable[[object], object]
 
 
-def converter(spec: Input, float_type: str) -> Convert:
+def argument_converter(spec: Input, float_type: str) -> Convert:
     """A function that gives an argument the type of an input.
 
     Python floats may lose digits to become ``float_type``, the ``floatX`` where the function was
@@ -157,7 +157,7 @@ class _Leaf(_Converter):
         elif self._key is not None and (key := implementation_of(value)) is not None:
             if key != self._key:
                 raise self._wrong(f"a key of {key}")
-            value = data_of(value)
+            value = key_data_of(value)
         if value.dtype != self._dtype:
             raise self._wrong(f"an array of {value.dtype}")
         return value

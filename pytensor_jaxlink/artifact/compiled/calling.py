@@ -203,7 +203,7 @@ class TreeFunction(LoadedFunction):
         """Evaluate the function; with values that JAX traces, trace it."""
         values = self._calling.values(args, kwargs)
         if any(type(value) is not ARRAY and is_traced(value) for value in values):
-            state = [cell[0] for cell in self._storage[len(values) :]]
+            state = [cell[0] for cell in self.interface.storage[len(values) :]]
             return self._calling.answer(super().jax_fn(*values, *state))
         return self._calling.answer(super().__call__(*values))
 
@@ -242,9 +242,9 @@ class TreeFunction(LoadedFunction):
         NotJittableError
             If an argument holds arrays beside static values.
         """
-        return self.trees.static_argnums(super().static_argnums)
+        return self.trees.static_argnums(self._static_inputs())
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The arguments of `jax_fn` all of whose leaves may be donated to `jax.jit`."""
-        return self.trees.donate_argnums(self._donatable_inputs(super().static_argnums))
+        return self.trees.donate_argnums(self._donatable_inputs())

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.arguments import converter
+from pytensor_jaxlink.artifact.compiled.arguments import argument_converter
 from pytensor_jaxlink.artifact.compiled.calling import Calling, TreeFunction
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction, SavedState
 from pytensor_jaxlink.artifact.compiled.saved_regions import (
@@ -36,19 +36,19 @@ from pytensor_jaxlink.plan import (
     check_plan,
 )
 from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
-from pytensor_jaxlink.size_functions import size_function
+from pytensor_jaxlink.size_functions import size_function, takes
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
 
-HostOps = Callable[[object], Callable[..., tuple[object, ...]]]
-"""Makes the function of a host step that only PyTensor has."""
+HostOps = Callable[[object, HostStep], Callable[..., tuple[object, ...]]]
+"""Makes the function of a host step that only PyTensor has, from its part of the file."""
 
 
 class CompiledReader:
     """Makes functions from their compiled layer.
 
     ``host_ops`` makes functions of the host steps that need PyTensor, where there may be any;
-    ``region`` those of regions whose code is elsewhere, from their numbers.
+    ``region`` those of regions.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class CompiledReader:
         container: Container,
         data: DataReader,
         host_ops: HostOps | None = None,
-        region: Callable[[int], object] | None = None,
+        region: Callable[..., SavedRegion] = SavedRegion,
     ) -> None:
         self._container, self._data, self._host_ops = container, data, host_ops
-        self._region_elsewhere = region
+        self._make_region = region
 
     def function(
         self,
@@ -89,8 +89,8 @@ class CompiledReader:
             [None if d is None else tuple(map(value, d)) for d in defaults],
             (runner, tracer),
             ending,
-            [converter(spec, float_type) for spec in signature.inputs],
-            list(_saved_regions(executable)),
+            [argument_converter(spec, float_type) for spec in signature.inputs],
+            list(saved_regions(executable)),
         )
 
     def executable(self, document: Parsed) -> Executable:
@@ -110,8 +110,6 @@ class CompiledReader:
 
     def _step(self, step: Step, described: Parsed) -> object:
         match step:
-            case Region() if self._region_elsewhere is not None:
-                return self._region_elsewhere(step.index)
             case Region():
                 return self._region(step, described)
             case HostLoop() | HostBranch():
@@ -125,23 +123,21 @@ class CompiledReader:
 
     def _host_step(self, step: HostStep, described: Parsed) -> Callable[..., tuple[object, ...]]:
         if "size" in described:
+            if not takes(described["size"], len(step.arguments)) or len(step.results) != 1:
+                raise ValueError(f"{step.title} has other inputs and outputs than its arithmetic")
             return size_function(described["size"])
         if self._host_ops is None:
             raise ValueError(f"{step.title} on the host")
-        return self._host_ops(described["op"])
+        return self._host_ops(described["op"], step)
 
     def _region(self, step: Region, described: Parsed) -> SavedRegion:
-        code = self.code(described, f"region {step.index}")
+        where = f"{self._container.path}: region {step.index}"
+        code = [self._specialisation(each, where) for each in described["code"]]
         for each in code:
             check_code(each, step)
         names = reader(tuple[str, ...])(described["names"])
-        by_example = "examples" in described
-        return SavedRegion(names, code, str(described["reason"]), by_example=by_example)
-
-    def code(self, described: Parsed, region: str) -> list[Specialisation]:
-        """The code of a region; errors name the file and the region."""
-        where = f"{self._container.path}: {region}"
-        return [self._specialisation(each, where) for each in described["code"]]
+        by_example, reason = "examples" in described, str(described["reason"])
+        return self._make_region(step.index, names, code, reason, by_example=by_example)
 
     def _specialisation(self, described: Parsed, where: str) -> Specialisation:
         value = self._data.value
@@ -174,7 +170,7 @@ def _ending(signature: Signature, described: Parsed) -> Ending:
     )
 
 
-def _saved_regions(executable: Executable) -> Iterator[SavedRegion]:
+def saved_regions(executable: Executable) -> Iterator[SavedRegion]:
     """The regions of a plan, with those of loops and branches."""
     for function in executable.functions:
         match function:
@@ -182,7 +178,7 @@ def _saved_regions(executable: Executable) -> Iterator[SavedRegion]:
                 yield function
             case HostExecuted(_, parts):
                 for inner in parts:
-                    yield from _saved_regions(inner)
+                    yield from saved_regions(inner)
 
 
 def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[object]:

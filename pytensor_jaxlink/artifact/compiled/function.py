@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.arguments import converter
+from pytensor_jaxlink.artifact.compiled.arguments import argument_converter
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
 from pytensor_jaxlink.catalogue import Code
@@ -27,12 +27,10 @@ from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import CutOff, HostBranch, HostLoop, HostStep, Plan
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
-    Boundary,
-    Donatable,
     Ending,
     Executor,
     FastCall,
-    Result,
+    Interface,
     Stats,
     accepts_array,
     all_from_parent,
@@ -40,14 +38,10 @@ from pytensor_jaxlink.runtime import (
     as_one_array,
     brought_along,
     check_argument,
-    commit,
-    donatable,
     named_from_parent,
-    ready_as,
     refuse_donated,
     refused,
     replace_in_forked_child,
-    store,
     value_of_state,
 )
 from pytensor_jaxlink.sparse_values import accepts_sparse
@@ -59,7 +53,7 @@ class SavedState:
     def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
         self.name, self.type, self.storage = cell.name, cell.type, storage
         brought_along(self)
-        self._convert = converter(Input(cell.name, cell.type), float_type)
+        self._convert = argument_converter(Input(cell.name, cell.type), float_type)
         self._on_device = False
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
@@ -129,32 +123,35 @@ class LoadedFunction(FastCall):
         self.plan: Plan = self._executor.plan
         self.stats: Stats = self._executor.stats
         self._stats = self.stats
-        self._ending, self._converters, self._regions = ending, converters, regions
+        self._converters, self._regions = converters, regions
         self._warned = self._waited = False
         self.own_storages = [None if default is None else list(default) for default in defaults]
-        self._storage = [
-            (own or [None]) if spec.cell is None else cells[spec.cell].storage
-            for spec, own in zip(signature.inputs, self.own_storages, strict=True)
-        ]
-        places = dict.fromkeys(spec.cell for spec in signature.inputs)
+        inputs = signature.inputs
+        places = dict.fromkeys(spec.cell for spec in inputs)
         self.state = tuple(cells[cell] for cell in places if cell is not None)
-        self._taken = [k for k, spec in enumerate(signature.inputs) if spec.cell is None]
-        self._fast_converters = [partial(self._fast_convert, place) for place in self._taken]
-        self._required = [k for k in self._taken if signature.inputs[k].default is None]
-        self._updated = [k for k, spec in enumerate(signature.inputs) if spec.updated]
-        # The states that a call leaves on the device.
-        self._on_device = [
-            k
-            for k in self._updated
-            if signature.inputs[k].type.kind == "array" and not ending.as_numpy
-        ]
-        self._names = tuple(spec.name or spec.type.text for spec in signature.inputs)
-        named = [(signature.inputs[k].name, k) for k in self._taken]
-        self._places = {name: k for name, k in named if name is not None}
-        slow = [k for k in self._taken if k in self._updated or _asks_for_a_class(signature, k)]
-        self._has_fast_path = (
-            self._taken == self._required == [*range(len(self._taken))] and not slow
+        given = [k for k, spec in enumerate(inputs) if spec.cell is None]
+        updated = [k for k, spec in enumerate(inputs) if spec.updated]
+        self.interface = Interface(
+            tuple(spec.name or spec.type.text for spec in inputs),
+            tuple(spec.name or spec.type.text for spec in signature.outputs),
+            signature.form,
+            [
+                (own or [None]) if spec.cell is None else cells[spec.cell].storage
+                for spec, own in zip(inputs, self.own_storages, strict=True)
+            ],
+            given,
+            updated,
+            frozenset(k for k, spec in enumerate(inputs) if spec.type.kind == "array"),
+            frozenset(k for k, spec in enumerate(inputs) if spec.mutable),
+            str(signature.options.get("donate", "updates")),
+            ending,
         )
+        self._fast_converters = [partial(self._fast_convert, place) for place in given]
+        self._required = [k for k in given if inputs[k].default is None]
+        named = [(inputs[k].name, k) for k in given]
+        self._places = {name: k for name, k in named if name is not None}
+        slow = [k for k in given if k in updated or _asks_for_a_class(signature, k)]
+        self._has_fast_path = given == self._required == [*range(len(given))] and not slow
 
     def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """A call before there is a fast path, or with keywords."""
@@ -170,14 +167,14 @@ class LoadedFunction(FastCall):
         return answer
 
     def _first_or_later(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-        values = self._values(args, kwargs)
+        values, found = self._values(args, kwargs), self.interface
         if self._path is None and self._has_fast_path:
-            self._commit(values)
-            for place in self._on_device:
-                self._storage[place][0] = values[place]
+            self.interface.commit(values, self._executor.policy)
+            for place in found.updated:
+                found.storage[place][0] = values[place]
             self._find_fast()
         if self._fast is not None:
-            arguments = [values[place] for place in self._taken]
+            arguments = [values[place] for place in found.given]
             values.clear()  # a state that is held is not donated
             return LoadedFunction.__call__(self, *arguments)
         return self._run(values)
@@ -187,7 +184,7 @@ class LoadedFunction(FastCall):
 
     def _run(self, values: list[object]) -> object:
         """The call with values of all inputs that have been converted."""
-        self._commit(values)
+        self.interface.commit(values, self._executor.policy)
         try:
             outputs = self._executor(values)
         except (NotSavedError, CheckFailedError) as error:
@@ -209,27 +206,23 @@ class LoadedFunction(FastCall):
 
     def _left(self, values: list[object], outputs: list[Any]) -> object:
         """The result of a call: outputs in their forms, and updates stored."""
-        outputs = self._ending.overwrite(values, outputs, self.stats)
-        for position, form in self._ending.forms(self.stats).items():
-            outputs[position] = form(outputs[position])
-        for place in set(self._taken) - set(self._required):
-            self._storage[place][0] = values[place]  # as PyTensor does: the default is the last
-        return self._stored(outputs)
-
-    def _commit(self, values: list[object]) -> None:
-        with self._executor.policy.here():
-            commit(values, self._on_device)
+        outputs = self.interface.ending.of(values, outputs, self.stats)
+        for place in {*self.interface.given} - {*self._required}:
+            # As PyTensor does: the default is the last.
+            self.interface.storage[place][0] = values[place]
+        return self.interface.stored(outputs)
 
     def _find_fast(self) -> None:
-        signature, leave = self.signature, self._ending.forms(self.stats, self.plan)
-        cells = {k: cell for k, cell in enumerate(self._storage) if k not in self._taken}
-        accepts = partial(_accepts, signature, self._executor.policy.x64)
-        boundary = Boundary(accepts, self._fast_convert, cells, leave)
-        donatable = None if self._ending.as_numpy else self._donatable()
-        pack = None if self._updated or self._ending.overwritten else self._packed
-        self._path = self._executor.fast(boundary, pack, donatable, repeatable=True)
+        boundary = self.interface.boundary(self._accepts, self._fast_convert, self.stats, self.plan)
+        self._path = self.interface.fast(self._executor, boundary, repeatable=True)
         if self._path is not None:
             self._fast = self._path.call
+
+    def _accepts(self, position: int, value: object) -> bool:
+        kind = self.signature.inputs[position].type
+        if kind.kind == "sparse":
+            return accepts_sparse(value, kind.dtype, kind.format or "", kind.shape or ())
+        return accepts_array(value, kind.dtype, kind.shape or (), x64=self._executor.policy.x64)
 
     def _runs(self) -> Executor:
         return self._executor
@@ -241,22 +234,15 @@ class LoadedFunction(FastCall):
         except (TypeError, ValueError, OverflowError):
             return None  # the slow path says what is wrong
 
-    def _donatable(self) -> Donatable | None:
-        """The values that a call may overwrite, by the options of the function that was saved."""
-        updated = {place: (result, self._storage[place]) for result, place in self.updates.items()}
-        mutable = {place: self.signature.inputs[place].mutable for place in self._taken}
-        donate = self.signature.options.get("donate", "updates")
-        return donatable(donate, lambda: self._names, updated, mutable)
-
     def _call_in_child(self, *args: object, **kwargs: object) -> object:
         """A call in a process that was forked from one in which JAX has run."""
         error = refused("the code of a saved function cannot run")
         if self.from_graph is None:
             raise refused("a saved function with no graph layer cannot run")
-        for cell in self._storage:
+        for cell in self.interface.storage:
             [cell[0]] = all_from_parent(cell)
         values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
-        return self._instead(error)(*(values[place] for place in self._taken))
+        return self._instead(error)(*(values[place] for place in self.interface.given))
 
     def _is_final(self, error: Exception) -> bool:
         return super()._is_final(error) and self.from_graph is None
@@ -271,7 +257,7 @@ class LoadedFunction(FastCall):
         function = self._instead(error)
         self.stats.fallbacks += 1
         Topic.FALLBACKS.log(lambda: f"{self.name}: its graph finishes a call; {error}")
-        return function(*(values[place] for place in self._taken))
+        return function(*(values[place] for place in self.interface.given))
 
     def _instead(self, error: Exception) -> Any:
         """The function compiled from the graph, for a call that the saved code cannot finish."""
@@ -291,8 +277,8 @@ class LoadedFunction(FastCall):
         return found
 
     def _values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
-        given = dict(zip(self._taken, args, strict=False))
-        if len(args) > len(self._taken) or kwargs.keys() - self._places.keys():
+        given = dict(zip(self.interface.given, args, strict=False))
+        if len(args) > len(self.interface.given) or kwargs.keys() - self._places.keys():
             raise self._wrong_call(args, kwargs)
         for name, value in kwargs.items():
             if self._places[name] in given:
@@ -301,7 +287,7 @@ class LoadedFunction(FastCall):
         if any(place not in given for place in self._required):
             raise self._wrong_call(args, kwargs)
         trusted = self.signature.trust_input
-        values = [cell[0] for cell in self._storage]
+        values = [cell[0] for cell in self.interface.storage]
         for place, value in given.items():
             values[place] = value if trusted else self._converters[place](value)
         return values
@@ -309,7 +295,7 @@ class LoadedFunction(FastCall):
     def _explain(self, error: Exception, values: Sequence[object]) -> None:
         """Raise what is behind an error of a call: an array that was donated, or the file."""
         if isinstance(error, RuntimeError):
-            refuse_donated(self._names, values)
+            refuse_donated(self.input_names, values)
         for region in self._regions:
             region.check()
 
@@ -326,24 +312,6 @@ class LoadedFunction(FastCall):
         )
         return TypeError(Code.CALL_OF_LOADED.mark(text))
 
-    def _answer(self, result: Result, args: Sequence[object]) -> object:
-        outputs = self._ending.overwrite(args, result.outputs, self.stats)
-        return self._packed(outputs) if result.stored else self._stored(outputs)
-
-    def _stored(self, outputs: list[object]) -> object:
-        """The answer, when the updates are stored."""
-        if self._updated:
-            new = outputs[len(self.signature.outputs) :]
-            cells = [self._storage[place] for place in self._updated]
-            pairs = zip(cells, new, strict=True)
-            store(cells, [ready_as(cell[0], value) for cell, value in pairs])
-        return self._packed(outputs)
-
-    def _packed(self, outputs: list[object]) -> object:
-        if self.signature.form == "one":
-            return outputs[0]
-        return None if self.signature.form == "none" else outputs[: len(self.signature.outputs)]
-
     # -- as JAX sees it ------------------------------------------------------------------------
 
     @property
@@ -352,8 +320,7 @@ class LoadedFunction(FastCall):
 
         It can be differentiated as often as ``vjp_order`` said when the function was saved.
         """
-        count = len(self.signature.inputs)
-        results = len(self.signature.outputs) + len(self._updated)
+        count, results = len(self.signature.inputs), len(self.output_names)
 
         def traced(*given: object) -> list[object]:
             if len(given) != count:
@@ -371,7 +338,9 @@ class LoadedFunction(FastCall):
         """The arguments of `jax_fn`, those that are read of their types."""
         plan, found = self.plan, list(map(as_one_array, values))
         read = {*plan.outputs, *(number for step in plan.steps for number in step.reads)}
-        for place, (number, name) in enumerate(zip(plan.inputs, self._names, strict=True)):
+        for place, (number, name) in enumerate(
+            zip(plan.inputs, self.interface.inputs, strict=True)
+        ):
             kind = self.signature.inputs[place].type
             if number in read and kind.kind == "array":
                 check_argument(found[place], str(kind.dtype), kind.shape or (), name, kind.text)
@@ -379,26 +348,7 @@ class LoadedFunction(FastCall):
                     found[place] = np.asarray(found[place])
         return found
 
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The names of the arguments of `jax_fn`; of one without a name, its type."""
-        return self._names
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """The names of what `jax_fn` gives: outputs, then the shared variables it updates."""
-        outputs = [spec.name or spec.type.text for spec in self.signature.outputs]
-        return (*outputs, *(self._names[place] for place in self._updated))
-
-    @property
-    def static_argnums(self) -> tuple[int, ...]:
-        """The arguments of `jax_fn` that must be static under `jax.jit`.
-
-        Raises
-        ------
-        NotJittableError
-            If JAX cannot trace the function, because it has graph breaks.
-        """
+    def _static_inputs(self) -> tuple[int, ...]:
         plan, needed = self._executor.plan, self._executor.static
         breaks = [
             step.operation
@@ -411,23 +361,6 @@ class LoadedFunction(FastCall):
         if breaks:
             raise NotJittableError(f"on the host run {', '.join(breaks)}: JAX cannot trace that")
         return tuple(k for k, number in enumerate(plan.inputs) if number in needed)
-
-    @property
-    def donate_argnums(self) -> tuple[int, ...]:
-        """The arguments of `jax_fn` that may be donated to `jax.jit`, by the option ``donate``."""
-        return tuple(sorted(self._donatable_inputs(self.static_argnums)))
-
-    def _donatable_inputs(self, static: Sequence[int]) -> set[int]:
-        found = self._donatable()
-        if found is None:
-            return set()
-        arrays = {k for k, spec in enumerate(self.signature.inputs) if spec.type.kind == "array"}
-        return arrays & {*found.updated, *found.given} - {*static}
-
-    @property
-    def updates(self) -> Mapping[int, int]:
-        """For each place among the results of `jax_fn` that is an update, that of its argument."""
-        return dict(enumerate(self._updated, start=len(self.signature.outputs)))
 
     def explain(self) -> Any:
         """The explanation of the graph layer's function: regions, and the reasons of the breaks.
@@ -462,11 +395,3 @@ def _asks_for_a_class(signature: Signature, position: int) -> bool:
     spec = signature.inputs[position]
     has_classes = spec.type.kind == "sparse" or (signature.trees is None and spec.type.shape == ())
     return bool(spec.strict) and has_classes
-
-
-def _accepts(signature: Signature, x64: bool, position: int, value: object) -> bool:
-    """Return True if a value that JAX traces has the type of an input."""
-    kind = signature.inputs[position].type
-    if kind.kind == "sparse":
-        return accepts_sparse(value, kind.dtype, kind.format or "", kind.shape or ())
-    return accepts_array(value, kind.dtype, kind.shape or (), x64=x64)

@@ -64,6 +64,11 @@ class Specialisation:
         return any(isinstance(length, str) for shape, _ in self.leaves for length in shape)
 
     @property
+    def signature(self) -> object:
+        """Equal for code that is for the same values."""
+        return self.static, self.arguments, self.leaves
+
+    @property
     def constraints(self) -> list[str]:
         """The constraints on the open dimensions, as texts such as ``"n >= 3"``."""
         return [f"{name} >= {bound}" for name, bound in self.least.items()]
@@ -244,24 +249,26 @@ def _kinds(leaves: Sequence[ArrayKind]) -> str:
 class SavedRegion:
     """A region as a function: ``(static, *arguments) -> (results, conditions)``.
 
-    ``names`` are those of its static values and arguments; ``reason`` says why there is no code.
+    It has its ``index``, and the ``code`` that there is.  ``names`` are those of its static values
+    and arguments; ``reason`` says why there is no code.
     """
 
     def __init__(
         self,
+        index: int,
         names: Sequence[str],
-        specialisations: Sequence[Specialisation],
+        code: Sequence[Specialisation],
         reason: str,
         *,
         by_example: bool,
     ) -> None:
-        self._names, self._specialisations, self._reason = names, specialisations, reason
-        self._by_example = by_example
+        self.index, self.code = index, list(code)
+        self._names, self._reason, self._by_example = names, reason, by_example
 
     def check(self) -> None:
         """Raise what is wrong with the code, if that is why a call has failed."""
-        for specialisation in self._specialisations:
-            specialisation.check()
+        for code in self.code:
+            code.check()
 
     def __call__(self, static: Sequence[object], *arguments: ArrayLike | SparseValue) -> Found:
         """Run the code that fits.  It has the barriers that it was exported with.
@@ -271,12 +278,19 @@ class SavedRegion:
         NotSavedError
             If none does; the message says for what there is code.
         """
-        reasons = []
-        for specialisation in self._specialisations:
-            reason = specialisation.why_not(static, arguments, self._names)
-            if reason is None:
-                return specialisation(arguments)
-            reasons.append(reason)
+        code = self.fitting(static, arguments)
+        return self._without_code(static, arguments) if code is None else code(arguments)
+
+    def fitting(
+        self, static: Sequence[object], arguments: Sequence[object]
+    ) -> Specialisation | None:
+        """The first code that is for these values; None where there is none."""
+        return next((code for code in self.code if code.why_not(static, arguments) is None), None)
+
+    def _without_code(
+        self, static: Sequence[object], arguments: Sequence[ArrayLike | SparseValue]
+    ) -> Found:
+        reasons = [code.why_not(static, arguments, self._names) or "" for code in self.code]
         given = [*static, *(np.shape(argument) for argument in arguments)]
         pairs = list(zip(self._names, given, strict=True))
         found = ", ".join(f"{name} = {value}" for name, value in pairs[:_SHOWN])
@@ -294,7 +308,7 @@ class SavedRegion:
     def _mismatch(self, static: Sequence[object], arguments: Sequence[object]) -> str | None:
         """The shapes that the open code lacks, for a call whose shapes do not fit."""
         names = self._names[len(static) :]
-        for each in self._specialisations:
+        for each in self.code:
             if each.is_open and not any(each.arguments):
                 return each.mismatch(arguments, names)
         return None

@@ -15,9 +15,9 @@ from pytensor_jaxlink.artifact.compiled.calling import position_names
 from pytensor_jaxlink.artifact.documents import Json
 from pytensor_jaxlink.artifact.skeletons import (
     Leaf,
-    data_of,
     describe_skeleton,
     implementation_of,
+    key_data_of,
     plain_text,
     with_implementation,
 )
@@ -264,7 +264,7 @@ def _given(name: str, leaf: object, where: str, *, filters: bool) -> Given:
                 f"{where}: {name} is the type of a key, which does not tell its implementation"
             )
         keys: Any = leaf
-        return Given(name, leaf, traced_kind(data_of(keys)), implementation_of(keys))
+        return Given(name, leaf, traced_kind(key_data_of(keys)), implementation_of(keys))
     try:
         return Given(name, leaf, traced_kind(leaf))
     except TypeError as error:

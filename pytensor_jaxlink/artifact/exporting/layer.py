@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
-from pytensor_jaxlink.plan import HostBranch, HostLoop, HostStep, Plan, Region, Step
+from pytensor_jaxlink.plan import Executable, HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.specialisation import hashable
 
@@ -49,66 +50,89 @@ Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""
 
 
-def describe_function(
-    plan: Plan,
-    part: dict[str, Json],
-    *,
-    overwritten: Sequence[int] = (),
-    copied: Sequence[int] = (),
-    as_numpy: bool = False,
-) -> dict[str, Json]:
-    """The document of a function: its plan, what `PlanWriter` says of it, and its `Ending`."""
-    ending = {"overwritten": list(overwritten), "copied": list(copied), "as_numpy": as_numpy}
-    return {**part, "plan": describe(plan), "ending": ending}
-
-
 class PlanWriter:
-    """Describes plans.  This one has no code for regions yet, and refuses steps on the host."""
+    """Describes the plan of a function.  This one refuses steps on the host.
 
-    def __init__(self, data: DataWriter, members: dict[str, Member]) -> None:
-        self.data, self.members = data, members
+    ``data`` and ``members`` take what it is made of; ``code`` is that of the regions, where it is
+    there, and ``by_example`` says that the user gave examples of calls.  The manifest has
+    ``regions``, a line for each, and ``host_ops``, the Ops that need PyTensor.
+    """
 
-    def part(self, lowered: Lowered, shapes: Shapes) -> dict[str, Json]:
-        """The functions of the steps of a plan, and its constants; ``shapes`` are of its inputs."""
-        for number, value in lowered.constants.items():
-            if (shape := getattr(value, "shape", None)) is not None:
-                shapes[number] = tuple(shape)
-        steps = zip(lowered.plan.steps, lowered.functions, strict=True)
+    def __init__(
+        self,
+        data: DataWriter,
+        members: dict[str, Member],
+        code: Mapping[int, Sequence[Specialisation]] = MappingProxyType({}),
+        *,
+        by_example: bool = False,
+    ) -> None:
+        self.data, self.members, self._given, self._by_example = data, members, code, by_example
+        self.regions: list[str] = []
+        self.host_ops: list[str] = []
+
+    def function(
+        self,
+        executable: Executable,
+        shapes: Shapes,
+        *,
+        overwritten: Sequence[int] = (),
+        copied: Sequence[int] = (),
+        as_numpy: bool = False,
+    ) -> dict[str, Json]:
+        """The document of a function: its plan, the rest of that, and its `Ending`."""
+        ending = {"overwritten": list(overwritten), "copied": list(copied), "as_numpy": as_numpy}
         return {
-            "functions": [self._step(lowered, step, function, shapes) for step, function in steps],
-            "constants": [[k, self.data.value(value)] for k, value in lowered.constants.items()],
+            **self._part(executable, shapes),
+            "plan": describe(executable.plan),
+            "ending": ending,
         }
 
-    def _step(self, lowered: Lowered, step: Step, function: Any, shapes: Shapes) -> Json:
+    def _part(self, executable: Executable, shapes: Shapes) -> dict[str, Json]:
+        """The functions of the steps of a plan, and its constants; ``shapes`` are of its inputs."""
+        constants = executable.constants.items()
+        for number, value in constants:
+            if (shape := getattr(value, "shape", None)) is not None:
+                shapes[number] = tuple(shape)
+        steps = zip(executable.plan.steps, executable.functions, strict=True)
+        return {
+            "functions": [self._step(executable, *step, shapes) for step in steps],
+            "constants": [[number, self.data.value(value)] for number, value in constants],
+        }
+
+    def _step(self, executable: Executable, step: Step, function: Any, shapes: Shapes) -> Json:
         match step:
             case Region():
-                return self._region(step, function, shapes)
+                names = [executable.plan.names[number] for number in step.reads]
+                return self._region(step, names, *self._code(step, function, shapes))
             case HostLoop() | HostBranch():
-                return {"parts": [self.part(part, {}) for part in function.parts]}
+                return {"parts": [self._part(part, {}) for part in function.parts]}
             case HostStep():
-                node = lowered.view.nodes[lowered.view.producer[step.results[0]]]
+                assert isinstance(executable, Lowered), "of functions of JAX nothing is on the host"
+                view = executable.view
+                node = view.nodes[view.producer[step.results[0]]]
                 size = describe_size(node) if step.folded else None
                 return self._host_op(step, node) if size is None else {"size": size}
         return None
 
-    def _region(self, region: Region, program: Program, shapes: Shapes) -> Json:
-        return self.region([], [], "")
+    def _code(
+        self, region: Region, program: Program, shapes: Shapes
+    ) -> tuple[Sequence[Specialisation], str]:
+        """The code of a region, and why there is not more."""
+        return self._given.get(region.index, ()), ""
 
     def _host_op(self, step: HostStep, node: Apply) -> Json:
         text = f"{step.operation} runs on the host"
         raise ArtifactError(text, code=Code.STEP_ON_HOST)
 
-    def region(
-        self,
-        names: Sequence[str],
-        code: Sequence[Specialisation],
-        reason: str,
-        **more: Json,
+    def _region(
+        self, region: Region, names: Sequence[str], code: Sequence[Specialisation], reason: str
     ) -> dict[str, Json]:
-        """The document of a region: names of what it reads, its code, and why there is not more."""
-        return {"names": names, "code": list(map(self._code, code)), "reason": reason, **more}
+        self.regions.append(_summary(region, names, code, reason))
+        described = list(map(self._described, code))
+        more = {"examples": True} if self._by_example else {}
+        return {"names": names, "code": described, "reason": reason, **more}
 
-    def _code(self, code: Specialisation) -> Json:
+    def _described(self, code: Specialisation) -> Json:
         name = f"regions/{len(self.members)}.stablehlo"
         self.members[name] = [bytes(code.blob)]
         return {
@@ -119,6 +143,26 @@ class PlanWriter:
             "constraints": code.constraints,
             "blob": name,
         }
+
+
+def describe_layer(
+    writers: Mapping[str, PlanWriter], target: Target, *, needs_pytensor: bool = False
+) -> Json:
+    """The text of the manifest about the compiled layer."""
+    today = datetime.now(UTC).date()
+    return {
+        "functions": {
+            name: {"regions": writer.regions, "host_ops": sorted({*writer.host_ops})}
+            for name, writer in writers.items()
+        },
+        "platforms": list(target.platforms or [export.default_export_platform()]),
+        "vjp_order": target.vjp_order,
+        "needs_pytensor": needs_pytensor,
+        "float_type": config.floatX,
+        "saved_on": today.isoformat(),
+        # JAX promises to read what it has exported for six months.
+        "good_until": (today + timedelta(days=180)).isoformat(),
+    }
 
 
 Seen = Sequence[tuple[tuple[object, ...], Sequence[object]]]
@@ -143,42 +187,19 @@ def compiled_layer(
     """Add the members of the compiled layer; returns what the manifest says of it."""
     host, code = GraphWriter(data), dict[str, Member]()
     document: dict[str, Json] = {}
-    summary: dict[str, Json] = {}
+    writers: dict[str, PlanWriter] = {}
     for name, function in named.items():
         if isinstance(function, TracedFunction):
-            document[name], regions = _describe_traced(function, PlanWriter(data, code), wanted)
-            summary[name] = {"regions": regions, "host_ops": []}
+            exported = {0: function.code(wanted.dims or {}, wanted.target)}
+            writers[name] = writer = PlanWriter(data, code, exported, by_example=True)
+            document[name] = writer.function(function.executable, {})
         else:
-            writer = _FunctionWriter(data, code, host, wanted, function)
+            writers[name] = writer = _FunctionWriter(data, code, host, wanted, function)
             document[name] = writer.document(name)
-            summary[name] = {"regions": writer.regions, "host_ops": sorted({*writer.host_ops})}
     members |= {"compiled.json": [dump_document(document)], **code}
     if host.entries:
         members["host.json"] = [dump_document(host.entries)]
-    today = datetime.now(UTC).date()
-    return {
-        "functions": summary,
-        "platforms": list(wanted.target.platforms or [export.default_export_platform()]),
-        "vjp_order": wanted.target.vjp_order,
-        "needs_pytensor": bool(host.entries),
-        "float_type": config.floatX,
-        "saved_on": today.isoformat(),
-        # JAX promises to read what it has exported for six months.
-        "good_until": (today + timedelta(days=180)).isoformat(),
-    }
-
-
-def _describe_traced(
-    function: TracedFunction, writer: PlanWriter, wanted: Wanted
-) -> tuple[Json, list[str]]:
-    """The document of a function of JAX, and a line for its region."""
-    plan, code = function.plan, function.code(wanted.dims or {}, wanted.target)
-    described, lines = [], []
-    for region in plan.own_regions:
-        names = [plan.names[number] for number in region.reads]
-        described.append(writer.region(names, code, "", examples=True))
-        lines.append(_summary(region, names, code, ""))
-    return describe_function(plan, {"functions": described, "constants": []}), lines
+    return describe_layer(writers, wanted.target, needs_pytensor=bool(host.entries))
 
 
 class _FunctionWriter(PlanWriter):
@@ -202,8 +223,6 @@ class _FunctionWriter(PlanWriter):
         self._host, self._wanted, self._function = host, wanted, function
         self.compiled = function.vm.compiled.without_callbacks()
         self._least: Bounds = {}
-        self.regions: list[str] = []
-        self.host_ops: list[str] = []
         self._without_code: list[str] = []
         plan = self.compiled.plan
         names = [plan.names[number] for number in plan.inputs]
@@ -215,9 +234,9 @@ class _FunctionWriter(PlanWriter):
     def document(self, name: str) -> Json:
         """The document of the function."""
         lowered, ending = self.compiled.lowered, self._function.vm.ending
-        document = describe_function(
-            lowered.plan,
-            self.part(lowered, self._shapes_of_inputs()),
+        document = self.function(
+            lowered,
+            self._shapes_of_inputs(),
             overwritten=ending.overwritten,
             copied=ending.copied,
             as_numpy=ending.as_numpy,
@@ -252,7 +271,9 @@ class _FunctionWriter(PlanWriter):
 
     # -- regions -------------------------------------------------------------------------------
 
-    def _region(self, region: Region, program: Program, shapes: Shapes) -> Json:
+    def _code(
+        self, region: Region, program: Program, shapes: Shapes
+    ) -> tuple[Sequence[Specialisation], str]:
         code: list[Specialisation] = []
         reasons: list[str] = []
         seen = self.compiled.stats.signatures[region.index]
@@ -264,12 +285,10 @@ class _FunctionWriter(PlanWriter):
                 raise ArtifactError(text, code=Code.NO_REVERSE_MODE) from error
             code += found
             reasons += [reason] if reason else []
-        names = [program.view.expression_of(number) for number in region.reads]
         reason = "; ".join(dict.fromkeys(reasons)) or "it was never called"
         if not code:
             self._without_code.append(f"region {region.index} ({reason})")
-        self.regions.append(_summary(region, names, code, reason))
-        return self.region(names, code, reason)
+        return code, reason
 
     def _host_op(self, step: HostStep, node: Apply) -> Json:
         self.host_ops.append(step.operation)

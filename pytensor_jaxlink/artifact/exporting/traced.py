@@ -26,14 +26,14 @@ from pytensor_jaxlink.artifact.signature import Input, Kind, Output, Signature
 from pytensor_jaxlink.artifact.skeletons import (
     Constant,
     Leaf,
-    data_of,
     describe_skeleton,
     implementation_of,
+    key_data_of,
     with_implementation,
 )
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.plan import Plan, Region
+from pytensor_jaxlink.plan import Executable, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.typed_jax import configuration
 
@@ -79,7 +79,7 @@ class TracedFunction:
             self._results.append(results)
             constants |= held.large_constants(closed)
         self._keys = list(constants)
-        self.state = [*map(data_of, self._held.arrays), *constants.values()]
+        self.state = [*map(key_data_of, self._held.arrays), *constants.values()]
         numbered = (f"constant {number}" for number in range(len(constants)))
         self.state_names = [*self._held.names, *numbered]
         for array, state_name in zip(self.state, self.state_names, strict=True):
@@ -105,7 +105,7 @@ class TracedFunction:
             found.append(results)
             return arrays
 
-        state = (traced_kind(data_of(array)) for array in self._held.arrays)
+        state = (traced_kind(key_data_of(array)) for array in self._held.arrays)
         return jax.make_jaxpr(flat)(*kinds, *state), found[-1]
 
     def _traced(
@@ -136,7 +136,7 @@ class TracedFunction:
             if not (is_array or (isinstance(leaf, NUMBER) and not self._filters)):
                 return Constant(leaf)
             array = jax.numpy.asarray(leaf)
-            arrays.append(data_of(array))
+            arrays.append(key_data_of(array))
             names.append("outputs" + jax.tree_util.keystr(path))
             return Leaf(len(arrays) - 1, implementation_of(array))
 
@@ -229,7 +229,7 @@ class TracedFunction:
         return array_kind(shape, first.kind.dtype)
 
     @property
-    def plan(self) -> Plan:
+    def executable(self) -> Executable:
         """One region."""
         given, found = self.examples[0].given, self._results[0]
         first = len(given) + len(self.state)
@@ -245,7 +245,9 @@ class TracedFunction:
             (self.name,),
         )
         names = (*[each.name for each in given], *self.state_names, *found.names)
-        return Plan(tuple(range(first)), results, (), (region,) if results else (), names)
+        steps = (region,) if results else ()
+        plan = Plan(tuple(range(first)), results, (), steps, names)
+        return Executable(plan, (self,) * len(steps), {})
 
     def code(
         self, dims: Mapping[str, object], target: region_export.Target

@@ -35,6 +35,7 @@ from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
+from pytensor_jaxlink.plan import HostStep
 from pytensor_jaxlink.remedies import Remedy
 
 
@@ -58,7 +59,7 @@ class SavedGraph:
     state: list[SharedVariable]
 
 
-def kind_of(kind: Type) -> Kind:
+def as_kind(kind: Type) -> Kind:
     """A type of PyTensor, for those who do not have it."""
     text = str(kind)
     if isinstance(kind, SparseTensorType):
@@ -107,7 +108,7 @@ class Cells:
         return [
             Cell(
                 variable.name,
-                variable.kind if isinstance(variable, HeldArray) else kind_of(variable.type),
+                variable.kind if isinstance(variable, HeldArray) else as_kind(variable.type),
                 value(storage[0]),
             )
             for variable, storage in self._table.entries
@@ -126,7 +127,7 @@ def describe_signature(
         inputs.append(
             Input(
                 name=spec.name,
-                type=kind_of(spec.variable.type),
+                type=as_kind(spec.variable.type),
                 cell=cell,
                 default=(value(container.storage[0]),) if given else None,
                 updated=spec.update is not None,
@@ -137,17 +138,15 @@ def describe_signature(
             )
         )
     outputs = [
-        Output(spec.variable.name, kind_of(spec.variable.type), bool(spec.borrow))
-        # The outputs of a copied function's maker are followed by its updates.
-        for spec in maker.outputs[: len(function.output_storage) - sum(s.updated for s in inputs)]
+        Output(spec.variable.name, as_kind(spec.variable.type), bool(spec.borrow))
+        for spec in maker.outputs[: len(function.interface.outputs)]
     ]
-    form = "one" if function.unpack_single else "none" if function.return_none else "list"
     mode = get_mode(maker.mode)
     options = asdict(mode.linker.options)
     return Signature(
         tuple(inputs),
         tuple(outputs),
-        form,
+        function.interface.form,
         function.name,
         bool(function.trust_input),
         {name: options[name] for name in (*KEPT_IN_FILES, "compiler_options")},
@@ -326,12 +325,14 @@ class GraphLayer:
 
 def host_ops_of(
     parts: Parsed, data: DataReader, *, allow: Sequence[str], version: str
-) -> Callable[[object], HostFunction]:
+) -> Callable[[object, HostStep], HostFunction]:
     """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
     reader = GraphReader(data, parts, Names(allow), version)
 
-    def function_of(place: object) -> HostFunction:
+    def function_of(place: object, step: HostStep) -> HostFunction:
         [node] = reader.part(place, InnerGraph).nodes
+        if [len(node.inputs), len(node.outputs)] != [len(step.arguments), len(step.results)]:
+            raise ValueError(f"{step.title} has other inputs and outputs than {node.op}")
         return host_function(node)
 
     return function_of

@@ -15,17 +15,9 @@ from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.folder import Folder
-from pytensor_jaxlink.artifact.start_up.kept import (
-    Kept,
-    KeptRegion,
-    Original,
-    members_of,
-    read,
-    structure_of,
-)
-from pytensor_jaxlink.artifact.start_up.key import Key, key_of
+from pytensor_jaxlink.artifact.start_up.kept import File
+from pytensor_jaxlink.artifact.start_up.key import key_of
 from pytensor_jaxlink.artifact.start_up.start_up_graph import StartUpGraph
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import ArtifactError
@@ -37,106 +29,76 @@ from pytensor_jaxlink.runtime import has_compilation_cache, use_compilation_cach
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
 
-_KIND, _XLA = "plan", "xla"
+_XLA = "xla"
 
 
-class Cache:
-    """A start-up cache in a folder, which may have ``limit`` bytes.
+def entry_of(
+    given: FunctionGraph,
+    updated: Mapping[int, int],
+    mode: Mode,
+    inputs: Sequence[In],
+    outputs: Sequence[Out],
+) -> Entry:
+    """The entry for a graph; see `pytensor_jaxlink.link.start_up_cache.FindEntry`.
 
     Nothing that goes wrong with it is an error for the user: the function is then compiled as it
     would be without it, and ``f.stats.start_up_cache`` says why.
     """
+    options: Options = mode.linker.options
+    folder = Folder(Path(str(options.cache_dir)).absolute(), options.cache_limit)
+    _use_compilation_cache(options.compilation_cache, folder)
+    try:
+        _check(options)
+        file = File(folder, key_of(given, updated, mode, inputs, outputs))
+    except Exception as error:  # whatever stands in the way is not the user's concern
+        return Entry(options, _reason(error))
+    return Entry(options, file)
 
-    def __init__(self, path: str | os.PathLike[str], limit: int) -> None:
-        self._folder = Folder(Path(path).absolute(), limit)
 
-    def entry(
-        self,
-        given: FunctionGraph,
-        updated: Mapping[int, int],
-        mode: Mode,
-        inputs: Sequence[In],
-        outputs: Sequence[Out],
-    ) -> Entry:
-        """The entry for a graph; see `pytensor_jaxlink.link.start_up_cache.StartUpCache`."""
-        options: Options = mode.linker.options
-        self._use_compilation_cache(options.compilation_cache)
-        try:
-            _check(options)
-            key = key_of(given, updated, mode, inputs, outputs)
-        except Exception as error:  # whatever stands in the way is not the user's concern
-            return Entry(self._folder, options, problem=_reason(error))
-        return Entry(self._folder, options, key)
+def _use_compilation_cache(given: str | os.PathLike[str] | None, folder: Folder) -> None:
+    """Set the folder of JAX's compilation cache: the one given, or else, for want of any, ours.
 
-    def _use_compilation_cache(self, given: str | os.PathLike[str] | None) -> None:
-        """Set the folder of JAX's compilation cache: the one given, or else, for want of any, ours.
-
-        JAX warns at each compilation that it cannot write, so a folder where it could not is no
-        folder for it.
-        """
-        if given is not None:
-            use_compilation_cache(given)
-        elif not has_compilation_cache() and self._folder.makes(_XLA):
-            use_compilation_cache(self._folder.path / _XLA, self._folder.limit)
+    JAX warns at each compilation that it cannot write, so a folder where it could not is no folder
+    for it.
+    """
+    if given is not None:
+        use_compilation_cache(given)
+    elif not has_compilation_cache() and folder.makes(_XLA):
+        use_compilation_cache(folder.path / _XLA, folder.limit)
 
 
 class Entry:
-    """The entry for one graph: its key in the folder, or the problem why it has none."""
+    """The entry for one graph: its file in the folder, or the problem why it has none."""
 
-    def __init__(
-        self, folder: Folder, options: Options, key: Key | None = None, problem: str | None = None
-    ) -> None:
-        self._folder, self._options, self._key, self._problem = folder, options, key, problem
-        self._original = Original()
-        self._kept = None if key is None else self._read(key)
-        if self._kept is not None:
+    def __init__(self, options: Options, file: File | str) -> None:
+        self._options, self._file = options, file
+        # Whether the graph need not be rewritten.
+        self.found = isinstance(file, File) and file.kept is not None
+        if self.found:
             _set_float_type()
-
-    @property
-    def found(self) -> bool:
-        """True where the graph need not be rewritten."""
-        return self._kept is not None
 
     def compiled(self, fgraph: FunctionGraph, compile_now: Callable[[], Compiled]) -> Compiled:
         """The compiled graph, from the cache where it is there, else compiled and kept."""
-        kept, status = self._kept, "hit"
-        if kept is None:
+        status, file = "hit", self._file
+        if not self.found:
             compiled, overwritten = compile_now()
-            kept, status = self._keep(compiled, overwritten), "miss"
-            if kept is None:
-                compiled.stats.start_up_cache = f"not kept: {self._problem}"
+            problem = file if isinstance(file, str) else _kept(file, compiled, overwritten)
+            if problem is not None:
+                compiled.stats.start_up_cache = f"not kept: {problem}"
                 return compiled, overwritten
-            compile_now, fgraph = (lambda: (compiled, overwritten)), compiled.source
-        self._original.compile_now = compile_now
-        graph = StartUpGraph(kept, self._original, fgraph, self._options, status=status)
-        return graph, kept.overwritten
+            compile_now, fgraph, status = (lambda: (compiled, overwritten)), compiled.source, "miss"
+        assert isinstance(file, File)
+        file.compile_now = compile_now
+        graph = StartUpGraph(file, fgraph, self._options, status=status)
+        return graph, graph.kept.overwritten
 
-    def _read(self, key: Key) -> Kept | None:
-        original, folder = self._original, self._folder
 
-        def kept(container: Container) -> Kept:
-            original.structure = str(container.manifest["structure"])
-            return read(container, key, lambda index: KeptRegion(index, key, folder, original))
-
-        return folder.read(_KIND, key.text, kept)
-
-    def _keep(self, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> Kept | None:
-        """Keep the plan of a graph, and read it back.  None where that cannot be done."""
-        key = self._key
-        if key is None:
-            return None
-        try:
-            key.check()
-            members = members_of(compiled, overwritten, key)
-            head = {"structure": structure_of(compiled.lowered)}
-        except Exception as error:
-            self._problem = _reason(error)
-            return None
-        self._problem = self._folder.write(_KIND, key.text, head, members)
-        if self._problem is not None:
-            return None
-        self._problem = Code.NO_FOLDER.mark("the plan that was written is gone")
-        return self._read(key)
+def _kept(file: File, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> str | None:
+    """Keep a graph.  Returns why that cannot be done, or None."""
+    try:
+        return file.keep(compiled, overwritten)
+    except Exception as error:
+        return _reason(error)
 
 
 def _check(options: Options) -> None:

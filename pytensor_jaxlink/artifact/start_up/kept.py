@@ -1,21 +1,22 @@
-"""Plans in the start-up cache, and regions whose code is there or goes there."""
+"""A compiled graph in the start-up cache: a file as `save` writes it, to which code is added."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
 
-from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader
-from pytensor_jaxlink.artifact.compiled.saved_regions import Specialisation, array_kind_of, form_of
+from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, saved_regions
+from pytensor_jaxlink.artifact.compiled.saved_regions import Found, SavedRegion, Specialisation
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.records import describe
-from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of
+from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of, versions
 from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
@@ -28,14 +29,22 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
     from pytensor_jaxlink.lowering import Lowered, Program
 
+_MOST = 64  # what a file has code for, of one region
+
 
 @dataclass(frozen=True)
 class Kept:
-    """A plan that was kept."""
+    """A plan that was kept, with the code that there is."""
 
+    structure: str  # see `structure_of`
     executable: Executable
     overwritten: tuple[int, ...]  # the inputs into which operations in place write
     copied: tuple[int, ...]  # the outputs of which the caller gets a copy
+
+    @property
+    def regions(self) -> list[SavedRegion]:
+        """The regions, those of loops and branches included."""
+        return list(saved_regions(self.executable))
 
 
 def structure_of(lowered: Lowered) -> str:
@@ -69,67 +78,46 @@ def _structure(lowered: Lowered) -> Json:
     }
 
 
-def members_of(
-    compiled: CompiledGraph, overwritten: tuple[int, ...], key: Key
-) -> dict[str, Member]:
-    """The members of a file for a compiled graph.
-
-    Raises
-    ------
-    ArtifactError
-        If it runs Ops on the host: these are not kept.
-    """
-    from pytensor_jaxlink.artifact.exporting.layer import PlanWriter, describe_function
-
-    data, lowered = DataWriter(key.data.arrays), compiled.lowered
-    part = PlanWriter(data, {}).part(lowered, {})
-    document = describe_function(
-        lowered.plan, part, overwritten=overwritten, copied=compiled.copied
-    )
-    return {"compiled.json": [dump_document({"": document})], **data.file()}
-
-
-def read(container: Container, key: Key, region: Callable[[int], object]) -> Kept:
-    """The plan in a file; ``region`` makes its regions from their numbers."""
-    document = container.document("compiled.json")[""]
-    data = DataReader(container, container.document("data.json"), key.data.arrays)
-    executable = CompiledReader(container, data, region=region).executable(document)
-    overwritten, copied = (document["ending"][name] for name in ("overwritten", "copied"))
-    return Kept(executable, tuple(map(int, overwritten)), tuple(map(int, copied)))
-
-
-_KIND = "code"
-
-
 class OtherStructureError(Exception):
     """A graph was rewritten to another one than the one that was kept."""
 
 
-class Original:
-    """The compiled graph itself, made when it is needed by ``compile_now``.
+class File:
+    """The file of a graph: the compiled layer of a function, which has its signature elsewhere.
 
-    It has the ``structure`` of the graph that was kept (see `structure_of`), and ``refuse`` is told
-    why a region cannot be kept.
+    A file is replaced where code is added; of what several processes add at once the last one's is
+    there, and the others' is made again.
+
+    Attributes
+    ----------
+    kept
+        What was there when it was opened, or has been written; None where nothing is.
+    compile_now
+        Compiles the graph itself, when it is needed.
+    refuse
+        Is told why a region cannot be kept.
     """
 
-    def __init__(self) -> None:
-        self.structure = ""
-        self.compile_now: Callable[[], Compiled] | None = None
-        self.refuse: Callable[[str], None] = lambda reason: None
-        self._made: Any = None
-        self._programs: dict[int, Program] | None = None
-        self._lock = RLock()
+    compile_now: Callable[[], Compiled]
+    refuse: Callable[[str], None]
 
-    def __call__(self) -> CompiledGraph:
-        """The compiled graph."""
+    def __init__(self, folder: Folder, key: Key) -> None:
+        self._folder, self._key, self._lock = folder, key, RLock()
+        self._original: CompiledGraph | None = None
+        self._lowered: Lowered | None = None  # whose regions are those of the file
+        self.kept = self._read()
+
+    def original(self) -> CompiledGraph:
+        """The compiled graph itself, with all that is not in the file."""
         with self._lock:
-            if self._made is None:
-                assert self.compile_now is not None, "nothing asks before the linker has answered"
+            found = self._original
+            if found is None:
                 # Importing PyTensor's rules sets it; that time has passed.
                 before = configuration.jax_enable_x64
-                self._made, _ = self.compile_now()
+                found, _ = self.compile_now()
+                self._original = found
                 configuration.update("jax_enable_x64", before)
-        return self._made
+        return found
 
     def program(self, index: int) -> Program:
         """The program of a region.
@@ -139,14 +127,110 @@ class Original:
         OtherStructureError
             If it is not the region that was kept.
         """
-        lowered = self().lowered
-        if self._programs is None:
-            if structure_of(lowered) != self.structure:
+        if self._lowered is None:
+            lowered, kept = self.original().lowered, self.kept
+            if kept is None or structure_of(lowered) != kept.structure:
                 error = OtherStructureError("the graph was not rewritten to what was kept")
                 setattr(error, FAILED_NODE, None)  # as if the region had failed: see `StartUpGraph`
                 raise error
-            self._programs = _programs(lowered)
-        return self._programs[index]
+            self._lowered = lowered
+        return _programs(self._lowered)[index]
+
+    def keep(self, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> str | None:
+        """Keep a graph, and read it back.  Returns why that cannot be done, or None.
+
+        Raises
+        ------
+        ArtifactError
+            If it runs Ops on the host, or its key has no part for all that makes it what it is.
+        """
+        self._key.check()
+        lowered = compiled.lowered
+        kept = Kept(structure_of(lowered), lowered, overwritten, compiled.copied)
+        problem = self._write(kept, lowered)
+        self.kept = None if problem else self._read()
+        if self.kept is None and problem is None:
+            return Code.NO_FOLDER.mark("the plan that was written is gone")
+        return problem
+
+    def code_for(
+        self, region: SavedRegion, static: Sequence[object], arguments: Sequence[object]
+    ) -> Specialisation | None:
+        """The code for a call, which another process has added, or which is made and added now.
+
+        None where JAX cannot export it.
+        """
+        with self._lock:
+            kept = self.kept
+            assert kept is not None, "its regions are asked"
+            self._take_over(kept)
+            code = region.fitting(static, arguments)
+            if code is None and (code := self._exported(region.index, tuple(static), arguments)):
+                region.code = [*region.code, code][-_MOST:]
+                assert self._lowered is not None, "its code was made"
+                self._write(kept, self._lowered)
+        return code
+
+    def _take_over(self, kept: Kept) -> None:
+        """Take over the code that others have added."""
+        found = self._read()
+        if found is None or found.structure != kept.structure:
+            return
+        for mine, others in zip(kept.regions, found.regions, strict=True):
+            known = {code.signature for code in mine.code}
+            mine.code += [code for code in others.code if code.signature not in known]
+
+    def _exported(
+        self, index: int, static: tuple[object, ...], arguments: Sequence[object]
+    ) -> Specialisation | None:
+        from pytensor_jaxlink.artifact.exporting.region_export import Target, export_for_shapes
+
+        program = self.program(index)
+        kinds = jax.tree_util.tree_map(kind_of, list(arguments))
+        try:
+            return export_for_shapes(program, static, kinds, Target(None, 0))
+        except Exception as error:
+            if hasattr(error, FAILED_NODE):
+                raise
+            [reason, *_] = [*str(error).splitlines(), ""]  # what JAX calls outside of XLA, mostly
+            text = f"region {index} cannot be exported: {without_codes(reason)}"
+            self.refuse(Code.NOT_EXPORTED.mark(text))
+            return None
+
+    def _read(self) -> Kept | None:
+        return self._folder.read(self._key.text, self._kept)
+
+    def _kept(self, container: Container) -> Kept:
+        data = DataReader(container, container.document("data.json"), self._key.data.arrays)
+        document = container.document("compiled.json")[""]
+        reader = CompiledReader(container, data, region=partial(KeptRegion, self))
+        overwritten, copied = (document["ending"][name] for name in ("overwritten", "copied"))
+        return Kept(
+            str(container.manifest["structure"]),
+            reader.executable(document),
+            tuple(map(int, overwritten)),
+            tuple(map(int, copied)),
+        )
+
+    def _write(self, kept: Kept, lowered: Lowered) -> str | None:
+        from pytensor_jaxlink.artifact.exporting.layer import PlanWriter, describe_layer
+        from pytensor_jaxlink.artifact.exporting.region_export import Target
+
+        data, members = DataWriter(self._key.data.arrays), dict[str, Member]()
+        code = {region.index: region.code for region in kept.regions}
+        writer = PlanWriter(data, members, code)
+        overwritten, copied = kept.overwritten, kept.copied
+        document = writer.function(lowered, {}, overwritten=overwritten, copied=copied)
+        members |= {"compiled.json": [dump_document({"": document})], **data.file()}
+        manifest: dict[str, Json] = {
+            "saved_by": versions(),
+            "structure": kept.structure,
+            "single": True,
+            "functions": {},
+            "cells": [],
+            "layers": {"compiled": describe_layer({"": writer}, Target(None, 0))},
+        }
+        return self._folder.write(self._key.text, manifest, members)
 
 
 def _programs(lowered: Lowered) -> dict[int, Program]:
@@ -161,60 +245,24 @@ def _programs(lowered: Lowered) -> dict[int, Program]:
     return found
 
 
-class KeptRegion:
-    """A region as a function: ``(static, *arguments) -> (results, conditions)``.
+class KeptRegion(SavedRegion):
+    """A region with the code that there is; what is missing is made, and added.
 
     It is called while JAX traces.  In the process that makes the code it is the code too that JAX
     gets, and not what the code was made of, so that all processes hand the same to XLA: they have
     the same bits, and what XLA makes of it is found again.
     """
 
-    def __init__(self, index: int, key: Key, folder: Folder, original: Original) -> None:
-        self._index, self._key, self._folder, self._original = index, key, folder, original
-
-    def __call__(self, static: Sequence[object], *arguments: object) -> tuple[object, object]:
-        """Run the code for these sizes, where there is any, else what it is made of."""
-        code = self._code(tuple(static), arguments)
-        if code is None:
-            return self._original.program(self._index)(static, *arguments)
-        return code(arguments)
+    def __init__(self, file: File, *parts: Any, **named: Any) -> None:
+        super().__init__(*parts, **named)
+        self._file = file
 
     def on_host(self, static: Sequence[object], *arguments: object) -> tuple[object, object]:
         """The same without JAX."""
-        return self._original.program(self._index).on_host(static, *arguments)
+        return self._file.program(self.index).on_host(static, *arguments)
 
-    def _code(
-        self, static: tuple[object, ...], arguments: Sequence[object]
-    ) -> Specialisation | None:
-        kinds = jax.tree_util.tree_map(kind_of, list(arguments))
-        leaves = tuple(map(array_kind_of, jax.tree_util.tree_leaves(kinds)))
-        signature = DataWriter().value((static, tuple(map(form_of, arguments)), leaves))
-        name = self._key.code(self._original.structure, self._index, signature)
-        return self._folder.read(_KIND, name, self._read) or self._made(name, static, kinds)
-
-    def _read(self, container: Container) -> Specialisation:
-        data = DataReader(container, container.document("data.json"))
-        document = container.document("compiled.json")
-        [code] = CompiledReader(container, data).code(document, f"region {self._index}")
-        return code
-
-    def _made(self, name: str, static: tuple[object, ...], kinds: Any) -> Specialisation | None:
-        """The code, made now and kept; None where JAX cannot export it."""
-        from pytensor_jaxlink.artifact.exporting.layer import PlanWriter
-        from pytensor_jaxlink.artifact.exporting.region_export import Target, export_for_shapes
-
-        program = self._original.program(self._index)
-        try:
-            code = export_for_shapes(program, static, kinds, Target(None, 0))
-        except Exception as error:
-            if hasattr(error, FAILED_NODE):
-                raise
-            [reason, *_] = [*str(error).splitlines(), ""]  # what JAX calls outside of XLA, mostly
-            text = f"region {self._index} cannot be exported: {without_codes(reason)}"
-            self._original.refuse(Code.NOT_EXPORTED.mark(text))
-            return None
-        data, members = DataWriter(), dict[str, Member]()
-        document = PlanWriter(data, members).region([], [code], "")
-        members["compiled.json"] = [dump_document(document)]
-        self._folder.write(_KIND, name, {}, {**members, **data.file()})
-        return code
+    def _without_code(self, static: Sequence[object], arguments: Sequence[object]) -> Found:
+        code = self._file.code_for(self, static, arguments)
+        if code is None:
+            return self._file.program(self.index)(static, *arguments)
+        return code(arguments)

@@ -52,10 +52,6 @@ class Key:
         named = {**self.document, "functions": {"": self.document["graph"]}}
         check_saved(named, {"": self.graph}, self.data)
 
-    def code(self, structure: str, region: int, signature: object) -> str:
-        """The name of the code of a region for some static values, shapes and dtypes."""
-        return checksum_of([self.text, structure, region, signature])
-
 
 def key_of(
     given: FunctionGraph,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.artifact.start_up.kept import Kept, Original
+from pytensor_jaxlink.artifact.start_up.kept import File
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.plan import Plan
@@ -29,22 +29,16 @@ class StartUpGraph:
 
     exported = True
 
-    def __init__(
-        self,
-        kept: Kept,
-        original: Original,
-        source: FunctionGraph,
-        options: Options,
-        *,
-        status: str,
-    ) -> None:
+    def __init__(self, file: File, source: FunctionGraph, options: Options, *, status: str) -> None:
+        assert file.kept is not None, "it is in the cache"
+        self.kept = kept = file.kept
         self.source, self.options, self.copied = source, options, kept.copied
         self.policy = Policy.of(options)
         self.stats = Stats(start_up_cache=status)
-        self._original = original
+        self._original = file.original
         self.changing = self
         self._stays_static = options.dynamic != "auto"
-        original.refuse = self._refuse
+        file.refuse = self._refuse
         self._own = self.executor = Executor(
             kept.executable,
             self.stats,

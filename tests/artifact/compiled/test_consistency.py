@@ -11,9 +11,14 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink import ArtifactError, load, save
+from pytensor_jaxlink.lowering.size_arithmetic import describe_size
+from pytensor_jaxlink.size_functions import takes
 from tests.artifact.damage import members_of, relisted
+from tests.corpus.graphs import CORPUS
+from tests.helpers import as_list, black_box, sort_down
 
 
 def fewer_results(function: Any) -> None:
@@ -122,3 +127,51 @@ def test_values_of_the_wrong_kind(
     path.write_bytes(relisted(list(members.items())))
     with pytest.raises(ArtifactError):
         load(path)
+
+
+def sorted_down() -> tuple[Any, tuple[Any, ...]]:
+    x = pt.dvector("x")
+    return pytensor.function([x], black_box(sort_down)(x) * 2, mode="JAXSELECTIVE"), (np.ones(3),)
+
+
+def larger() -> tuple[Any, tuple[Any, ...]]:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    outputs = x[: pt.switch(n > 2, n, 2)].sum()
+    return pytensor.function([x, n], outputs, mode="JAXSELECTIVE"), (np.ones(4), 2)
+
+
+@pytest.mark.parametrize("make", [size, larger, sorted_down, host_loop])
+@pytest.mark.parametrize("change", [lambda a: [], lambda a: [*a, a[0]], lambda a: a[:-1]])
+@pytest.mark.parametrize("which", ["arguments", "results"])
+def test_host_steps_of_other_counts(make: Any, change: Any, which: str, tmp_path: Path) -> None:
+    path, (function, arguments) = tmp_path / "f", make()
+    function(*arguments)
+    save(function, path, graph=False)
+    members = dict(members_of(path.read_bytes()))
+    document = json.loads(members["compiled.json"])
+    [(place, kind), *_] = [
+        (place, kind)
+        for place, step in enumerate(document[""]["plan"]["steps"])
+        for kind in step
+        if kind in ("HostStep", "HostLoop")
+    ]
+    parts = document[""]["plan"]["steps"][place][kind]
+    parts[which] = change(parts[which])
+    members["compiled.json"] = json.dumps(document).encode()
+    path.write_bytes(relisted(list(members.items())))
+    with pytest.raises(ArtifactError):
+        load(path, allow=("tests",))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_arithmetic_takes_the_inputs_of_its_nodes() -> None:
+    n, v = pt.lscalar("n"), pt.lvector("v")
+    more = [pt.join(0, v, [n], v).sum() + v[n - 1] + v[n : 2 * n : 2].sum() + pt.stack([n, n])[0]]
+    found = set()
+    for outputs in (more, *(as_list(graph()) for _, graph in CORPUS.values())):
+        for node in FunctionGraph(outputs=outputs, clone=True).apply_nodes:
+            if (described := describe_size(node)) is not None:
+                found.add(described[0])
+                assert takes(described, len(node.inputs)), node
+    kinds = {"shape", "elementwise", "vector", "same", "take", "join", "reduce", "dim_shuffle"}
+    assert found == kinds

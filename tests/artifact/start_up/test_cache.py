@@ -16,7 +16,8 @@ import pytest
 from pytensor.compile.io import In
 from pytensor.link.jax.dispatch import jax_funcify
 
-from pytensor_jaxlink import JAXFunction, JAXLinker, load, save
+from pytensor_jaxlink import JAXFunction, JAXLinker, inspect, load, save
+from pytensor_jaxlink.compat import ifelse
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
 from tests.lowering.test_failures import Doubled, RepeatSome
@@ -77,8 +78,48 @@ def test_other_shapes_are_added(build: Any, folder: Path) -> None:
         f = build([x], pt.exp(x).sum())
         assert f(np.ones(length)) == pytest.approx(length * np.e)
     assert status(f) == "hit"
-    assert len(list(folder.glob("code-*"))) == 2
-    assert len(list(folder.glob("plan-*"))) == 1
+    [path] = folder.glob("*.jaxlink")
+    found = str(inspect(path))  # the file is as those of saved functions
+    assert "region 0: (3,); (4,)" in found
+    assert "arrays/" not in found
+
+
+def test_code_that_others_have_added(build: Any, folder: Path) -> None:
+    x = pt.dvector("x")
+    functions = [build([x], pt.exp(x).sum()) for _ in range(3)]
+    for function, length in zip(functions, (3, 4, 5), strict=True):
+        assert function(np.ones(length)) == pytest.approx(length * np.e)
+    [path] = folder.glob("*.jaxlink")
+    assert "region 0: (3,); (4,); (5,)" in str(inspect(path))
+    before = path.read_bytes()
+    for length in (3, 4, 5):
+        assert functions[0](np.ones(length)) == pytest.approx(length * np.e)
+    assert path.read_bytes() == before
+
+
+def test_regions_of_branches(build: Any, folder: Path) -> None:
+    x = pt.dvector("x")
+    repeated = pt.repeat(x * 2, pt.cast(pt.exp(x).sum(), "int64")).cumsum()
+    outputs = ifelse(x.sum() > 0, repeated, pt.exp(x))
+    plain = pytensor.function([x], outputs, mode="JAXSELECTIVE")
+    for expected in ("miss", "hit"):
+        f = build([x], outputs)
+        assert status(f) == expected
+        for given in (np.arange(2.0), -np.arange(3.0)):
+            np.testing.assert_array_equal(f(given), plain(given))
+    [path] = folder.glob("*.jaxlink")
+    found = str(inspect(path))
+    assert "region 0: (2,); (3,)\n  region 1: (2,)\n  region 2: " in found
+
+
+def test_the_values_of_constants_are_not_written(build: Any, folder: Path) -> None:
+    x, large = pt.dvector("x"), np.arange(10_000.0)
+    for expected in ("miss", "hit"):
+        f = build([x], (x * large).sum())
+        assert status(f) == expected
+        assert f(np.ones(10_000)) == large.sum()
+    [path] = folder.glob("*.jaxlink")
+    assert path.stat().st_size < large.nbytes
 
 
 def test_a_folder_with_data_keeps_it(build: Any, folder: Path) -> None:
@@ -87,10 +128,10 @@ def test_a_folder_with_data_keeps_it(build: Any, folder: Path) -> None:
     for path in data:
         path.write_bytes(bytes(5000))
     x = pt.dvector("x")
-    limit = 12_000  # about two shapes
-    f = build([x], pt.exp(x).sum(), options={"cache_limit": limit})
-    for length in range(1, 7):
-        assert f(np.ones(length)) == pytest.approx(length * np.e)
+    limit = 20_000  # about two functions
+    for power in range(1, 7):
+        f = build([x], (x**power).sum(), options={"cache_limit": limit})
+        assert f(np.ones(3)) == 3
     assert all(path.read_bytes() == bytes(5000) for path in data)
     ours = [path for path in folder.iterdir() if path.is_file() and path not in data]
     for kept in ours, list((folder / "xla").glob("*-cache")):
@@ -296,17 +337,19 @@ def test_a_folder_that_cannot_be_written(build: Any, folder: Path) -> None:
     np.testing.assert_array_equal(f(np.ones(2)), [2, 2])
 
 
-@pytest.mark.parametrize("kind", ["plan", "code"])
-def test_functions_whose_files_are_damaged(build: Any, folder: Path, kind: str) -> None:
+def test_functions_whose_files_are_damaged(build: Any, folder: Path) -> None:
     x = pt.dvector("x")
-    for expected in ("miss", "miss" if kind == "plan" else "hit", "hit"):
+    for expected in ("miss", "miss", "hit"):
         f = build([x], pt.exp(x).sum())
         assert f.stats.start_up_cache == expected
         assert f(np.ones(3)) == pytest.approx(3 * np.e)
-        if expected == "miss" and len(list(folder.glob("*.damaged"))) == 0:
-            [path] = folder.glob(f"{kind}-*")
+        [path] = folder.glob("*.jaxlink")
+        if len(list(folder.glob("*.damaged"))) == 0:
             path.write_bytes(path.read_bytes()[:-40])
             (folder / "once.damaged").write_text("")
+    path.write_bytes(path.read_bytes()[:-40])
+    assert f(np.ones(4)) == pytest.approx(4 * np.e)
+    assert "region 0: (3,); (4,)" in str(inspect(path))  # who has the code writes it again
 
 
 def test_options() -> None:
