@@ -14,7 +14,7 @@ from tests.benchmarks.first_result import LARGE, first_results, large_constant
 from tests.benchmarks.growth import large_state, many_lengths
 from tests.benchmarks.measure import QUICK, THOROUGH
 from tests.benchmarks.report import DOCS, Table, machine
-from tests.benchmarks.steady import small_densities, ten_workloads
+from tests.benchmarks.steady import pymc_densities, small_densities, ten_workloads
 
 HEAD = """# Benchmarks
 
@@ -23,7 +23,7 @@ Written by `make bench BENCH="--write --plots"` on {machine}
 A figure is a ratio of times taken in turns in one process, the median over the rounds; times to a
 first result and peaks of memory are those of processes of their own. "Ours" is the mode
 "JAXSELECTIVE" with its default options, "JAX" is PyTensor's mode. Everything is float64, and every
-call is waited for.
+call is waited for, if the table does not say otherwise.
 
 ![a call against the size of its argument](benchmark_size.svg)
 ![a log density and its gradient against the number of nodes](benchmark_nodes.svg)
@@ -47,6 +47,7 @@ TABLES: dict[str, Make] = {
     "calls": lambda chosen: call_overhead(chosen.effort),
     "steady": lambda chosen: ten_workloads(chosen.effort),
     "small": lambda chosen: small_densities(chosen.effort),
+    "pymc": lambda chosen: pymc_densities(chosen.effort),
     "first": lambda chosen: first_results(1 if chosen.quick else 3),
     "constant": lambda chosen: large_constant(chosen.constant),
     "host": lambda chosen: one_host_step(chosen.effort),

@@ -120,3 +120,52 @@ def small_densities(effort: Effort, models: Sequence[tuple[int, int, str]] = MOD
         ("model", NUMBA, *SMALL),
         tuple(rows),
     )
+
+
+TOGETHER = 16
+"""Calls that nobody waits for before the last of them."""
+
+
+def pymc_densities(effort: Effort, names: Sequence[str] = ()) -> Table:
+    """Joint log densities of PyMC models with their gradients, beside mode "JAX"."""
+    head = (UPSTREAM, "waited", "not waited", "jax.Array: waited", "jax.Array: not waited")
+    title = "PyMC models"
+    try:
+        from tests.benchmarks.pymc_models import MODELS, pymc_model
+    except ModuleNotFoundError as missing:
+        needs = "Needs PyMC: `pip install 'pytensor_jaxlink[pymc]'`."
+        return Table(title, f"{needs} ({missing})", ("model", *head), ())
+    rows, found = [], []
+    for name in names or MODELS:
+        timings = [interleave(turn, effort) for turn in _pymc_turns(pymc_model(name))]
+        found.append([timing.ratio(OURS, UPSTREAM) for timing in timings])
+        rows.append((name, duration(timings[0].median(UPSTREAM)), *_cells(found[-1])))
+    rows.append(("median", "", *_cells(np.median(found, axis=0))))
+    return Table(
+        title,
+        'Joint log density and gradient, one input a variable. The time of mode "JAX" with NumPy '
+        "arrays, waited for, and the ratios of ours to it: with NumPy arrays and with arrays of "
+        f"JAX, each call waited for, and {TOGETHER} calls before the first is waited for. Mode "
+        '"JAX" drops the checks of parameters, which here raise.',
+        ("model", *head),
+        tuple(rows),
+    )
+
+
+def _pymc_turns(model: Any) -> list[dict[str, Callable[[], Any]]]:
+    """The calls of both modes: with NumPy arrays and arrays of JAX, waited for or not."""
+    logp, variables = model.logp(), model.value_vars
+    outputs = [logp, *pytensor.grad(logp, model.continuous_value_vars)]
+    functions = {
+        name: pytensor.function(variables, outputs, mode=MODES[name]) for name in (OURS, UPSTREAM)
+    }
+    start = model.initial_point(0)
+    arrays = [np.asarray(start[v.name], dtype=v.dtype) for v in variables]
+    turns = []
+    for given in (arrays, [jax.device_put(array) for array in arrays]):
+        for function in functions.values():  # until what is waited for has been noticed
+            jax.block_until_ready([function(*given) for _ in range(300)])
+        once = {name: lambda f=f, g=given: f(*g) for name, f in functions.items()}
+        many = {n: lambda c=call: [c() for _ in range(TOGETHER)] for n, call in once.items()}
+        turns += [once, many]
+    return turns

@@ -17,7 +17,7 @@ from tests.benchmarks.fresh import fresh
 from tests.benchmarks.growth import DONATED, many_lengths
 from tests.benchmarks.measure import Effort, Timing, interleave
 from tests.benchmarks.report import Table, duration, geometric_mean, machine, times
-from tests.benchmarks.steady import small_densities, ten_workloads
+from tests.benchmarks.steady import pymc_densities, small_densities, ten_workloads
 
 ONCE = Effort(rounds=1, seconds=0)
 
@@ -86,6 +86,20 @@ def test_tables_with_numba() -> None:
     assert [row[1] for row in rows] == ["ours, one length", "ours", "NUMBA"] * 2
     for row in rows[1::3]:
         assert row[-2:] == ("[1, 1]", "0")  # for the first length, and for all others
+
+
+@pytest.mark.filterwarnings("ignore::Warning")  # of PyMC, and of checks that mode "JAX" drops
+def test_pymc_models() -> None:
+    pytest.importorskip("pymc")
+    rows = pymc_densities(ONCE, ["eight schools", "radon"]).rows
+    assert [row[0] for row in rows] == ["eight schools", "radon", "median"]
+    assert all(len(row) == 6 for row in rows)
+
+
+def test_without_pymc_a_table_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymc", None)
+    monkeypatch.delitem(sys.modules, "tests.benchmarks.pymc_models", raising=False)
+    assert "pip install 'pytensor_jaxlink[pymc]'" in pymc_densities(ONCE).markdown()
 
 
 @pytest.mark.parametrize("candidate", ["ours", '"JAX"', "closure", "argument"])
