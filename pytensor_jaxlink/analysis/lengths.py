@@ -80,7 +80,7 @@ class Lengths:
             try:
                 if shapes.same_shape(array, other, axis, place):
                     return True
-            except TypeError:  # see `expression`
+            except TypeError:  # see `length_expression`
                 continue
         if not {(array, axis), (other, place)} <= self._keys.keys():
             return False

@@ -61,7 +61,7 @@ def key_data_of(value: jax.Array) -> jax.Array:
 
 
 def with_implementation(value: jax.Array, implementation: str | None) -> jax.Array:
-    """An array as `data_of` was given it."""
+    """An array as `key_data_of` was given it."""
     if implementation is None:
         return value
     return jax.random.wrap_key_data(value, impl=implementation)

@@ -122,12 +122,12 @@ def schedule(
     >>> import pytensor.tensor as pt
     >>> from pytensor.graph.fg import FunctionGraph
     >>> from pytensor_jaxlink.analysis import (
-    ...     Questions, binding_times, describe, input_binding_times
+    ...     Questions, binding_times, facts_of, input_binding_times
     ... )
     >>> from pytensor_jaxlink.graph import GraphNode, GraphView, dtype_of, ndim_of
     >>> x = pt.vector("x")
     >>> view = GraphView.of(FunctionGraph([x], [pt.exp(x[: x.argmax()])]))
-    >>> facts = describe(view, Questions(lambda node: None, lambda node: ()))
+    >>> facts = facts_of(view, Questions(lambda node: None, lambda node: ()))
     >>> plan = schedule(view, facts, binding_times(view, input_binding_times(view)))
     >>> [(str(node.op), stage) for node, stage in zip(view.nodes, plan.stage)]  # doctest: +SKIP
     [('Argmax{axis=0}', 0), ('ScalarFromTensor', 0), ('Subtensor{:stop}', 1), ('Exp', 1)]
