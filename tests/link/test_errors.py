@@ -128,7 +128,7 @@ class TestJitFalse:
     def test_a_float_is_no_size(self) -> None:
         x, n = pt.dvector("x"), pt.lscalar("n")
         f = pytensor.function([x, n], x[:n], mode=JAXLinker(jit=False))
-        with pytest.raises(TypeError, match=r"2\.5 is not an integer"):
+        with pytest.raises(TypeError, match=r"n: expected .*, found real numbers"):
             f.jax_fn(X, 2.5)
 
     def test_the_number_of_arguments_is_checked(self) -> None:
