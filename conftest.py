@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 # Nothing under test needs a C compiler; without this PyTensor would look for one.
@@ -18,6 +19,9 @@ settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
+
+# Every module is imported for its examples, and this one needs PyMC.
+collect_ignore = [] if find_spec("pymc") else ["tests/benchmarks/pymc_models.py"]
 
 LONG = frozenset(Path(__file__).with_name("tests").joinpath("long.txt").read_text().split())
 """The tests that ``make test`` leaves to ``make test-all``; see `tests.long`."""
