@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 
 # Each module, in minutes; the long tests of tests/long.txt are left to `make test-all`.  XLA optimises
 # little here, which saves a tenth of the time; `make test-all` runs the code that users run.
-test test-values: export JAX_DISABLE_MOST_OPTIMIZATIONS := true
+test: export JAX_DISABLE_MOST_OPTIMIZATIONS := true
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
 
