@@ -13,7 +13,7 @@ from pytensor_jaxlink.runtime.typed_jax import Tracer
 from pytensor_jaxlink.trees import a_class
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
-"""Of each kind of dtype.  The narrow types of JAX, as bfloat16, are of NumPy's kind V."""
+"""Of each kind of numbers.  The narrow types of JAX, as bfloat16, are of NumPy's kind V."""
 
 
 def as_one_array(value: object) -> object:
@@ -36,8 +36,10 @@ def check_argument(
         length is None or not isinstance(found, int) or found == length
         for found, length in zip(array.shape, shape, strict=True)
     )
-    if not fits:
-        found = f"an array of shape {array.shape}" if hasattr(value, "shape") else a_class(value)
+    if not fits and hasattr(value, "shape"):
+        found = f"an array of shape {array.shape}"
+    elif not fits or np.dtype(array.dtype).kind not in _RANK:
+        found = a_class(value)
     elif _holds(np.dtype(dtype), array):
         return
     else:

@@ -110,6 +110,7 @@ def test_the_policy_has_the_versions_that_are_tested() -> None:
     oldest = {name: version for name, version, where in pinned if ">=" not in where}
     policy = (ROOT / "docs" / "policy.md").read_text()
     rows = re.findall(r"^\| ([\w ]+) \| ([\d.]+) \| ([\d.]+) \|", policy, re.M)
+    assert len(rows) == 5
     for name, least, most in rows:
         for package in name.lower().replace("python", "").split(" and "):
             if package:

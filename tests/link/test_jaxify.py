@@ -196,6 +196,9 @@ def test_numbers_that_an_input_does_not_hold(
         for value in bad_for_a_tracer:
             with pytest.raises(TypeError, match=r"x: expected .*, found (real|integers)"):
                 jax.jit(fn)(value)
+    for text in ("2", None, np.datetime64("2026-11-23")):
+        with pytest.raises(TypeError, match=r"x: expected .*, found a .* \[PJL406\]"):
+            fn(text)
 
 
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
