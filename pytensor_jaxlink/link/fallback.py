@@ -77,7 +77,9 @@ class PythonFallback:
                 check_buffers(self._graph)
                 self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
             values = [
-                to_numpy(value, stats) if isinstance(variable.type, ArrayType) else value
+                value
+                if value is None or not isinstance(variable.type, ArrayType)
+                else to_numpy(value, stats)
                 for variable, value in zip(self._graph.inputs, inputs, strict=True)
             ]
             *lazily, eagerly = self._made

@@ -149,8 +149,15 @@ class VirtualMachine:
             return self._run(values)
 
     def _run(self, values: list[object]) -> list[Any]:
-        outputs = self.compiled.executor(values)
-        return self.ending.of(values, outputs, self.compiled.stats)
+        compiled = self.compiled
+        if any(
+            value is None and isinstance(variable.type, ArrayType)
+            for value, variable in zip(values, compiled.source.inputs, strict=True)
+        ):  # a shared variable without a value: each operation of PyTensor's has its own error
+            outputs = list(compiled.fall_back(values, None, plan=compiled.plan))
+        else:
+            outputs = compiled.executor(values)
+        return self.ending.of(values, outputs, compiled.stats)
 
 
 replace_in_forked_child(VirtualMachine, compile_for=VirtualMachine._compile_in_child)

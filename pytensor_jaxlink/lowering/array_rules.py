@@ -98,8 +98,8 @@ def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
     method = "fft" if op.method == "fft" else "direct"
 
     def convolved(one: jax.Array, other: jax.Array, full: object) -> jax.Array:
-        if method == "direct" and one.dtype == other.dtype == jnp.bool:
-            raise ValueError("SciPy sums no products of booleans")
+        if method == "direct" and one.dtype == other.dtype and one.dtype in (jnp.bool, jnp.float16):
+            raise ValueError("SciPy sums no products of booleans and of half precision")
         return convolve(one, other, mode="full" if full else "valid", method=method)
 
     return convolved

@@ -98,8 +98,8 @@ def as_static(value: object, kind: Type) -> object:
     TypeError
         If an integer is declared and the value is not one.
     """
-    if not isinstance(kind, ArrayType | ScalarType):
-        return value
+    if value is None or not isinstance(kind, ArrayType | ScalarType):
+        return value  # a shared variable without a value: NumPy would make NaN of it
     dtype = np.dtype(kind.dtype)
     if type(value) is np.ndarray and value.dtype == dtype and kind.ndim:
         return value

@@ -35,7 +35,7 @@ class DomainCondition:
         The positions of the others.
     """
 
-    holds: Callable[..., jax.Array]
+    holds: Callable[..., ArrayLike]
     positions: tuple[int, ...]
 
     def require(self, parameters: tuple[ArrayLike, ...]) -> None:
@@ -66,7 +66,7 @@ def require_domain(op: RandomVariable, parameters: tuple[ArrayLike, ...]) -> Non
 # -- conditions on one parameter -------------------------------------------------------------------
 
 
-def _each(holds: Callable[..., jax.Array]) -> Callable[..., tuple[DomainCondition, ...]]:
+def _each(holds: Callable[..., ArrayLike]) -> Callable[..., tuple[DomainCondition, ...]]:
     return lambda *positions: tuple(DomainCondition(holds, (position,)) for position in positions)
 
 
@@ -77,9 +77,10 @@ _chance_above_0 = _each(lambda xp, value: (value > 0) & (value <= 1))
 _no_sign = _each(lambda xp, value: xp.isnan(value) | ~xp.signbit(value))  # NumPy's scale
 _above_0_or_nan = _each(lambda xp, value: ~(value <= 0))
 _finite = _each(lambda xp, value: xp.isfinite(value))
+_whole = _each(lambda xp, value: np.bool_(np.can_cast(value.dtype, "int64")))  # uint64 is refused
 
 
-def _together(holds: Callable[..., jax.Array], *positions: int) -> tuple[DomainCondition, ...]:
+def _together(holds: Callable[..., ArrayLike], *positions: int) -> tuple[DomainCondition, ...]:
     return (DomainCondition(holds, positions),)
 
 
@@ -122,7 +123,7 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     # An infinite `a` makes chances that are not numbers; NumPy finds that out when it draws.
     "pytensor.BetaBinomialRV": _at_least_0(0) + _more_than_0(1, 2) + _finite(1),
     "pytensor.BetaRV": _above_0_or_nan(0, 1),
-    "pytensor.BinomialRV": _at_least_0(0) + _chance(1),
+    "pytensor.BinomialRV": _whole(0) + _at_least_0(0) + _chance(1),
     "pytensor.CauchyRV": _at_least_0(1),
     "pytensor.DirichletRV": _above_0_or_nan(0),
     "pytensor.ExponentialRV": _no_sign(0),
@@ -134,13 +135,13 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.GumbelRV": _at_least_0(1),
     "pytensor.HalfCauchyRV": _at_least_0(1),
     "pytensor.HalfNormalRV": _at_least_0(1),
-    "pytensor.HyperGeometricRV": _together(possible_draw, 0, 1, 2),
+    "pytensor.HyperGeometricRV": _whole(0, 1, 2) + _together(possible_draw, 0, 1, 2),
     "pytensor.IntegersRV": _together(lambda xp, low, high: low < high, 0, 1),
     "pytensor.InvGammaRV": _no_sign(0, 1),
     "pytensor.LaplaceRV": _no_sign(1),
     "pytensor.LogNormalRV": _no_sign(1),
     "pytensor.LogisticRV": _no_sign(1),
-    "pytensor.MultinomialRV": _at_least_0(0) + _together(_chances_of_all_but_last, 1),
+    "pytensor.MultinomialRV": _whole(0) + _at_least_0(0) + _together(_chances_of_all_but_last, 1),
     "pytensor.NegBinomialRV": _more_than_0(0) + _chance_above_0(1) + _together(_mixed_rate, 0, 1),
     "pytensor.NormalRV": _no_sign(1),
     "pytensor.ParetoRV": _more_than_0(0) + _at_least_0(1),

@@ -50,6 +50,14 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
             return lambda a, b: _solution_or_nan(function(a, b), _is_singular(a), op.b_ndim)
         case Solve(assume_a="sym" | "her"):
             return lambda a, b: _solved(function(_half(a, op), b), a, b, op.b_ndim)
+        case Solve(assume_a="tridiagonal"):
+            kind = node.outputs[0].type.dtype  # JAX takes no integers, and no empty diagonals
+
+            def tridiagonal(a: jax.Array, b: jax.Array) -> jax.Array:
+                a, b = as_dtype(a, kind), as_dtype(b, kind)
+                return _solved(function(a, b), a, b, op.b_ndim) if a.size or b.size else b
+
+            return tridiagonal
         case Solve():
             return lambda a, b: _solved(function(a, b), a, b, op.b_ndim)
     return lambda matrix: with_nan(function(matrix), matrix)

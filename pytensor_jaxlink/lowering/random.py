@@ -133,10 +133,18 @@ def _shape(
     op: RandomVariable, size: np.ndarray | None, parameters: tuple[ArrayLike, ...]
 ) -> tuple[int, ...]:
     """The shape of the draws, without what one draw has itself."""
-    if size is not None:
-        return tuple(map(as_size, size))
     shapes = [
         np.shape(parameter)[: np.ndim(parameter) - core]
         for parameter, core in zip(parameters, op.ndims_params, strict=True)
     ]
+    if size is not None:
+        shape = tuple(map(as_size, size))
+        for each in shapes:
+            # JAX would stretch a length of 1 of the size; lengths that are open here are its own.
+            if any(
+                isinstance(length, int) and isinstance(wanted, int) and length not in (1, wanted)
+                for length, wanted in zip(each[::-1], shape[::-1], strict=False)
+            ):
+                raise ValueError(f"parameters of the shape {each} do not fit the size {shape}")
+        return shape
     return tuple(int(length) for length in np.broadcast_shapes(*shapes))

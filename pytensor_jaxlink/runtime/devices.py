@@ -195,12 +195,14 @@ def accepts_array(
     )
 
 
-def in_native_order(value: object) -> object:
-    """A value; an array of the other byte order as one of this machine's.
+def as_jax_takes_it(value: object) -> object:
+    """A value; an array of the other byte order, or with a mask, as one that JAX takes.
 
-    PyTensor converts arguments, but where they are trusted.  JAX refuses such an array, or, once it
-    has compiled for the type, reads its bytes as if they were native.
+    PyTensor converts byte orders, but where arguments are trusted, and computes with the data of
+    masked arrays.  JAX refuses both, or, once it has compiled for the type, takes their bytes.
     """
+    if np.ma.isMaskedArray(value):
+        value = np.asarray(value)
     if type(value) is not np.ndarray:
         return value
     array: np.ndarray = value

@@ -15,8 +15,8 @@ from pytensor_jaxlink.plan import Executable, Region
 from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
 from pytensor_jaxlink.runtime.devices import (
+    as_jax_takes_it,
     explicit_mesh,
-    in_native_order,
     note_explicit_axes,
     run_in_auto,
 )
@@ -203,7 +203,7 @@ class Executor:
         mesh = explicit_mesh(inputs)
         if mesh is not None:
             return run_in_auto(self, inputs, mesh)
-        values = list(map(in_native_order, inputs))
+        values = list(map(as_jax_takes_it, inputs))
         if self.policy.has_types() and self.policy.device is None:
             return self._guarded(values)
         with self.policy.types(), self.policy.here():

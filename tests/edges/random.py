@@ -233,6 +233,7 @@ def differences(name: str, *, full: bool = False) -> list[str]:
     found = _of_batches(name, cases, full=full)
     if full:
         found += _of_constants(name) + differences_of_sizes(name)
+        found += differences_of_arrays(name, full=True)
     return found
 
 
@@ -287,6 +288,25 @@ def differences_of_sizes(name: str) -> list[str]:
     pairs = [[outcome(function, n) for function in functions] for n in (0, 1, -1)]
     texts = [_type_and_shape(*pair) for pair in pairs]
     return [f"{name} of another size: {text}" for text in texts if text is not None]
+
+
+def differences_of_arrays(name: str, *, full: bool = False) -> list[str]:
+    """Parameters with three entries and sizes that they fit or not; entries of each type."""
+    ordinary, kind = scalar_cases()[name], family()[name]
+    size, found = pt.lvector(shape=(2,)), []
+    for k, value in enumerate(ordinary):
+        given: list[Any] = [*ordinary]
+        given[k] = np.full(3, value)
+        functions = compiled([size], lambda rng, p=[*given]: kind()(*p, size=size, rng=rng))
+        for lengths in ((1, 3), (2, 1), (1, 1), (2, 2)):
+            text = _type_and_shape(*(outcome(each, np.array(lengths)) for each in functions))
+            found += [] if text is None else [f"{name} of the size {lengths}: {text}"]
+        for dtype in ("float64", "uint64", "int8", "bool", "float32") if full else ("float64",):
+            given[k] = np.array([value, value]).astype(dtype)
+            functions = compiled([], lambda rng, p=[*given]: kind()(*p, rng=rng))
+            text = _type_and_shape(*map(outcome, functions))
+            found += [] if text is None else [f"{name} of {dtype} for {value!r}: {text}"]
+    return found
 
 
 def _of_constants(name: str) -> list[str]:

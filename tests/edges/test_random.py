@@ -29,3 +29,8 @@ def test_other_parameters(name: str) -> None:
 @pytest.mark.parametrize("name", ["NormalRV", "BernoulliRV", "IntegersRV"])
 def test_sizes(name: str) -> None:
     assert random.differences_of_sizes(f"pytensor.{name}") == []
+
+
+@pytest.mark.parametrize("name", ["BinomialRV", "HyperGeometricRV"])
+def test_arrays(name: str) -> None:
+    assert random.differences_of_arrays(f"pytensor.{name}") == []

@@ -349,6 +349,26 @@ def test_results_of_kinds_that_jax_has_not(dtype: Any, options: dict[str, Any]) 
             assert_same(f(X), np.asarray(expected))
 
 
+@pytest.mark.filterwarnings("ignore:region 0 was compiled")
+@pytest.mark.parametrize("options", [{}, {"dynamic": False, "recompile_limit": 1}])
+def test_masked_arrays_of_new_lengths(options: dict[str, Any]) -> None:
+    """Their data is computed with, as by PyTensor; JAX refuses them."""
+    x, s = pt.dvector("x"), pytensor.shared(X)
+    f, g = compile_both([x], [x * 2, x.sum(), s[::-1]], JAXLinker(**options))
+    for length in (3, 3, 4, 5, 5):
+        value = np.ma.array(np.arange(length) + 0.5, mask=np.arange(length) > 1)
+        s.set_value(value)
+        assert_same(f(value), g(value))
+
+
+def test_another_type_than_declared_on_the_host() -> None:
+    x, n = pt.vector("x", dtype="float32"), pt.lscalar("n")
+    other = black_box(lambda values: values.astype("float64") + 1, "float32")
+    f = pytensor.function([x, n], [other(x), other(x[:n]) * 2], mode="JAXSELECTIVE")
+    for _ in range(2):
+        assert [each.dtype for each in f(X.astype("float32"), 2)] == ["float32", "float32"]
+
+
 class TestExplanation:
     def test_text(self) -> None:
         x, n = pt.dvector("x"), pt.lscalar("n")

@@ -16,7 +16,8 @@ from pytensor.raise_op import Assert
 from pytensor.tensor.blas import gemm_inplace
 
 from pytensor_jaxlink import JAXLinker
-from tests.helpers import PYTHON, black_box, sort_down
+from tests.edges import compare
+from tests.helpers import PYTHON, black_box, compile_both, sort_down
 
 MODES = ["FAST_COMPILE", "JAX", *(["NUMBA"] if find_spec("numba") else [])]
 
@@ -274,3 +275,15 @@ def test_copies_of_data() -> None:
         np.testing.assert_array_equal(variable.get_value(), ROWS)
         variable.set_value(np.zeros(3000))
     assert f(1.0) == ROWS.sum()
+
+
+@pytest.mark.filterwarnings("ignore:region 0 was compiled")
+@pytest.mark.parametrize("options", [{}, {"dynamic": False, "recompile_limit": 1}])
+def test_a_variable_without_a_value(options: dict[str, Any]) -> None:
+    """PyTensor's own operations raise, as NumPy would make NaN of None."""
+    s = pytensor.shared(np.ones(3))
+    for output in (s * 2, s[::-1], pt.sort(s)):
+        f, g = compile_both([], output, JAXLinker(**options))
+        for value in (np.ones(3), None, np.ones(4), None):
+            s.set_value(value)
+            assert compare.same(compare.outcome(f), compare.outcome(g))

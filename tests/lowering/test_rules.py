@@ -501,8 +501,9 @@ def test_transforms_without_imaginary_parts() -> None:
     assert_same_outcomes(*compile_both([parts], fft.irfft(parts)), calls)
 
 
-def test_convolutions_of_booleans() -> None:
-    mask = pt.tensor("mask", dtype="bool", shape=(None, None))
-    for function in compile_both([mask], convolve2d(mask, mask[:2])):
+@pytest.mark.parametrize("dtype", ["bool", "float16"])
+def test_convolutions_of_types_that_scipy_has_not(dtype: str) -> None:
+    image = pt.tensor("image", dtype=dtype, shape=(None, None))
+    for function in compile_both([image], convolve2d(image, image[:2])):
         with pytest.raises(ValueError, match="Unsupported type"):
-            function(np.ones((3, 2), bool))
+            function(np.ones((3, 2), dtype))

@@ -12,6 +12,7 @@ from pytensor.tensor.fourier import fft
 from pytensor.tensor.linalg.solvers.lstsq import lstsq
 from pytensor.tensor.linalg.solvers.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
 
+from tests.edges.known import OLD
 from tests.helpers import check_against_python, compile_both
 
 RNG = np.random.default_rng(3)
@@ -110,3 +111,12 @@ def test_fourier() -> None:
     x, z, n = pt.dmatrix(), pt.zmatrix(), pt.lscalar()
     outputs = [fft(x, n, 0), fft(x, n, 1), fft(x, None, None), fft(z, n, 1)]
     in_one_region([x, z, n], outputs, *((ROWS, ROWS + 1j, n) for n in (2, 4, 7)))
+
+
+@pytest.mark.skipif(OLD, reason="PyTensor 3.0 takes tridiagonal matrices apart first")
+def test_tridiagonal_systems_that_jax_does_not_take() -> None:
+    """Of integers, and without equations."""
+    a, b = pt.lmatrix("a"), pt.lvector("b")
+    solution = pt.linalg.solve(a, b, assume_a="tridiagonal", b_ndim=1)
+    calls = [(5 * np.eye(n, dtype="int64"), np.arange(n)) for n in (3, 1, 0)]
+    check_against_python([a, b], solution, *calls)
