@@ -58,7 +58,9 @@ _LATER = {
 
 def __getattr__(name: str) -> _typing.Any:
     if name == "__version__":
-        found = _installed_version()
+        from pytensor_jaxlink.versions import own_version  # slow to import
+
+        found = own_version()
     elif name in _LATER:
         found = getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
     else:
@@ -69,16 +71,6 @@ def __getattr__(name: str) -> _typing.Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, "__version__"})
-
-
-def _installed_version() -> str:
-    """The version that was installed; the build takes it from git."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
-
-    try:
-        return version(__name__)
-    except PackageNotFoundError:
-        return "0+unknown"  # run from a source tree that nobody has installed
 
 
 def _register() -> None:

@@ -6,9 +6,10 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from pytensor_jaxlink.versions import own_version, version_of
 
 _NEEDED = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
 _OPTIONAL = ("flatbuffers", "rich", "pymc", "numpyro", "blackjax", "nutpie", "numba", "equinox")
@@ -55,24 +56,15 @@ def _lines(part: Callable[[], Iterator[tuple[str, object]]]) -> list[str]:
 
 
 def _versions() -> Iterator[tuple[str, object]]:
-    from pytensor_jaxlink import __version__
-
-    yield "pytensor_jaxlink", f"{__version__} ({Path(__file__).parent})"
+    yield "pytensor_jaxlink", f"{own_version()} ({Path(__file__).parent})"
     implementation = f"{platform.python_implementation()} {platform.python_version()}"
     yield "python", f"{implementation} ({sys.executable})"
     yield "platform", f"{platform.platform()}, {os.cpu_count()} processors"
     for name in _NEEDED:
-        yield name, _version(name) or "not installed"
+        yield name, version_of(name) or "not installed"
     for name in _OPTIONAL:
-        if found := _version(name):
+        if found := version_of(name):
             yield name, found
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _devices() -> Iterator[tuple[str, object]]:

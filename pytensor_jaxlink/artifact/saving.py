@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -42,8 +40,7 @@ from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.jaxify import PureFunction
 from pytensor_jaxlink.runtime import is_forked_child, refused
-
-_PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy")
+from pytensor_jaxlink.versions import versions
 
 
 def save(  # noqa: PLR0913 -- all but two are options with names
@@ -170,7 +167,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         layers["graph"] = {}
         members["graph.json"] = [dump_document(_graph_layer(kept, cells, data))]
     manifest = {
-        "saved_by": _versions(),
+        "saved_by": versions(),
         "single": not isinstance(functions, Mapping),
         "functions": {name: describe(found) for name, found in signatures.items()},
         "cells": [describe(cell) for cell in described],
@@ -315,13 +312,6 @@ def _check_names(signatures: Iterable[Signature], **given: Mapping[str, object])
                 f"{', '.join(sorted(map(str, names)))}",
                 code=Code.SAVE_ARGUMENTS,
             )
-
-
-def _versions() -> dict[str, str]:
-    from pytensor_jaxlink import __version__
-
-    found = {package: version(package) for package in _PACKAGES}
-    return {"pytensor_jaxlink": __version__, "python": platform.python_version(), **found}
 
 
 def _with_trees(signature: Signature, function: PureFunction) -> Signature:

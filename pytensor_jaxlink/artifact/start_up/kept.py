@@ -16,7 +16,7 @@ from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.records import describe
-from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of, versions
+from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of
 from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
@@ -24,6 +24,7 @@ from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import Executable, HostExecuted, Region
 from pytensor_jaxlink.runtime.specialisation import kind_of
 from pytensor_jaxlink.runtime.typed_jax import configuration
+from pytensor_jaxlink.versions import versions
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import jax
@@ -29,6 +28,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
 from pytensor_jaxlink.ops import data_inputs, static_inputs
+from pytensor_jaxlink.versions import versions
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def key_of(
     options = mode.linker
     options = {k: v for k, v in asdict(options.options).items() if k not in PLACES}
     document = {
-        "versions": versions(),
+        "versions": {**versions(), "pytensor_jaxlink": own_code()},
         "machine": machine(),
         "flags": flags(),
         "options": writer.value(options),
@@ -105,8 +105,6 @@ def _rewrites(mode: Mode) -> Json:
 
 # -- what code depends on beside the graph --------------------------------------------------------
 
-# PyMC adds rewrites to PyTensor's database, and numpyro draws where it is installed.
-_PACKAGES = ("pytensor", "jax", "jaxlib", "numpy", "scipy", "numpyro", "pymc")
 _FLAGS = (
     "jax_default_matmul_precision",
     "jax_default_prng_impl",
@@ -117,19 +115,16 @@ _OURS = Path(__file__).resolve().parents[2]
 
 
 @cache
-def versions() -> dict[str, Json]:
-    """The versions of all that has a part in compiling, and a checksum of this library."""
-    found: dict[str, Json] = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
+def own_code() -> str:
+    """The checksum of this library.
+
+    Its version will not do: who works on it, or installs it from a repository, changes it under
+    one.
+    """
     digest = hashlib.sha256()
     for path in sorted(_OURS.rglob("*.py")):
         digest.update(path.read_bytes())
-    # Not its version: who works on it, or installs it from a repository, changes it under one.
-    return found | {"pytensor_jaxlink": digest.hexdigest()}
+    return digest.hexdigest()
 
 
 @cache
