@@ -7,7 +7,6 @@ traces.  A region is compiled anew for another number of stored entries, as for 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,16 +69,6 @@ class SparseValue:
 
 
 jax.tree_util.register_dataclass(SparseValue, ["data", "indices", "indptr"], ["shape", "format"])
-
-
-def accepts_sparse(value: object, dtype: object, format: str, shape: Sequence[int | None]) -> bool:
-    """Return True if a sparse matrix that JAX traces has a type."""
-    return (
-        isinstance(value, SparseValue)
-        and value.format == format
-        and value.dtype == dtype
-        and all(one in (None, length) for one, length in zip(shape, value.shape, strict=True))
-    )
 
 
 def from_scipy(matrix: Any) -> object:

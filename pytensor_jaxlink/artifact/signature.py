@@ -6,18 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytensor_jaxlink.artifact.documents import Parsed
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The type of a value, without PyTensor."""
-
-    kind: Literal["array", "number", "generator", "sparse", "other"]
-    text: str  # PyTensor's text for the type
-    # of arrays, numbers and sparse matrices; None where a length is open
-    dtype: str | None = None
-    shape: tuple[int | None, ...] | None = None
-    format: str | None = None  # of sparse matrices
+from pytensor_jaxlink.plan import Kind
 
 
 @dataclass(frozen=True)

@@ -30,3 +30,4 @@ from pytensor_jaxlink.graph.types import outputs_of as outputs_of
 from pytensor_jaxlink.graph.types import readers_of as readers_of
 from pytensor_jaxlink.graph.types import variables_of as variables_of
 from pytensor_jaxlink.graph.view import GraphView as GraphView
+from pytensor_jaxlink.graph.view import as_kind as as_kind

@@ -8,9 +8,13 @@ from typing import Any
 
 from pytensor.graph.basic import Constant
 from pytensor.graph.fg import AbstractFunctionGraph
+from pytensor.scalar.basic import ScalarType
+from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.graph.expressions import expression
-from pytensor_jaxlink.graph.types import GraphNode, GraphVariable
+from pytensor_jaxlink.graph.types import ArrayType, GraphNode, GraphType, GraphVariable
+from pytensor_jaxlink.plan import Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,3 +116,15 @@ class GraphView:
     def operation_of(self, node: int) -> str:
         """How messages call a node: by a short expression, whatever the name of its result."""
         return expression(self.nodes[node].outputs[0], self.positions, named=False)
+
+
+def as_kind(kind: GraphType) -> Kind:
+    """A type, for those who do not have PyTensor."""
+    text = str(kind)
+    if isinstance(kind, SparseTensorType):
+        return Kind("sparse", text, kind.dtype, tuple(kind.shape), kind.format)
+    if isinstance(kind, ArrayType):
+        return Kind("array", text, kind.dtype, tuple(kind.shape))
+    if isinstance(kind, ScalarType):
+        return Kind("number", text, kind.dtype, ())
+    return Kind("generator" if isinstance(kind, RandomType) else "other", text)

@@ -11,10 +11,9 @@ from pytensor.compile.debug.profiling import ProfileStats
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
-from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.errors import NewSizeError, OtherCodeError
-from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.graph import ArrayType, as_kind
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays, hold_data
 from pytensor_jaxlink.ops import has_effects
@@ -23,7 +22,6 @@ from pytensor_jaxlink.runtime import (
     Boundary,
     FastCall,
     Interface,
-    accepts_array,
     all_from_parent,
     named_from_parent,
     note_different_devices,
@@ -33,7 +31,6 @@ from pytensor_jaxlink.runtime import (
     take_times,
     taken_by_regions,
 )
-from pytensor_jaxlink.sparse_values import accepts_sparse
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
@@ -59,7 +56,7 @@ class FastFunction(FastCall, Function):
         self._has_fast_path = all(
             getattr(container, "required", False)
             and spec.update is None
-            and not (spec.strict and _has_classes(spec.variable.type))
+            and not (spec.strict and as_kind(spec.variable.type).has_classes)
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
         self.interface = self._interface(len(explicit))
@@ -93,11 +90,11 @@ class FastFunction(FastCall, Function):
         return Interface(
             tuple(spec.name or str(spec.variable) for spec in specs),
             tuple(variable.name or str(variable) for variable in outputs),
+            tuple(as_kind(container.type) for container in containers),
             "one" if self.unpack_single else "none" if self.return_none else "list",
             [container.storage for container in containers],
             range(given),
             updated,
-            frozenset(k for k, each in enumerate(containers) if isinstance(each.type, ArrayType)),
             frozenset(k for k, spec in enumerate(specs) if spec.mutable),
             self._compiled.options.donate,
             self.vm.ending,
@@ -206,12 +203,11 @@ class FastFunction(FastCall, Function):
 
     def _boundary(self) -> Boundary:
         compiled = self._compiled
-        types = [variable.type for variable in compiled.source.inputs]
         return self.interface.boundary(
-            lambda position, value: accepts(value, types[position]),
             lambda position, value: self._fast_converters[position](value),
             compiled.stats,
             compiled.plan,
+            x64=compiled.policy.x64,
         )
 
     def _checked(self, *args: object, **kwargs: object) -> Any:
@@ -272,18 +268,6 @@ def converter(container: Container) -> Callable[[Any], Any]:
         return value
 
     return convert
-
-
-def _has_classes(kind: object) -> bool:
-    """Return True if JAX takes values of several classes as one: matrices, scalars."""
-    return isinstance(kind, SparseTensorType) or getattr(kind, "ndim", None) == 0
-
-
-def accepts(value: object, kind: object) -> bool:
-    """Return True if a value that JAX traces has a type, in the types that JAX now has."""
-    if isinstance(kind, SparseTensorType):
-        return accepts_sparse(value, kind.dtype, kind.format, kind.shape)
-    return isinstance(kind, ArrayType) and accepts_array(value, kind.dtype, kind.shape)
 
 
 def _bytes_of_numpy(args: Sequence[object]) -> int:

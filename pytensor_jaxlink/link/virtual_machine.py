@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 from pytensor.graph.basic import Variable
-from pytensor.scalar.basic import ScalarType
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError, OtherCodeError
-from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,
@@ -53,21 +52,15 @@ class VirtualMachine:
         self.storage_map = storage_map
         self.allow_gc = True if allow_gc is None else allow_gc
         self._input_cells, self._output_cells = input_cells, output_cells
-        self.ending = self._ending(overwritten)
-        self._path: FastPath | None = None
-        self._own: tuple[Executor | None, FastPath | None] = None, None
-
-    def _ending(self, overwritten: tuple[int, ...]) -> Ending:
-        compiled = self.compiled
-        types = [variable.type for variable in compiled.source.outputs]
-        places = range(len(types) - len(overwritten))
-        return Ending(
-            tuple(k for k in places if isinstance(types[k], ArrayType)),
-            tuple(k for k in places if isinstance(types[k], ScalarType)),
+        count = len(compiled.source.outputs) - len(overwritten)
+        self.ending = Ending(
+            tuple(as_kind(variable.type) for variable in compiled.source.outputs[:count]),
             compiled.copied,
             overwritten,
             compiled.options.outputs == "numpy",
         )
+        self._path: FastPath | None = None
+        self._own: tuple[Executor | None, FastPath | None] = None, None
 
     def fast(self, boundary: Boundary, interface: Interface) -> FastPath | None:
         """The function as one that goes straight to compiled code; see `Executor.fast`."""

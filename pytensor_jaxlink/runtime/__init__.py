@@ -9,7 +9,6 @@ from pytensor_jaxlink.runtime.clocks import Times as Times
 from pytensor_jaxlink.runtime.compilation import has_compilation_cache as has_compilation_cache
 from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_of_options
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
-from pytensor_jaxlink.runtime.devices import accepts_array as accepts_array
 from pytensor_jaxlink.runtime.devices import commit as commit
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices

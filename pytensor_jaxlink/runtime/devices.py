@@ -23,6 +23,7 @@ from jax.sharding import (
 )
 
 from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import (
@@ -35,6 +36,7 @@ from pytensor_jaxlink.runtime.typed_jax import (
     with_sharding_constraint,
 )
 from pytensor_jaxlink.runtime.waiting import waited_for
+from pytensor_jaxlink.sparse_values import SparseValue
 
 
 def to_numpy(value: Any, stats: Stats) -> np.ndarray:
@@ -172,24 +174,21 @@ def traced_explicitly(value: object) -> bool:
     return is_explicit(jax.typeof(value).sharding.mesh)
 
 
-def accepts_array(
-    value: Any, dtype: object, shape: Sequence[int | None], *, x64: bool = True
-) -> bool:
-    """Return True if an array that JAX traces has a type, in the types that JAX now has.
+def accepts(value: Any, kind: Kind, *, x64: bool = True) -> bool:
+    """Return True if a value that JAX traces has the type of an array or a sparse matrix.
 
-    Parameters
-    ----------
-    value
-        The array.
-    dtype, shape
-        Its type; None stands for any length.
-    x64
-        Whether 64-bit types have to be on: else JAX may have changed the type before this.
+    The type is one of those that JAX now has.  With ``x64``, 64-bit types have to be on for arrays:
+    else JAX may have changed the type before this.
     """
+    if kind.kind == "sparse":
+        is_one = isinstance(value, SparseValue) and value.format == kind.format
+    else:
+        is_one = kind.kind == "array" and (configuration.jax_enable_x64 or not x64)
+        is_one = is_one and not traced_explicitly(value)
+    shape = kind.shape or ()
     return (
-        not traced_explicitly(value)
-        and (configuration.jax_enable_x64 or not x64)
-        and getattr(value, "dtype", None) == dtype
+        is_one
+        and getattr(value, "dtype", None) == kind.dtype
         and value.ndim == len(shape)
         and all(one in (None, length) for one, length in zip(shape, value.shape, strict=True))
     )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.plan import Kind, Plan
 from pytensor_jaxlink.runtime.bindings import Boundary
-from pytensor_jaxlink.runtime.devices import commit, copying_to_host, to_numpy
+from pytensor_jaxlink.runtime.devices import accepts, commit, copying_to_host, to_numpy
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store
 from pytensor_jaxlink.runtime.last_region import ready_as
@@ -35,18 +35,18 @@ class Ending:
 
     Attributes
     ----------
-    arrays, numbers
-        The positions of the outputs that are arrays, and of those that are plain numbers.
+    kinds
+        The types of the outputs.
     copied
-        Those that are neither, and that no step computes: the caller gets a copy.
+        The positions of those that are neither arrays nor numbers, and that no step computes: the
+        caller gets a copy.
     overwritten
         The inputs that operations in place change: the further outputs are written into them.
     as_numpy
         Whether arrays leave as those of NumPy, not as those of JAX.
     """
 
-    arrays: tuple[int, ...]
-    numbers: tuple[int, ...]
+    kinds: tuple[Kind, ...]
     copied: tuple[int, ...]
     overwritten: tuple[int, ...]
     as_numpy: bool
@@ -71,11 +71,13 @@ class Ending:
         return self._forms(stats, plan)
 
     def _forms(self, stats: Stats, plan: Plan | None) -> dict[int, Form]:
-        forms: dict[int, Form] = dict.fromkeys((*self.arrays, *self.numbers), as_jax_array)
+        of_kinds: dict[str, Form] = {"array": as_jax_array, "number": as_jax_array}
         if self.as_numpy:
-            forms = dict.fromkeys(self.arrays, copying_to_host(stats))
-            forms |= dict.fromkeys(self.numbers, lambda value: to_numpy(value, stats)[()])
-        elif plan is not None:
+            of_kinds["array"] = copying_to_host(stats)
+            of_kinds["number"] = lambda value: to_numpy(value, stats)[()]
+        kinds = enumerate(each.kind for each in self.kinds)
+        forms = {place: of_kinds[kind] for place, kind in kinds if kind in of_kinds}
+        if plan is not None and not self.as_numpy:
             made = {number for region in plan.own_regions for number in region.results}
             forms = {k: form for k, form in forms.items() if plan.outputs[k] not in made}
         for position in self.copied:
@@ -124,6 +126,8 @@ class Interface:
     ----------
     inputs, outputs
         Their names; of one without a name, its type.
+    kinds
+        The types of the inputs.
     form
         The form of the answer: one output, a list of all, or None.
     storage
@@ -132,8 +136,6 @@ class Interface:
         The inputs that the caller gives; the others keep their values.
     updated
         The inputs of which a call leaves new values, which follow the outputs in this order.
-    arrays
-        The inputs that are arrays.
     mutable
         The inputs whose memory the caller gives away.
     donate
@@ -144,14 +146,19 @@ class Interface:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     form: Literal["one", "list", "none"]
     storage: Sequence[list[Any]]
     given: Sequence[int]
     updated: Sequence[int]
-    arrays: frozenset[int]
     mutable: frozenset[int]
     donate: str
     ending: Ending
+
+    @property
+    def arrays(self) -> frozenset[int]:
+        """The inputs that are arrays."""
+        return frozenset(k for k, kind in enumerate(self.kinds) if kind.kind == "array")
 
     @property
     def updates(self) -> dict[int, int]:
@@ -162,14 +169,20 @@ class Interface:
 
     def boundary(
         self,
-        accepts: Callable[[int, object], bool],
         convert: Callable[[int, object], object],
         stats: Stats,
         plan: Plan,
+        *,
+        x64: bool,
     ) -> Boundary:
         """How a plan takes the arguments of a call and gives its outputs; see `Boundary`."""
         kept = {k: cell for k, cell in enumerate(self.storage) if k not in self.given}
-        return Boundary(accepts, convert, kept, self.ending.forms(stats, plan))
+        return Boundary(
+            lambda place, value: accepts(value, self.kinds[place], x64=x64),
+            convert,
+            kept,
+            self.ending.forms(stats, plan),
+        )
 
     def donatable(self) -> Donatable | None:
         """The values that a call may overwrite; None where there are none."""

@@ -78,7 +78,14 @@ class CompiledReader:
         tracer = Executor(executable, Stats(), jit=False, fallback=None)
         described, value = document["ending"], self._data.value
         defaults = [spec.default for spec in signature.inputs]
-        ending = _ending(signature, described)
+        outputs = [*signature.outputs, *(spec for spec in signature.inputs if spec.updated)]
+        places = reader(tuple[int, ...])
+        ending = Ending(
+            tuple(spec.type for spec in outputs),
+            places(described["copied"]),
+            places(described["overwritten"]),
+            bool(described["as_numpy"]),
+        )
         check_signature(signature, executable.plan, ending.overwritten)
         kind = LoadedFunction
         if calling is not None and not calling.pure:
@@ -156,18 +163,6 @@ def _bound(constraint: str) -> tuple[str, int]:
     """The dimension and the least length of a text such as ``"n >= 3"``."""
     name, bound = constraint.split(" >= ")
     return name, int(bound)
-
-
-def _ending(signature: Signature, described: Parsed) -> Ending:
-    updated = [spec for spec in signature.inputs if spec.updated]
-    kinds = [spec.type.kind for spec in (*signature.outputs, *updated)]
-    return Ending(
-        tuple(k for k, kind in enumerate(kinds) if kind in ("array", "number")),
-        (),  # of the file's functions numbers leave as arrays
-        reader(tuple[int, ...])(described["copied"]),
-        reader(tuple[int, ...])(described["overwritten"]),
-        bool(described["as_numpy"]),
-    )
 
 
 def saved_regions(executable: Executable) -> Iterator[SavedRegion]:

@@ -32,7 +32,6 @@ from pytensor_jaxlink.runtime import (
     FastCall,
     Interface,
     Stats,
-    accepts_array,
     all_from_parent,
     as_jax_array,
     as_one_array,
@@ -44,7 +43,6 @@ from pytensor_jaxlink.runtime import (
     replace_in_forked_child,
     value_of_state,
 )
-from pytensor_jaxlink.sparse_values import accepts_sparse
 
 
 class SavedState:
@@ -134,6 +132,7 @@ class LoadedFunction(FastCall):
         self.interface = Interface(
             tuple(spec.name or spec.type.text for spec in inputs),
             tuple(spec.name or spec.type.text for spec in signature.outputs),
+            tuple(spec.type for spec in inputs),
             signature.form,
             [
                 (own or [None]) if spec.cell is None else cells[spec.cell].storage
@@ -141,7 +140,6 @@ class LoadedFunction(FastCall):
             ],
             given,
             updated,
-            frozenset(k for k, spec in enumerate(inputs) if spec.type.kind == "array"),
             frozenset(k for k, spec in enumerate(inputs) if spec.mutable),
             str(signature.options.get("donate", "updates")),
             ending,
@@ -150,7 +148,11 @@ class LoadedFunction(FastCall):
         self._required = [k for k in given if inputs[k].default is None]
         named = [(inputs[k].name, k) for k in given]
         self._places = {name: k for name, k in named if name is not None}
-        slow = [k for k in given if k in updated or _asks_for_a_class(signature, k)]
+        # What JAX traces does not show the class, which a strict matrix or scalar asks for; a
+        # function of trees has looked at its leaves before.
+        asks = signature.trees is None
+        slow = [k for k in given if asks and inputs[k].strict and inputs[k].type.has_classes]
+        slow += [k for k in given if k in updated]
         self._has_fast_path = given == self._required == [*range(len(given))] and not slow
 
     def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
@@ -213,16 +215,13 @@ class LoadedFunction(FastCall):
         return self.interface.stored(outputs)
 
     def _find_fast(self) -> None:
-        boundary = self.interface.boundary(self._accepts, self._fast_convert, self.stats, self.plan)
-        self._path = self.interface.fast(self._executor, boundary, repeatable=True)
+        executor = self._executor
+        boundary = self.interface.boundary(
+            self._fast_convert, self.stats, self.plan, x64=executor.policy.x64
+        )
+        self._path = self.interface.fast(executor, boundary, repeatable=True)
         if self._path is not None:
             self._fast = self._path.call
-
-    def _accepts(self, position: int, value: object) -> bool:
-        kind = self.signature.inputs[position].type
-        if kind.kind == "sparse":
-            return accepts_sparse(value, kind.dtype, kind.format or "", kind.shape or ())
-        return accepts_array(value, kind.dtype, kind.shape or (), x64=self._executor.policy.x64)
 
     def _runs(self) -> Executor:
         return self._executor
@@ -385,13 +384,3 @@ class LoadedFunction(FastCall):
 
 
 replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)
-
-
-def _asks_for_a_class(signature: Signature, position: int) -> bool:
-    """Return True for a strict matrix or scalar: what JAX traces does not show its class.
-
-    A function of trees has looked at its leaves before.
-    """
-    spec = signature.inputs[position]
-    has_classes = spec.type.kind == "sparse" or (signature.trees is None and spec.type.shape == ())
-    return bool(spec.strict) and has_classes

@@ -22,7 +22,7 @@ from pytensor_jaxlink.artifact.exporting.examples import (
     not_traced,
     traced_kind,
 )
-from pytensor_jaxlink.artifact.signature import Input, Kind, Output, Signature
+from pytensor_jaxlink.artifact.signature import Input, Output, Signature
 from pytensor_jaxlink.artifact.skeletons import (
     Constant,
     Leaf,
@@ -33,7 +33,7 @@ from pytensor_jaxlink.artifact.skeletons import (
 )
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.plan import Executable, Plan, Region
+from pytensor_jaxlink.plan import Executable, Kind, Plan, Region
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.typed_jax import configuration
 

@@ -17,25 +17,22 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.type import Type
 from pytensor.link.basic import Container
 from pytensor.link.c.basic import CLinker, DualLinker, OpWiseCLinker
-from pytensor.scalar.basic import ScalarType
-from pytensor.sparse.type import SparseTensorType
-from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.names import Names, name_of
-from pytensor_jaxlink.artifact.signature import Cell, Input, Kind, Output, Signature
+from pytensor_jaxlink.artifact.signature import Cell, Input, Output, Signature
 from pytensor_jaxlink.artifact.values import DataReader, Table
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.link.options import KEPT_IN_FILES
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
-from pytensor_jaxlink.plan import HostStep
+from pytensor_jaxlink.plan import HostStep, Kind
 from pytensor_jaxlink.remedies import Remedy
 
 
@@ -57,18 +54,6 @@ class SavedGraph:
     outputs: list[Variable]
     updates: dict[Variable, Variable]
     state: list[SharedVariable]
-
-
-def as_kind(kind: Type) -> Kind:
-    """A type of PyTensor, for those who do not have it."""
-    text = str(kind)
-    if isinstance(kind, SparseTensorType):
-        return Kind("sparse", text, kind.dtype, tuple(kind.shape), kind.format)
-    if isinstance(kind, ArrayType):
-        return Kind("array", text, kind.dtype, tuple(kind.shape))
-    if isinstance(kind, ScalarType):
-        return Kind("number", text, kind.dtype, ())
-    return Kind("generator" if isinstance(kind, RandomType) else "other", text)
 
 
 @dataclass(frozen=True)
