@@ -21,7 +21,7 @@ from pytensor_jaxlink.remedies import Remedy, either
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """The arguments and results of a pure function ``fn(*arguments, *state)``.
+    """The arguments and results of a pure function ``fn(*arguments, *state, **keywords)``.
 
     The function of flat values takes each variable once, then the state.
 
@@ -31,19 +31,25 @@ class Trees:
         The function, for errors.
     arguments : tuple of PyTreeDef
         The tree of each argument.
+    keywords : PyTreeDef
+        The tree of the dictionary of the keyword arguments.
     outputs : PyTreeDef
         The tree of the results.
     places : tuple of int
         For each leaf of the arguments, the flat input that it is.
     names : tuple of str
         Of each leaf, then of each part of the state.
+    argument_names : tuple of str
+        The names of the arguments, for errors; none where they have numbers.
     """
 
     name: str
     arguments: tuple[Any, ...]
+    keywords: Any
     outputs: Any
     places: tuple[int, ...]
     names: tuple[str, ...]
+    argument_names: tuple[str, ...] = ()
 
     @cached_property
     def first(self) -> tuple[int, ...]:
@@ -71,19 +77,41 @@ class Trees:
                 f"shared variables ({', '.join(self.names)}), found {len(values)} and {len(state)}"
             )
             raise TypeError(Code.CALL_OF_PURE.mark(text))
-        pairs = zip(self.arguments, values, strict=True)
-        try:
-            leaves = [leaf for tree, value in pairs for leaf in tree.flatten_up_to(value)]
-        except ValueError:
-            leaves = self._leaves(values)
-        return [*self._distinct(leaves), *state]
+        return [*self._distinct(self.leaves(tuple(values), {})), *state]
 
-    def _leaves(self, values: Sequence[object]) -> list[object]:
+    @cached_property
+    def _whole(self) -> Any:
+        from jax.tree_util import treedef_tuple  # at first use, as in `_tracer`
+
+        return treedef_tuple((treedef_tuple(self.arguments), self.keywords))
+
+    def leaves(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
+        """The leaves of the arguments of a call, which has as many as the function.
+
+        Raises
+        ------
+        ValueError
+            If one has another tree; the message says where.
+        """
+        try:
+            return self._whole.flatten_up_to((args, kwargs))
+        except (TypeError, ValueError):
+            return self._known_by_name(args, kwargs)
+
+    def _known_by_name(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> list[object]:
         """The leaves of trees that JAX does not know again, or the error that says where."""
+        from jax.tree_util import treedef_children
+
+        keywords = sorted(kwargs)
+        names = [*(self.argument_names or (f"argument {k}" for k in range(len(args)))), *keywords]
+        trees = [*self.arguments, *treedef_children(self.keywords)]
+        values = [*args, *(kwargs[name] for name in keywords)]
         found: list[object] = []
-        for argument, (tree, value) in enumerate(zip(self.arguments, values, strict=True)):
+        for name, tree, value in zip(names, trees, values, strict=True):
             skeleton = tree.unflatten([0] * tree.num_leaves)
-            leaves = list(leaves_of(skeleton, value, f"{self.name}: argument {argument}"))
+            leaves = list(_leaves_of(skeleton, value, f"{self.name}: {name}"))
             # What holds nodes of other kinds is for JAX, and so is its error.
             found += leaves if len(leaves) == tree.num_leaves else tree.flatten_up_to(value)
         return found
@@ -221,7 +249,7 @@ def _may_be_equal(one: object, other: object) -> bool:
     return bool(np.array_equal(np.asarray(one), np.asarray(other)))
 
 
-def leaves_of(skeleton: object, value: object, where: str) -> Iterator[object]:
+def _leaves_of(skeleton: object, value: object, where: str) -> Iterator[object]:
     """The leaves of a value that has the tree of a skeleton, in the order of JAX.
 
     Named tuples are known by their name and fields, not by their class: that may be another one in
@@ -238,9 +266,9 @@ def leaves_of(skeleton: object, value: object, where: str) -> Iterator[object]:
     if not _is_alike(skeleton, value):
         text = f"{where}: expected {_shown(skeleton)}, found {_shown(value)}"
         raise ValueError(Code.CALL_OF_PURE.mark(text))
-    parts = dict(parts_of(value))
+    parts = dict(_parts_of(value))
     for step, part in _in_order(skeleton):
-        yield from leaves_of(part, parts[step], f"{where}{step}")
+        yield from _leaves_of(part, parts[step], f"{where}{step}")
 
 
 def is_node(tree: object) -> bool:
@@ -259,7 +287,7 @@ def _is_alike(skeleton: Any, value: Any) -> bool:
     return skeleton is None or len(skeleton) == len(value)
 
 
-def parts_of(tree: Any) -> list[tuple[str, object]]:
+def _parts_of(tree: Any) -> list[tuple[str, object]]:
     """The parts of a tree, each with the step that leads there."""
     if isinstance(tree, dict):
         return [(f"[{key!r}]", part) for key, part in tree.items()]
@@ -274,7 +302,7 @@ def _in_order(tree: object) -> list[tuple[str, object]]:
     """The parts as JAX orders them: those of a dictionary by their keys."""
     if type(tree) is dict:
         return [(f"[{key!r}]", tree[key]) for key in sorted(tree)]
-    return parts_of(tree)
+    return _parts_of(tree)
 
 
 def is_named(kind: type) -> bool:

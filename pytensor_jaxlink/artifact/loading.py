@@ -307,7 +307,7 @@ class _File:
             return None
         from pytensor_jaxlink.artifact.compiled.calling import Calling
 
-        return Calling(signature, self._container, Names(self._allow))
+        return Calling(signature, signature.trees, self._container, Names(self._allow))
 
     def _host_ops(self, place: object, step: HostStep) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""

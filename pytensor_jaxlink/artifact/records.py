@@ -43,9 +43,10 @@ def _types_of(kind: Type) -> Mapping[str, Type]:
 
 
 def _classes(kind: Type) -> dict[str, Type]:
-    """The classes of records among several types."""
+    """The classes of records among several types; none where there is no choice."""
     parts: tuple[Type, ...] = get_args(kind)
-    return {part.__name__: part for part in parts if hasattr(part, "__dataclass_fields__")}
+    found = {part.__name__: part for part in parts if hasattr(part, "__dataclass_fields__")}
+    return found if len(found) > 1 else {}
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ def _of_union(kind: Type) -> Read:
     classes, parts = _classes(kind), get_args(kind)
     if classes:
         return partial(_of_class, classes)
-    compound = [reader(part) for part in parts if get_origin(part) is not None]
+    compound = [reader(part) for part in parts if get_origin(part) or is_dataclass(part)]
     if not compound:
         return _of_one(kind, lambda document: type(document) in parts)
     [read] = compound

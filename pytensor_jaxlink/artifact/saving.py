@@ -31,7 +31,7 @@ from pytensor_jaxlink.artifact.graphs.reader import check_saved
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
 from pytensor_jaxlink.artifact.placement import placement_of
 from pytensor_jaxlink.artifact.records import describe
-from pytensor_jaxlink.artifact.signature import Signature
+from pytensor_jaxlink.artifact.signature import SavedTrees, Signature
 from pytensor_jaxlink.artifact.skeletons import Leaf, describe_skeleton
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
@@ -149,8 +149,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         for name in given
     }
     for signature in signatures.values():
-        if signature.trees is not None:
-            check_trees(signature, data)
+        check_trees(signature, data)
     data.keep_overlaps(cells.values)
     described = cells.described(data.value)
     graphs = {name: graph_of(function) for name, function in named.items()} if graph else {}
@@ -320,10 +319,10 @@ def _with_trees(signature: Signature, function: PureFunction) -> Signature:
         replace(spec, name=name)
         for spec, name in zip(signature.outputs, function.output_names, strict=True)
     )
-    return replace(signature, name=function.name, outputs=outputs, trees=_describe_trees(function))
+    return replace(signature, name=function.name, outputs=outputs, trees=_saved_trees(function))
 
 
-def _describe_trees(function: PureFunction) -> Json:
+def _saved_trees(function: PureFunction) -> SavedTrees:
     trees = function.trees
     places = iter(trees.places)
     arguments = [
@@ -334,12 +333,12 @@ def _describe_trees(function: PureFunction) -> Json:
         for argument, tree in enumerate(trees.arguments)
     ]
     outputs = trees.outputs.unflatten(list(map(Leaf, range(trees.outputs.num_leaves))))
-    return {
-        "arguments": arguments,
-        "keywords": {},
-        "outputs": describe_skeleton(outputs, f"{function.name}: outputs"),
-        "parameters": None,
-        "names": list(trees.names[: len(trees.places)]),
-        "x64": True,
-        "pure": True,
-    }
+    return SavedTrees(
+        tuple(arguments),
+        {},
+        describe_skeleton(outputs, f"{function.name}: outputs"),
+        None,
+        trees.names[: len(trees.places)],
+        x64=True,
+        pure=True,
+    )

@@ -46,6 +46,24 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class SavedTrees:
+    """The trees that a function takes and gives.
+
+    A tree is spelled as in `pytensor_jaxlink.artifact.skeletons`: its leaves are the numbers of
+    inputs and outputs.
+    """
+
+    arguments: tuple[Parsed, ...]  # those given by position
+    keywords: dict[str, Parsed]
+    outputs: Parsed
+    # the parameters of the Python function: name, kind, and whether there is a default
+    parameters: tuple[tuple[str, int, bool], ...] | None
+    names: tuple[str, ...]  # of the leaves of the arguments
+    x64: bool  # whether 64-bit types were on
+    pure: bool  # whether the caller gives the state and gets the new one, as with `jaxify`
+
+
+@dataclass(frozen=True)
 class Signature:
     """How a function is called."""
 
@@ -58,6 +76,4 @@ class Signature:
     options: dict[str, Parsed]
     # the tags of the rewrites: those included, excluded and required
     rewrites: tuple[tuple[str, ...], ...]
-    # how trees are given and returned, where they are: see
-    # `pytensor_jaxlink.artifact.compiled.calling`.  None where arguments are values.
-    trees: Parsed = None
+    trees: SavedTrees | None = None  # None where arguments are values

@@ -125,6 +125,7 @@ def jaxify(
     trees = Trees(
         name,
         tuple(map(jax.tree.structure, arguments)),
+        jax.tree.structure({}),
         jax.tree.structure(outputs),
         tuple(map(variables.index, leaves)),
         (*input_names, *state_names),

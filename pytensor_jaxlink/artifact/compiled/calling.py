@@ -11,7 +11,7 @@ import jax
 from pytensor_jaxlink.artifact.compiled.arguments import leaf_converter
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
 from pytensor_jaxlink.artifact.names import Names
-from pytensor_jaxlink.artifact.signature import Signature
+from pytensor_jaxlink.artifact.signature import SavedTrees, Signature
 from pytensor_jaxlink.artifact.skeletons import (
     Constant,
     Leaf,
@@ -24,61 +24,49 @@ from pytensor_jaxlink.artifact.values import Members
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.runtime import ARRAY
-from pytensor_jaxlink.trees import Trees, is_traced, leaves_of
+from pytensor_jaxlink.trees import Trees, is_traced
 
 _KIND = type(inspect.Parameter.POSITIONAL_ONLY)  # an enumeration; a file has its numbers
 
 
 class Calling:
-    """The trees of a function, read from its signature.
+    """How a function of trees is called, read from its signature."""
 
-    The document has the skeletons of the positional ``arguments``, of the ``keywords`` by name and
-    of the ``outputs``; the ``parameters`` of the Python function, by name and kind, or None; the
-    ``names`` of the leaves; ``x64``, whether 64-bit types were on; and ``pure``, whether the caller
-    gives the state and gets the new one, as with `jaxify`.
-    """
-
-    def __init__(self, signature: Signature, container: Members, names: Names) -> None:
-        document = signature.trees
-        reader = SkeletonReader(container, names)
-        self._arguments = tuple(map(reader.value, document["arguments"]))
-        self._keywords = {str(k): reader.value(v) for k, v in document["keywords"].items()}
-        self._outputs = reader.value(document["outputs"])
-        self._given = marks_of([*self._arguments, self._keywords])
-        self.pure, self._name = document["pure"] is True, str(signature.name or "the function")
-        self._parameters = _parameters(document["parameters"])
-        leaves = tuple(map(str, document["names"]))
+    def __init__(
+        self, signature: Signature, saved: SavedTrees, container: Members, names: Names
+    ) -> None:
+        read = SkeletonReader(container, names).value
+        arguments = tuple(map(read, saved.arguments))
+        self._keywords = {name: read(each) for name, each in saved.keywords.items()}
+        outputs = read(saved.outputs)
+        given, marks = marks_of([*arguments, self._keywords]), marks_of([outputs])
+        self.pure, self.x64, self.count = saved.pure, saved.x64, len(arguments)
+        self._parameters = _parameters(saved.parameters)
         inputs = [spec for spec in signature.inputs if spec.cell is None]
         state = [spec for spec in signature.inputs if spec.cell is not None]
         if inputs + state != [*signature.inputs]:
             raise ValueError("the state of a function of trees comes after its arguments")
-        _check_marks(self._given, len(inputs), marks_of([self._outputs]), len(signature.outputs))
-        if not self.pure and [leaf.place for leaf in self._given] != [*range(len(inputs))]:
+        _check_marks(given, len(inputs), marks, len(signature.outputs))
+        if not self.pure and [leaf.place for leaf in given] != [*range(len(inputs))]:
             raise ValueError("the leaves of the arguments are not in the order of the inputs")
         self.trees = Trees(
-            self._name,
-            tuple(map(jax.tree.structure, self._arguments)),
-            jax.tree.structure(self._outputs),
-            tuple(leaf.place for leaf in marks_of(self._arguments)),
-            (*leaves, *[spec.name or spec.type.text for spec in state]),
+            str(signature.name or "the function"),
+            tuple(map(jax.tree.structure, arguments)),
+            jax.tree.structure(self._keywords),
+            jax.tree.structure(outputs),
+            tuple(leaf.place for leaf in marks_of(arguments)),
+            (*saved.names, *[spec.name or spec.type.text for spec in state]),
+            () if saved.pure else tuple(self._positions(self.count)),
         )
-        if len(leaves) != len(self._given):
-            raise ValueError(f"{len(leaves)} names for {len(self._given)} leaves")
-        self._whole = jax.tree.structure((self._arguments, self._keywords))
-        self.x64 = document["x64"] is True
+        if len(saved.names) != len(given):
+            raise ValueError(f"{len(saved.names)} names for {len(given)} leaves")
         self._fits = [
             leaf_converter(inputs[leaf.place], leaf.key, name, x64=self.x64)
-            for leaf, name in zip(self._given, leaves, strict=True)
+            for leaf, name in zip(given, saved.names, strict=True)
         ]
-        marks = marks_of([self._outputs])
         self._answers = None
         if marks != [Leaf(place) for place in range(len(marks))]:
             self._answers = [_answer_of(mark) for mark in marks]
-
-    @property
-    def count(self) -> int:
-        """The number of positional arguments."""
-        return len(self._arguments)
 
     def values(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
         """The values of the leaves, for a function whose leaves are inputs of their own.
@@ -86,12 +74,9 @@ class Calling:
         Raises `TypeError` if an argument is missing, unknown or of another type, and `ValueError`
         if it has another tree; the message says where it is.
         """
-        if kwargs or len(args) != len(self._arguments):
+        if kwargs or self._keywords or len(args) != self.count:
             args, kwargs = self._bound(args, kwargs)
-        try:
-            leaves = self._whole.flatten_up_to((args, kwargs))
-        except (TypeError, ValueError):  # of which JAX does not say where they are
-            leaves = self._leaves(args, kwargs)
+        leaves = self.trees.leaves(args, kwargs)
         return [fit(leaf) for fit, leaf in zip(self._fits, leaves, strict=True)]
 
     def answer(self, results: Sequence[object]) -> Any:
@@ -104,31 +89,21 @@ class Calling:
         self, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> tuple[tuple[object, ...], Mapping[str, object]]:
         """The arguments as they were given when the function was saved."""
-        if self._parameters is None:
-            return args, dict(kwargs)
-        try:
-            bound = self._parameters.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(Code.CALL_OF_LOADED.mark(f"{self._name}: {error}")) from None
-        return bound.args, bound.kwargs
-
-    def _leaves(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
-        names = self._positions(max(len(args), self.count))
-        expected, found = [names[: self.count], *self._keywords], [names[: len(args)], *kwargs]
+        name = self.trees.name
+        if self._parameters is not None:
+            try:
+                bound = self._parameters.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(Code.CALL_OF_LOADED.mark(f"{name}: {error}")) from None
+            args, kwargs = bound.args, bound.kwargs
         if len(args) != self.count or {*kwargs} != {*self._keywords}:
             expected, found = (
-                ", ".join([*names[:count], *sorted(others)]) or "none"
+                ", ".join([*self._positions(count), *sorted(others)]) or "none"
                 for count, others in ((self.count, self._keywords), (len(args), kwargs))
             )
-            text = f"{self._name} was saved for the arguments {expected}; found {found}"
+            text = f"{name} was saved for the arguments {expected}; found {found}"
             raise TypeError(Code.CALL_OF_LOADED.mark(text))
-        pairs = [*zip(names, self._arguments, args, strict=True)]
-        pairs += [(name, part, kwargs[name]) for name, part in sorted(self._keywords.items())]
-        return [
-            leaf
-            for name, skeleton, value in pairs
-            for leaf in leaves_of(skeleton, value, f"{self._name}: {name}")
-        ]
+        return args, kwargs
 
     def _positions(self, count: int) -> list[str]:
         """The names of positional arguments."""
@@ -137,9 +112,11 @@ class Calling:
 
 
 def check_trees(signature: Signature, data: Members) -> None:
-    """Raise `ArtifactError` if the trees of a signature cannot be read again."""
+    """Raise `ArtifactError` if the trees of a signature, if it has any, cannot be read again."""
+    if signature.trees is None:
+        return
     try:
-        Calling(signature, data, Names())
+        Calling(signature, signature.trees, data, Names())
     except Exception as error:
         reason = error.text if isinstance(error, ArtifactError) else error
         raise ArtifactError(f"{signature.name}: its trees cannot be kept: {reason}") from error

@@ -13,6 +13,7 @@ import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.calling import position_names
 from pytensor_jaxlink.artifact.documents import Json
+from pytensor_jaxlink.artifact.signature import SavedTrees
 from pytensor_jaxlink.artifact.skeletons import (
     Leaf,
     describe_skeleton,
@@ -90,8 +91,8 @@ class Example:
 
 def examples_of(
     function: Callable[..., object], given: object, asked: Any, where: str, *, filters: bool
-) -> tuple[list[Example], dict[str, Json]]:
-    """The calls that a user has given, and the document of their arguments.
+) -> tuple[list[Example], SavedTrees]:
+    """The calls that a user has given, and the trees of their arguments, without any of results.
 
     If the function ``filters``, all leaves but arrays are static, as for functions that are trees
     themselves; else numbers are traced.
@@ -113,15 +114,13 @@ def examples_of(
         names = position_names(parameters, len(call.args))
         static = _static_arguments(function, asked, call, names, where)
         found.append(_example_of(call, static, names, where, filters=filters))
-    document = {
-        **_describe_arguments(found[0], parameters),
-        "parameters": signature
-        and [[each.name, int(each.kind), each.default is not each.empty] for each in parameters],
-        "names": [each.name for each in found[0].given],
-    }
+    arguments, keywords = _describe_arguments(found[0], parameters)
+    described = tuple((p.name, int(p.kind), p.default is not p.empty) for p in parameters)
+    names = tuple(each.name for each in found[0].given)
     for example in found:
         _ = example.static  # or the error
-    return found, document
+    of_python = None if signature is None else described
+    return found, SavedTrees(arguments, keywords, None, of_python, names, x64=True, pure=False)
 
 
 def _signature_of(function: Callable[..., object]) -> inspect.Signature | None:
@@ -282,8 +281,8 @@ def traced_kind(value: object) -> jax.ShapeDtypeStruct:
 
 def _describe_arguments(
     example: Example, parameters: Sequence[inspect.Parameter]
-) -> dict[str, Json]:
-    """The skeletons of the arguments as JSON."""
+) -> tuple[tuple[Json, ...], dict[str, Json]]:
+    """The skeletons of the arguments as JSON, those given by position and by name."""
     args, kwargs = example.skeleton
     names = position_names(parameters, len(args))
     named = [*zip(names, args, strict=True), *kwargs.items()]
@@ -293,7 +292,7 @@ def _describe_arguments(
         text = f"{error.text}. {Remedy.BIND_TO_FUNCTION.text()}."
         raise ArtifactError(text, code=Code.OTHER_TREE) from error
     count = len(args)
-    return {"arguments": found[:count], "keywords": dict(zip(kwargs, found[count:], strict=True))}
+    return tuple(found[:count]), dict(zip(kwargs, found[count:], strict=True))
 
 
 def by_name(option: str, value: object, names: Sequence[str]) -> Mapping[str, object]:

@@ -203,12 +203,8 @@ class TracedFunction:
             Output(name, array_kind(shape, dtype))
             for name, shape, (_, dtype) in zip(found.names, shapes, found.kinds, strict=True)
         ]
-        trees = {
-            **self._arguments,
-            "outputs": describe_skeleton(found.skeleton, f"{self.name}: outputs"),
-            "x64": self._x64,
-            "pure": False,
-        }
+        results = describe_skeleton(found.skeleton, f"{self.name}: outputs")
+        trees = replace(self._arguments, outputs=results, x64=self._x64)
         return Signature(
             (*inputs, *state), tuple(outputs), "list", self.name, False, {}, ((), (), ()), trees
         )
