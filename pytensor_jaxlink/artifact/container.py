@@ -15,16 +15,16 @@ import re
 import shutil
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
 from typing import Any, BinaryIO
 
 from pytensor_jaxlink.artifact.abandoned import writing
 from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document, parse_document
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
 from pytensor_jaxlink.remedies import Remedy
 
 FORMAT, VERSION = "pytensor_jaxlink", 1
@@ -125,48 +125,18 @@ def _flush_directory(folder: Path) -> None:
 
 
 class Container:
-    """An open file whose checksums hold.  Use it in a ``with`` block.
+    """A file that is open, whose checksums hold.
 
     Raises `ArtifactError` if it is damaged, of another kind, or of a version that cannot be read.
     """
 
-    manifest: dict[str, Parsed]
-
-    def __init__(self, path: Place) -> None:
-        self.path = named(path)
-        self._closes = isinstance(path, str | os.PathLike)
-        self._file = _opened(path)
-        try:
-            self._open()
-        except BaseException:
-            self._close()
-            raise
-
-    def _close(self) -> None:
-        if self._closes:
-            self._file.close()
-
-    def __enter__(self) -> Container:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
-
-    def error(self, problem: str, code: Code | None = Code.DAMAGED) -> ArtifactError:
-        """The error that names this file."""
-        return ArtifactError(f"{self.path}: {problem}", code=code, path=self.path)
-
-    def _open(self) -> None:
-        size = self._file.seek(0, os.SEEK_END)
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file, self.path = file, path
+        size = file.seek(0, os.SEEK_END)
         version, digest = self._trailer(size)
         self._check_version(version)
         self._check_end(size)
-        if _digest_of_file(self._file, 0, size - _TRAILER_BYTES) != digest:
+        if _digest_of_file(file, 0, size - _TRAILER_BYTES) != digest:
             raise self.error(
                 "its content does not have the checksum that was saved with it: the file was "
                 f"damaged or changed{self._where()}. {Remedy.SAVE_AGAIN.text()}, or "
@@ -174,6 +144,10 @@ class Container:
             )
         self._members = self._list_members(size)
         self.manifest = self._read_manifest()
+
+    def error(self, problem: str, code: Code | None = Code.DAMAGED) -> ArtifactError:
+        """The error that names this file."""
+        return ArtifactError(f"{self.path}: {problem}", code=code, path=self.path)
 
     def _trailer(self, size: int) -> tuple[int, str]:
         self._file.seek(0)
@@ -306,13 +280,37 @@ def problem_of_place(place: object, method: str) -> str | None:
     return f"{place!r:.80} is neither a path nor a binary file that is open"
 
 
-def _opened(place: Place) -> BinaryIO:
+@contextmanager
+def opened(place: Place) -> Iterator[Container]:
+    """A file to be read; whatever the block finds wrong with it becomes the error that names it."""
     if isinstance(place, str | os.PathLike):
-        return Path(place).open("rb")
+        with Path(place).open("rb") as file, _reading(Container(file, named(place))) as container:
+            yield container
+        return
     problem = problem_of_place(place, "read")
     if problem is not None:
         raise TypeError(Code.LOAD_ARGUMENTS.mark(problem))
-    return place if place.seekable() else io.BytesIO(place.read())
+    file = place if place.seekable() else io.BytesIO(place.read())
+    with _reading(Container(file, named(place))) as container:
+        yield container
+
+
+@contextmanager
+def _reading(container: Container) -> Iterator[Container]:
+    try:
+        yield container
+    except ArtifactError as error:
+        if error.path == container.path:
+            raise
+        # One that is about saving comes from a description that `save` would not have written.
+        code = Code.DAMAGED if error.reason is Code.NOT_SAVABLE else error.reason
+        raise container.error(error.text, code) from error
+    except JAXLinkError:
+        raise
+    except Exception as error:
+        raise container.error(
+            f"it does not hold what a saved function holds ({type(error).__name__}: {error})"
+        ) from error
 
 
 def digest_of(parts: Member) -> str:

@@ -40,7 +40,8 @@ class Folder:
         """
         path = self._path(name)
         try:
-            with Container(path) as container:
+            with path.open("rb") as file:
+                container = Container(file, str(path))
                 if container.manifest.get("name") != name:
                     raise container.error("it has the name of another file")
                 result = make(container)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from pytensor_jaxlink.artifact.container import Container, Place
+from pytensor_jaxlink.artifact.container import Place, opened
 from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.records import reader
 from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
@@ -84,14 +84,9 @@ def inspect(path: Place) -> Inspection:
     >>> sorted(inspect(path).manifest["layers"])
     ['compiled']
     """
-    with Container(path) as container:
+    with opened(path) as container:
         inspection = Inspection(container.path, container.manifest)
-        try:
-            str(inspection)
-        except Exception as error:
-            raise container.error(
-                f"its manifest is not that of a saved function: {error}"
-            ) from error
+        str(inspection)  # or the error
         return inspection
 
 

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Never
 
-from pytensor_jaxlink.artifact.container import Container, Place
+from pytensor_jaxlink.artifact.container import Container, Place, opened
 from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.records import reader
 from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import ArtifactError, JAXLinkError
+from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.logs import Topic
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def load(
         from pytensor_jaxlink.runtime import named_device
 
         device = named_device(device)
-    with Container(path) as container, reading(container):
+    with opened(path) as container:
         file = _File(container, allow, mode, compiler_options, device)
         functions = file.compiled() if file.takes_compiled(prefer) else file.from_graph()
         return functions[""] if container.manifest["single"] else functions
@@ -341,22 +341,3 @@ def _pytensor(what: str) -> Iterator[None]:
     except ImportError as error:
         text = f"{what} needs PyTensor, which cannot be imported: {error}"
         raise ArtifactError(text, code=Code.NEEDS_PYTENSOR) from error
-
-
-@contextmanager
-def reading(container: Container) -> Iterator[None]:
-    """Turn whatever goes wrong with a file into the error that names it."""
-    try:
-        yield
-    except ArtifactError as error:
-        if error.path == container.path:
-            raise
-        # One that is about saving comes from a description that `save` would not have written.
-        code = Code.DAMAGED if error.reason is Code.NOT_SAVABLE else error.reason
-        raise container.error(error.text, code) from error
-    except JAXLinkError:
-        raise
-    except Exception as error:
-        raise container.error(
-            f"it does not hold what a saved function holds ({type(error).__name__}: {error})"
-        ) from error

@@ -181,7 +181,7 @@ class DataWriter(ValueWriter):
 
     def __init__(self, given: Container[str] = ()) -> None:
         self.codecs, self.table, self._given = BY_CLASS, Table[Json](), given
-        self.members: dict[str, Member] = {}
+        self.arrays: dict[str, np.ndarray] = {}  # the large ones, by their members
         self._names: dict[str, str] = {}
         self._divided: dict[int, np.ndarray] = {}
 
@@ -201,11 +201,12 @@ class DataWriter(ValueWriter):
 
     def file(self) -> dict[str, Member]:
         """The members of a file that hold the data."""
-        return {"data.json": [dump_document(self.table.entries)], **self.members}
+        members = {name: array_member(array) for name, array in self.arrays.items()}
+        return {"data.json": [dump_document(self.table.entries)], **members}
 
     def read(self, name: str) -> memoryview:
         """The bytes of a member, as they will be in the file."""
-        return memoryview(b"".join(self.members[name]))
+        return memoryview(b"".join(array_member(self.arrays[name])))
 
     def array(self, array: np.ndarray) -> Json:
         """The entry of an array."""
@@ -225,41 +226,27 @@ class DataWriter(ValueWriter):
                     "dtype": array.dtype.str,
                 }
             }
-        return {"array": small_array(array)} if array.nbytes <= SMALL else self.large(array)
+        return {"array": small_array(array)} if array.nbytes <= SMALL else self._large(array)
 
-    def large(self, array: np.ndarray) -> Json:
+    def _large(self, array: np.ndarray) -> Json:
         """The entry of an array that is a member of its own."""
-        member = array_member(array)
-        checksum = digest_of(member)
+        checksum = digest_of(array_member(array))
         if checksum in self._given:
             return {"given": checksum}
-        name = self._names.setdefault(checksum, f"arrays/{len(self._names)}.npy")
-        self.members[name] = member
-        return {"array": name}
-
-
-class Checksums(DataWriter):
-    """Describes large arrays by their checksums alone.
-
-    Attributes
-    ----------
-    arrays
-        These arrays.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.arrays: dict[str, np.ndarray] = {}
-
-    def large(self, array: np.ndarray) -> Json:
-        """The entry of an array that is a member of its own."""
-        name = digest_of(array_member(array))
+        name = self._name(checksum)
         self.arrays[name] = array
         return {"array": name}
 
-    def read(self, name: str) -> memoryview:
-        """The bytes of a large array by its checksum."""
-        return memoryview(b"".join(array_member(self.arrays[name])))
+    def _name(self, checksum: str) -> str:
+        """The member with a checksum."""
+        return self._names.setdefault(checksum, f"arrays/{len(self._names)}.npy")
+
+
+class Checksums(DataWriter):
+    """Describes large arrays by their checksums alone."""
+
+    def _name(self, checksum: str) -> str:
+        return checksum
 
 
 # -- arrays ----------------------------------------------------------------------------------------

@@ -138,15 +138,8 @@ class FastFunction(FastCall, Function):
         if kwargs or (self._fast is None and self._executor is self.vm.compiled.executor):
             return self._checked(*args, **kwargs)
         if self._compiled.exported:
-            self._commit_states(args)
+            self.interface.commit_states([*args, *self._kept()], self._compiled.policy)
         return self._slow(args) if self._find_fast() is None else self(*args)
-
-    def _commit_states(self, args: tuple[object, ...]) -> None:
-        cells = self.interface.storage[len(args) :]
-        values = [*args, *(cell[0] for cell in cells)]
-        self.interface.commit(values, self._compiled.policy)
-        for cell, value in zip(cells, values[len(args) :], strict=True):
-            cell[0] = value
 
     def _again(self, args: tuple[object, ...], error: Exception) -> Any:
         if isinstance(error, NewSizeError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from pytensor_jaxlink.plan.schema import Plan
+from pytensor_jaxlink.plan.schema import HostBranch, HostLoop, Plan, Region
 
 Part = TypeVar("Part")
 
@@ -30,6 +30,19 @@ class Executable:
     plan: Plan
     functions: tuple[Any, ...]
     constants: Mapping[int, object]
+
+    @property
+    def regions(self) -> Iterator[tuple[Region, Any]]:
+        """The regions with their functions, those of loops and branches included."""
+        for step, function in zip(self.plan.steps, self.functions, strict=True):
+            match step:
+                case Region():
+                    yield step, function
+                case HostLoop() | HostBranch():
+                    for part in function.parts:
+                        yield from part.regions
+                case _:
+                    pass
 
 
 @dataclass(frozen=True, eq=False)

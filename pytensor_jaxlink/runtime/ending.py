@@ -211,6 +211,13 @@ class Interface:
             with policy.here():
                 commit(values, [k for k in self.updated if k in self.arrays])
 
+    def commit_states(self, values: list[object], policy: Policy) -> None:
+        """The same, and leave the states there."""
+        self.commit(values, policy)
+        for place in self.updated:
+            if place not in self.given:
+                self.storage[place][0] = values[place]
+
     # -- the way out ---------------------------------------------------------------------------
 
     def answer(self, result: Result, args: Sequence[object], stats: Stats) -> Any:

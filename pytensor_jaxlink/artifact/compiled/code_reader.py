@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -97,7 +97,7 @@ class CompiledReader:
             (runner, tracer),
             ending,
             [argument_converter(spec, float_type) for spec in signature.inputs],
-            list(saved_regions(executable)),
+            [region for _, region in executable.regions],
         )
 
     def executable(self, document: Parsed) -> Executable:
@@ -163,17 +163,6 @@ def _bound(constraint: str) -> tuple[str, int]:
     """The dimension and the least length of a text such as ``"n >= 3"``."""
     name, bound = constraint.split(" >= ")
     return name, int(bound)
-
-
-def saved_regions(executable: Executable) -> Iterator[SavedRegion]:
-    """The regions of a plan, with those of loops and branches."""
-    for function in executable.functions:
-        match function:
-            case SavedRegion():
-                yield function
-            case HostExecuted(_, parts):
-                for inner in parts:
-                    yield from saved_regions(inner)
 
 
 def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[object]:

@@ -171,9 +171,7 @@ class LoadedFunction(FastCall):
     def _first_or_later(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         values, found = self._values(args, kwargs), self.interface
         if self._path is None and self._has_fast_path:
-            self.interface.commit(values, self._executor.policy)
-            for place in found.updated:
-                found.storage[place][0] = values[place]
+            found.commit_states(values, self._executor.policy)
             self._find_fast()
         if self._fast is not None:
             arguments = [values[place] for place in found.given]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import jax
 
-from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader, saved_regions
+from pytensor_jaxlink.artifact.compiled.code_reader import CompiledReader
 from pytensor_jaxlink.artifact.compiled.saved_regions import Found, SavedRegion, Specialisation
 from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
@@ -21,7 +21,7 @@ from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
-from pytensor_jaxlink.plan import Executable, HostExecuted, Region
+from pytensor_jaxlink.plan import Executable, HostExecuted
 from pytensor_jaxlink.runtime.specialisation import kind_of
 from pytensor_jaxlink.runtime.typed_jax import configuration
 from pytensor_jaxlink.versions import versions
@@ -44,8 +44,9 @@ class Kept:
 
     @property
     def regions(self) -> list[SavedRegion]:
-        """The regions, those of loops and branches included."""
-        return list(saved_regions(self.executable))
+        """The regions with code: none before the plan is read back."""
+        found = (function for _, function in self.executable.regions)
+        return [function for function in found if isinstance(function, SavedRegion)]
 
 
 def structure_of(lowered: Lowered) -> str:
@@ -135,7 +136,8 @@ class File:
                 setattr(error, FAILED_NODE, None)  # as if the region had failed: see `StartUpGraph`
                 raise error
             self._lowered = lowered
-        return _programs(self._lowered)[index]
+        programs = {region.index: program for region, program in self._lowered.regions}
+        return programs[index]
 
     def keep(self, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> str | None:
         """Keep a graph, and read it back.  Returns why that cannot be done, or None.
@@ -232,18 +234,6 @@ class File:
             "layers": {"compiled": describe_layer({"": writer}, Target(None, 0))},
         }
         return self._folder.write(self._key.text, manifest, members)
-
-
-def _programs(lowered: Lowered) -> dict[int, Program]:
-    """The programs of the regions of a plan, those of loops and branches included."""
-    found: dict[int, Program] = {}
-    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
-        if isinstance(step, Region):
-            found[step.index] = cast("Program", function)
-        elif isinstance(function, HostExecuted):
-            for part in function.parts:
-                found |= _programs(part)
-    return found
 
 
 class KeptRegion(SavedRegion):
