@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.artifact.compiled.calling import Calling
     from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
     from pytensor_jaxlink.artifact.graphs.functions import GraphLayer
+    from pytensor_jaxlink.artifact.graphs.reader import GraphReader
     from pytensor_jaxlink.plan import HostStep
 
 
@@ -167,7 +168,8 @@ class _File:
         device: object,
     ) -> None:
         manifest = container.manifest
-        self._container, self._allow, self._mode = container, allow, mode
+        self._container, self._names, self._mode = container, Names(allow), mode
+        self._host_reader: GraphReader | None = None
         self._compiler_options = compiler_options
         self._layers = manifest["layers"]
         self._signatures = {n: reader(Signature)(each) for n, each in manifest["functions"].items()}
@@ -218,17 +220,15 @@ class _File:
 
         return None if isinstance(self._device, Mesh) else self._device
 
-    def _graph_layer(self, document: object, storages: Sequence[list[object]]) -> GraphLayer:
+    def _graph_layer(self, document: Parsed, storages: Sequence[list[object]]) -> GraphLayer:
         with _pytensor("the graph layer of a saved function"):
             from pytensor_jaxlink.artifact.graphs.functions import GraphLayer
-        return GraphLayer(
-            document,
-            self._cells,
-            storages,
-            self._data,
-            allow=self._allow,
-            version=self._version,
-        )
+        return GraphLayer(document, self._cells, storages, self._graph_reader(document["parts"]))
+
+    def _graph_reader(self, parts: Parsed) -> GraphReader:
+        from pytensor_jaxlink.artifact.graphs.reader import GraphReader
+
+        return GraphReader(self._data, parts, self._names, self._version)
 
     def from_graph(self) -> dict[str, object]:
         """The functions, compiled from their graphs."""
@@ -307,14 +307,15 @@ class _File:
             return None
         from pytensor_jaxlink.artifact.compiled.calling import Calling
 
-        return Calling(signature, signature.trees, self._container, Names(self._allow))
+        return Calling(signature, signature.trees, self._container, self._names)
 
     def _host_ops(self, place: object, step: HostStep) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""
         with _pytensor("a host step of this function"):
-            from pytensor_jaxlink.artifact.graphs.functions import host_ops_of
-        parts = self._container.document("host.json")
-        return host_ops_of(parts, self._data, allow=self._allow, version=self._version)(place, step)
+            from pytensor_jaxlink.artifact.graphs.functions import host_op_of
+        if self._host_reader is None:
+            self._host_reader = self._graph_reader(self._container.document("host.json"))
+        return host_op_of(self._host_reader, place, step)
 
     def _maker(
         self,

@@ -24,7 +24,6 @@ from pytensor_jaxlink.artifact.graphs.functions import (
     Cells,
     describe_cell,
     describe_signature,
-    graph_of,
 )
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, op_of_jax
 from pytensor_jaxlink.artifact.graphs.reader import check_saved
@@ -152,7 +151,10 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         check_trees(signature, data)
     data.keep_overlaps(cells.values)
     described = cells.described(data.value)
-    graphs = {name: graph_of(function) for name, function in named.items()} if graph else {}
+    graphs = {}
+    if graph:  # as they were before they were rewritten, updates after outputs
+        given_graphs = {name: function.maker.given for name, function in named.items()}
+        graphs = {n: InnerGraph.between(g.inputs, g.outputs) for n, g in given_graphs.items()}
     without_graph = _without_graph(graphs, of_jax, compiled=compiled)
     members: dict[str, Member] = {}
     layers: dict[str, Json] = {}

@@ -54,10 +54,10 @@ class VirtualMachine:
         self._input_cells, self._output_cells = input_cells, output_cells
         count = len(compiled.source.outputs) - len(overwritten)
         self.ending = Ending(
-            tuple(as_kind(variable.type) for variable in compiled.source.outputs[:count]),
             compiled.copied,
             overwritten,
             compiled.options.outputs == "numpy",
+            tuple(as_kind(variable.type) for variable in compiled.source.outputs[:count]),
         )
         self._path: FastPath | None = None
         self._own: tuple[Executor | None, FastPath | None] = None, None

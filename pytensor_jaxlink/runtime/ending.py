@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -35,21 +35,21 @@ class Ending:
 
     Attributes
     ----------
-    kinds
-        The types of the outputs.
     copied
-        The positions of those that are neither arrays nor numbers, and that no step computes: the
+        The positions of outputs that are neither arrays nor numbers, and that no step computes: the
         caller gets a copy.
     overwritten
         The inputs that operations in place change: the further outputs are written into them.
     as_numpy
         Whether arrays leave as those of NumPy, not as those of JAX.
+    kinds
+        The types of the outputs.  Files have them elsewhere.
     """
 
-    kinds: tuple[Kind, ...]
-    copied: tuple[int, ...]
-    overwritten: tuple[int, ...]
-    as_numpy: bool
+    copied: tuple[int, ...] = ()
+    overwritten: tuple[int, ...] = ()
+    as_numpy: bool = False
+    kinds: tuple[Kind, ...] = field(default=(), compare=False)
 
     def of(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
         """The outputs of a plan for values of its inputs, as they leave."""

@@ -76,16 +76,11 @@ class CompiledReader:
         executable = self.executable(document)
         runner = Executor(executable, Stats(), jit=True, fallback=_check_failed, policy=policy)
         tracer = Executor(executable, Stats(), jit=False, fallback=None)
-        described, value = document["ending"], self._data.value
+        value = self._data.value
         defaults = [spec.default for spec in signature.inputs]
         outputs = [*signature.outputs, *(spec for spec in signature.inputs if spec.updated)]
-        places = reader(tuple[int, ...])
-        ending = Ending(
-            tuple(spec.type for spec in outputs),
-            places(described["copied"]),
-            places(described["overwritten"]),
-            bool(described["as_numpy"]),
-        )
+        kinds = tuple(spec.type for spec in outputs)
+        ending = replace(reader(Ending)(document["ending"]), kinds=kinds)
         check_signature(signature, executable.plan, ending.overwritten)
         kind = LoadedFunction
         if calling is not None and not calling.pure:

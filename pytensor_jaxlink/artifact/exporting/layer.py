@@ -44,7 +44,7 @@ from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import Executable, HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime.specialisation import hashable
+from pytensor_jaxlink.runtime import Ending, hashable
 
 Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""
@@ -70,21 +70,12 @@ class PlanWriter:
         self.regions: list[str] = []
         self.host_ops: list[str] = []
 
-    def function(
-        self,
-        executable: Executable,
-        shapes: Shapes,
-        *,
-        overwritten: Sequence[int] = (),
-        copied: Sequence[int] = (),
-        as_numpy: bool = False,
-    ) -> dict[str, Json]:
-        """The document of a function: its plan, the rest of that, and its `Ending`."""
-        ending = {"overwritten": list(overwritten), "copied": list(copied), "as_numpy": as_numpy}
+    def function(self, executable: Executable, shapes: Shapes, ending: Ending) -> dict[str, Json]:
+        """The document of a function: its plan, the rest of that, and the end of its calls."""
         return {
             **self._part(executable, shapes),
             "plan": describe(executable.plan),
-            "ending": ending,
+            "ending": describe(ending),
         }
 
     def _part(self, executable: Executable, shapes: Shapes) -> dict[str, Json]:
@@ -192,7 +183,7 @@ def compiled_layer(
         if isinstance(function, TracedFunction):
             exported = {0: function.code(wanted.dims or {}, wanted.target)}
             writers[name] = writer = PlanWriter(data, code, exported, by_example=True)
-            document[name] = writer.function(function.executable, {})
+            document[name] = writer.function(function.executable, {}, Ending())
         else:
             writers[name] = writer = _FunctionWriter(data, code, host, wanted, function)
             document[name] = writer.document(name)
@@ -233,14 +224,8 @@ class _FunctionWriter(PlanWriter):
 
     def document(self, name: str) -> Json:
         """The document of the function."""
-        lowered, ending = self.compiled.lowered, self._function.vm.ending
-        document = self.function(
-            lowered,
-            self._shapes_of_inputs(),
-            overwritten=ending.overwritten,
-            copied=ending.copied,
-            as_numpy=ending.as_numpy,
-        )
+        ending = self._function.vm.ending
+        document = self.function(self.compiled.lowered, self._shapes_of_inputs(), ending)
         if self._without_code:
             warn_at_user_line(
                 f"{name or 'the function'}: no code is saved for "

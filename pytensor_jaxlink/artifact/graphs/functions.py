@@ -22,9 +22,9 @@ from pytensor_jaxlink.artifact.documents import Json, Parsed
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import GraphReader
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
-from pytensor_jaxlink.artifact.names import Names, name_of
+from pytensor_jaxlink.artifact.names import name_of
 from pytensor_jaxlink.artifact.signature import Cell, Input, Output, Signature
-from pytensor_jaxlink.artifact.values import DataReader, Table
+from pytensor_jaxlink.artifact.values import Table
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.graph import as_kind
@@ -154,12 +154,6 @@ def describe_cell(variable: Variable | HeldArray, writer: GraphWriter) -> Json:
     return {"part": writer.place(variable.type), "class": name_of(type(variable), f"{variable}")}
 
 
-def graph_of(function: JAXFunction) -> InnerGraph:
-    """The graph of a function as it was before it was rewritten, updates after outputs."""
-    given = function.maker.given
-    return InnerGraph.between(given.inputs, given.outputs)
-
-
 def make_cell(
     described: Parsed, cell: Cell, storage: list[object], reader: GraphReader
 ) -> SharedVariable:
@@ -260,7 +254,7 @@ def saved_graph(graph: InnerGraph, signature: Signature) -> SavedGraph:
 class GraphLayer:
     """The functions of a file, to be compiled anew.
 
-    They share the shared variables, whose values are in ``storages``.
+    They share the shared variables, whose values are in ``storages``; ``reader`` has their parts.
     """
 
     def __init__(
@@ -268,13 +262,9 @@ class GraphLayer:
         document: Parsed,
         cells: Sequence[Cell],
         storages: Sequence[list[object]],
-        data: DataReader,
-        *,
-        allow: Sequence[str],
-        version: str,
+        reader: GraphReader,
     ) -> None:
-        self._functions = document["functions"]
-        self._reader = GraphReader(data, document["parts"], Names(allow), version)
+        self._functions, self._reader = document["functions"], reader
         self._state: list[Any] = [
             None if described is None else make_cell(described, cell, storage, self._reader)
             for described, cell, storage in zip(document["cells"], cells, storages, strict=True)
@@ -308,19 +298,12 @@ class GraphLayer:
         return function
 
 
-def host_ops_of(
-    parts: Parsed, data: DataReader, *, allow: Sequence[str], version: str
-) -> Callable[[object, HostStep], HostFunction]:
-    """The maker of the functions of host steps that the compiled layer leaves to PyTensor."""
-    reader = GraphReader(data, parts, Names(allow), version)
-
-    def function_of(place: object, step: HostStep) -> HostFunction:
-        [node] = reader.part(place, InnerGraph).nodes
-        if [len(node.inputs), len(node.outputs)] != [len(step.arguments), len(step.results)]:
-            raise ValueError(f"{step.title} has other inputs and outputs than {node.op}")
-        return host_function(node)
-
-    return function_of
+def host_op_of(reader: GraphReader, place: object, step: HostStep) -> HostFunction:
+    """The function of a host step that the compiled layer leaves to PyTensor."""
+    [node] = reader.part(place, InnerGraph).nodes
+    if [len(node.inputs), len(node.outputs)] != [len(step.arguments), len(step.results)]:
+        raise ValueError(f"{step.title} has other inputs and outputs than {node.op}")
+    return host_function(node)
 
 
 def _mode_of(signature: Signature, given: Mapping[str, Any]) -> Mode:

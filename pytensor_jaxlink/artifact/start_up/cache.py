@@ -90,7 +90,7 @@ class Entry:
         assert isinstance(file, File)
         file.compile_now = compile_now
         graph = StartUpGraph(file, fgraph, self._options, status=status)
-        return graph, graph.kept.overwritten
+        return graph, graph.kept.ending.overwritten
 
 
 def _kept(file: File, compiled: CompiledGraph, overwritten: tuple[int, ...]) -> str | None:

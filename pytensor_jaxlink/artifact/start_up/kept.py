@@ -16,13 +16,14 @@ from pytensor_jaxlink.artifact.container import Container, Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.folder import Folder
 from pytensor_jaxlink.artifact.records import describe
+from pytensor_jaxlink.artifact.records import reader as read_record
 from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of
 from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import Executable, HostExecuted
-from pytensor_jaxlink.runtime.specialisation import kind_of
+from pytensor_jaxlink.runtime import Ending, kind_of
 from pytensor_jaxlink.runtime.typed_jax import configuration
 from pytensor_jaxlink.versions import versions
 
@@ -39,8 +40,7 @@ class Kept:
 
     structure: str  # see `structure_of`
     executable: Executable
-    overwritten: tuple[int, ...]  # the inputs into which operations in place write
-    copied: tuple[int, ...]  # the outputs of which the caller gets a copy
+    ending: Ending
 
     @property
     def regions(self) -> list[SavedRegion]:
@@ -149,7 +149,7 @@ class File:
         """
         self._key.check()
         lowered = compiled.lowered
-        kept = Kept(structure_of(lowered), lowered, overwritten, compiled.copied)
+        kept = Kept(structure_of(lowered), lowered, Ending(compiled.copied, overwritten))
         problem = self._write(kept, lowered)
         self.kept = None if problem else self._read()
         if self.kept is None and problem is None:
@@ -207,12 +207,10 @@ class File:
         data = DataReader(container, container.document("data.json"), self._key.data.arrays)
         document = container.document("compiled.json")[""]
         reader = CompiledReader(container, data, region=partial(KeptRegion, self))
-        overwritten, copied = (document["ending"][name] for name in ("overwritten", "copied"))
         return Kept(
             str(container.manifest["structure"]),
             reader.executable(document),
-            tuple(map(int, overwritten)),
-            tuple(map(int, copied)),
+            read_record(Ending)(document["ending"]),
         )
 
     def _write(self, kept: Kept, lowered: Lowered) -> str | None:
@@ -222,8 +220,7 @@ class File:
         data, members = DataWriter(self._key.data.arrays), dict[str, Member]()
         code = {region.index: region.code for region in kept.regions}
         writer = PlanWriter(data, members, code)
-        overwritten, copied = kept.overwritten, kept.copied
-        document = writer.function(lowered, {}, overwritten=overwritten, copied=copied)
+        document = writer.function(lowered, {}, kept.ending)
         members |= {"compiled.json": [dump_document({"": document})], **data.file()}
         manifest: dict[str, Json] = {
             "saved_by": versions(),

@@ -32,7 +32,7 @@ class StartUpGraph:
     def __init__(self, file: File, source: FunctionGraph, options: Options, *, status: str) -> None:
         assert file.kept is not None, "it is in the cache"
         self.kept = kept = file.kept
-        self.source, self.options, self.copied = source, options, kept.copied
+        self.source, self.options, self.copied = source, options, kept.ending.copied
         self.policy = Policy.of(options)
         self.stats = Stats(start_up_cache=status)
         self._original = file.original
