@@ -17,14 +17,14 @@ from pytensor.tensor.random.type import RandomType
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, JAXLinkError, UntranspilableOpError
 from pytensor_jaxlink.generators import generator_of_key
-from pytensor_jaxlink.graph import ArrayType, op_name
+from pytensor_jaxlink.graph import as_kind, op_name
 from pytensor_jaxlink.link.dynamic import Sizes
 from pytensor_jaxlink.link.explanation import describe_break
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
 from pytensor_jaxlink.lowering import Lowered, as_static, unread
-from pytensor_jaxlink.runtime import Executor, Stats, as_one_array, check_argument
+from pytensor_jaxlink.runtime import Executor, Stats, pure_arguments
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import Analyses, CompiledGraph
@@ -86,22 +86,12 @@ class UserTraces:
 
     def trace(self, values: Sequence[object]) -> list[Any]:
         """The outputs and updates for values of the inputs and shared variables."""
-        view = self._compiled.view
-        if len(values) != len(view.inputs):
-            names = ", ".join(view.expression_of(number) for number in view.inputs)
-            raise TypeError(
-                Code.CALL_OF_PURE.mark(
-                    f"expected {len(view.inputs)} arguments ({names}), found {len(values)}"
-                )
-            )
+        view, source = self._compiled.view, self._compiled.source
         if (refused := self._compiled.refusal()) is not None:
             raise refused
-        values = list(map(as_one_array, values))
-        source = self._compiled.source
-        for number, value, variable in zip(view.inputs, values, source.inputs, strict=True):
-            kind, name = variable.type, view.expression_of(number)
-            if source.clients[variable] and isinstance(kind, ArrayType):
-                check_argument(value, kind.dtype, kind.shape, name, str(kind))
+        names = [view.expression_of(number) for number in view.inputs]
+        kinds = [as_kind(each.type) if source.clients[each] else None for each in source.inputs]
+        values = pure_arguments(values, names, kinds)
         with unread():
             try:
                 return self._tracer(values).trace(values)

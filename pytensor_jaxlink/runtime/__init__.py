@@ -37,8 +37,7 @@ from pytensor_jaxlink.runtime.padding import bucket_of as bucket_of
 from pytensor_jaxlink.runtime.profiling import Profile as Profile
 from pytensor_jaxlink.runtime.profiling import profile as profile
 from pytensor_jaxlink.runtime.profiling import take_times as take_times
-from pytensor_jaxlink.runtime.pure_arguments import as_one_array as as_one_array
-from pytensor_jaxlink.runtime.pure_arguments import check_argument as check_argument
+from pytensor_jaxlink.runtime.pure_arguments import pure_arguments as pure_arguments
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.runnable import read_on_host as read_on_host

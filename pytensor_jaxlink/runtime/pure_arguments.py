@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime.typed_jax import Tracer
 from pytensor_jaxlink.trees import a_class
 
@@ -16,7 +17,25 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 """Of each kind of numbers.  The narrow types of JAX, as bfloat16, are of NumPy's kind V."""
 
 
-def as_one_array(value: object) -> object:
+def pure_arguments(
+    values: Sequence[object], names: Sequence[str], kinds: Sequence[Kind | None]
+) -> list[object]:
+    """The arguments of a pure function, as many as it has names.
+
+    ``kinds`` are the types of those that are read, None of the others.  Raises `TypeError` for one
+    that PyTensor would not take.
+    """
+    if len(values) != len(names):
+        text = f"expected {len(names)} arguments ({', '.join(names)}), found {len(values)}"
+        raise TypeError(Code.CALL_OF_PURE.mark(text))
+    found = list(map(_as_one_array, values))
+    for value, name, kind in zip(found, names, kinds, strict=True):
+        if kind is not None and kind.kind == "array":
+            _check_argument(value, kind, name)
+    return found
+
+
+def _as_one_array(value: object) -> object:
     """A sequence of numbers of which JAX traces some as the vector that it stands for."""
     numbers: Any = value
     if type(value) in (tuple, list) and any(isinstance(n, Tracer) for n in numbers):
@@ -24,14 +43,13 @@ def as_one_array(value: object) -> object:
     return value
 
 
-def check_argument(
-    value: object, dtype: str, shape: Sequence[int | None], name: str, expected: str
-) -> None:
+def _check_argument(value: object, kind: Kind, name: str) -> None:
     """Raise `TypeError` for an argument that PyTensor would not take, whatever its precision.
 
     A graph for vectors may have a value for a matrix, and it would be the wrong one.
     """
     array: Any = value if isinstance(value, jax.Array) else np.asarray(value)
+    shape = kind.shape or ()
     fits = len(array.shape) == len(shape) and all(
         length is None or not isinstance(found, int) or found == length
         for found, length in zip(array.shape, shape, strict=True)
@@ -40,11 +58,11 @@ def check_argument(
         found = f"an array of shape {array.shape}"
     elif not fits or np.dtype(array.dtype).kind not in _RANK:
         found = a_class(value)
-    elif _holds(np.dtype(dtype), array):
+    elif _holds(np.dtype(kind.dtype), array):
         return
     else:
         found = _numbers(array)
-    raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {expected}, found {found}"))
+    raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {kind.text}, found {found}"))
 
 
 def _holds(dtype: np.dtype[Any], array: Any) -> bool:

@@ -34,10 +34,9 @@ from pytensor_jaxlink.runtime import (
     Stats,
     all_from_parent,
     as_jax_array,
-    as_one_array,
     brought_along,
-    check_argument,
     named_from_parent,
+    pure_arguments,
     refuse_donated,
     refused,
     replace_in_forked_child,
@@ -317,12 +316,9 @@ class LoadedFunction(FastCall):
 
         It can be differentiated as often as ``vjp_order`` said when the function was saved.
         """
-        count, results = len(self.signature.inputs), len(self.output_names)
+        results = len(self.output_names)
 
         def traced(*given: object) -> list[object]:
-            if len(given) != count:
-                text = f"expected {count} arguments, found {len(given)}"
-                raise TypeError(Code.CALL_OF_PURE.mark(text))
             values = self._pure_arguments(given)
             try:
                 return self._tracer.trace(values)[:results]
@@ -333,17 +329,17 @@ class LoadedFunction(FastCall):
 
     def _pure_arguments(self, values: Sequence[object]) -> Sequence[object]:
         """The arguments of `jax_fn`, those that are read of their types."""
-        plan, found = self.plan, list(map(as_one_array, values))
+        plan, given = self.plan, self.interface
         read = {*plan.outputs, *(number for step in plan.steps for number in step.reads)}
-        for place, (number, name) in enumerate(
-            zip(plan.inputs, self.interface.inputs, strict=True)
-        ):
-            kind = self.signature.inputs[place].type
-            if number in read and kind.kind == "array":
-                check_argument(found[place], str(kind.dtype), kind.shape or (), name, kind.text)
-                if isinstance(found[place], list | tuple):
-                    found[place] = np.asarray(found[place])
-        return found
+        kinds = zip(plan.inputs, given.kinds, strict=True)
+        of_read = [kind if number in read else None for number, kind in kinds]
+        found = pure_arguments(values, given.inputs, of_read)
+        return [
+            np.asarray(value)
+            if isinstance(value, list | tuple) and kind is not None and kind.kind == "array"
+            else value
+            for value, kind in zip(found, of_read, strict=True)
+        ]
 
     def _static_inputs(self) -> tuple[int, ...]:
         plan, needed = self._executor.plan, self._executor.static
