@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pytensor.compile.executor import Function
 from pytensor.compile.io import In, Out
@@ -56,48 +56,43 @@ class SavedGraph:
     state: list[SharedVariable]
 
 
-@dataclass(frozen=True)
-class HeldArray:
-    """An array of a function of JAX: state without a shared variable."""
+class _StateValue(NamedTuple):
+    """A value that a function keeps between calls."""
 
-    name: str
-    kind: Kind
+    name: str | None
+    type: Kind
+    storage: list[object]
+    variable: Variable | None  # None for an array of a function of JAX
 
 
 class Cells:
-    """The shared variables of several functions, each once."""
+    """The values that several functions keep, each once: shared variables, arrays."""
 
     def __init__(self) -> None:
-        self._table = Table[tuple[Variable | HeldArray, list[object]]]()
+        self._table = Table[_StateValue]()
 
     @property
-    def variables(self) -> list[Variable | HeldArray]:
-        """The variables, and the arrays that are none."""
-        return [variable for variable, _ in self._table.entries]
+    def variables(self) -> list[Variable | None]:
+        """The shared variables; None for an array of a function of JAX."""
+        return [kept.variable for kept in self._table.entries]
 
     @property
     def values(self) -> list[object]:
         """Their values."""
-        return [storage[0] for _, storage in self._table.entries]
+        return [kept.storage[0] for kept in self._table.entries]
 
     def place(self, variable: Variable, storage: list[object]) -> int:
         """The number of the cell that a variable and others share."""
-        return self._table.place(storage, lambda: (variable, storage))
+        kept = _StateValue(variable.name, as_kind(variable.type), storage, variable)
+        return self._table.place(storage, lambda: kept)
 
     def hold(self, name: str, kind: Kind, array: object) -> int:
         """The number of the cell of an array that is no shared variable, each object once."""
-        return self._table.place(array, lambda: (HeldArray(name, kind), [array]))
+        return self._table.place(array, lambda: _StateValue(name, kind, [array], None))
 
     def described(self, value: Callable[[object], Json]) -> list[Cell]:
         """The cells for the manifest; ``value`` describes their values."""
-        return [
-            Cell(
-                variable.name,
-                variable.kind if isinstance(variable, HeldArray) else as_kind(variable.type),
-                value(storage[0]),
-            )
-            for variable, storage in self._table.entries
-        ]
+        return [Cell(each.name, each.type, value(each.storage[0])) for each in self._table.entries]
 
 
 def describe_signature(
@@ -145,9 +140,9 @@ def tags_of(query: object) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(sorted(map(str, each))) for each in tags)
 
 
-def describe_cell(variable: Variable | HeldArray, writer: GraphWriter) -> Json:
+def describe_cell(variable: Variable | None, writer: GraphWriter) -> Json:
     """A shared variable, without its value; None for an array that is none."""
-    if isinstance(variable, HeldArray):
+    if variable is None:
         return None
     if not isinstance(variable, SharedVariable):  # what `Function.copy` puts in the place of one
         return {"part": writer.place(variable.type), "class": None}
