@@ -108,7 +108,7 @@ def _write_zip(file: BinaryIO, members: Mapping[str, Member]) -> None:
                     member.write(part)
         archive.comment = bytes(_TRAILER_BYTES)
     end = file.seek(-_TRAILER_BYTES, os.SEEK_END)
-    digest = _digest_of_file(file, 0, end)
+    digest = _digest_of_start(file, end)
     file.seek(end)
     file.write(f"{FORMAT} {VERSION:04} sha256 {digest}".encode())
 
@@ -136,7 +136,7 @@ class Container:
         version, digest = self._trailer(size)
         self._check_version(version)
         self._check_end(size)
-        if _digest_of_file(file, 0, size - _TRAILER_BYTES) != digest:
+        if _digest_of_start(file, size - _TRAILER_BYTES) != digest:
             raise self.error(
                 "its content does not have the checksum that was saved with it: the file was "
                 f"damaged or changed{self._where()}. {Remedy.SAVE_AGAIN.text()}, or "
@@ -213,7 +213,7 @@ class Container:
     def _read_manifest(self) -> dict[str, Parsed]:
         if MANIFEST not in self._members:
             raise self.error(f"it has no {MANIFEST}: it is a zip file of another kind")
-        manifest = self._parsed(MANIFEST, self._raw(MANIFEST))
+        manifest = self.document(MANIFEST)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise self.error(f"its {MANIFEST} is not that of a saved function")
         self._check_version(manifest.get("version"))
@@ -224,50 +224,40 @@ class Container:
 
     def read(self, name: str) -> memoryview:
         """The bytes of a member, in memory that may be written."""
-        if name not in self._members or name == MANIFEST:
+        if name not in self._members:
             raise self.error(f"it has no member {name[:80]!r}")
-        return self._raw(name)
-
-    def document(self, name: str) -> Parsed:
-        """A member that holds JSON, parsed."""
-        return self._parsed(name, self.read(name))
-
-    def _parsed(self, name: str, content: Buffer) -> Parsed:
-        try:
-            return parse_document(bytes(content))
-        except ArtifactError as error:
-            raise self.error(f"{name}: {error.text}") from error
-
-    def _raw(self, name: str) -> memoryview:
-        self._seek(name)
-        content = memoryview(bytearray(self._members[name].file_size))
-        file: Any = self._file  # files in memory and on the disk have it
+        info = self._members[name]
+        file: Any = self._file  # files in memory and on the disk have `readinto`
+        file.seek(info.header_offset)
+        header = file.read(_LOCAL_HEADER.size)
+        if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\3\4":
+            raise self.error(f"its member {name!r} is not where the directory says")
+        *_, length, extra = _LOCAL_HEADER.unpack(header)
+        file.seek(length + extra, os.SEEK_CUR)
+        content = memoryview(bytearray(info.file_size))
         if file.readinto(content) != len(content):
             raise self.error(f"its member {name!r} is cut off")
         return content
 
-    def _seek(self, name: str) -> int:
-        """Go to where a member starts; returns the place."""
-        info = self._members[name]
-        self._file.seek(info.header_offset)
-        header = self._file.read(_LOCAL_HEADER.size)
-        if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\3\4":
-            raise self.error(f"its member {name!r} is not where the directory says")
-        *_, length, extra = _LOCAL_HEADER.unpack(header)
-        return self._file.seek(length + extra, os.SEEK_CUR)
+    def document(self, name: str) -> Parsed:
+        """A member that holds JSON, parsed."""
+        content = bytes(self.read(name))
+        try:
+            return parse_document(content)
+        except ArtifactError as error:
+            raise self.error(f"{name}: {error.text}") from error
 
     def _where(self) -> str:
         """Which member of a damaged file is damaged, if that can still be told."""
         try:
             self._members = self._list_members(self._file.seek(0, os.SEEK_END))
             listed = self._read_manifest()["members"]
-            damaged = [n for n, each in listed.items() if each["sha256"] != self._digest_of(n)]
+            damaged = [
+                n for n, each in listed.items() if each["sha256"] != digest_of([self.read(n)])
+            ]
         except Exception:  # whatever else is wrong with it: it has been found to be damaged
             return ""
         return f" (in {', '.join(damaged[:3])})" if damaged else ""
-
-    def _digest_of(self, name: str) -> str:
-        return _digest_of_file(self._file, self._seek(name), self._members[name].file_size)
 
 
 def problem_of_place(place: object, method: str) -> str | None:
@@ -321,9 +311,10 @@ def digest_of(parts: Member) -> str:
     return digest.hexdigest()
 
 
-def _digest_of_file(file: io.BufferedIOBase | BinaryIO, start: int, size: int) -> str:
+def _digest_of_start(file: BinaryIO, size: int) -> str:
+    """The checksum of the first bytes of a file."""
     digest = hashlib.sha256()
-    file.seek(start)
+    file.seek(0)
     while size > 0:
         block = file.read(min(size, _BLOCK))
         if not block:
