@@ -72,6 +72,10 @@ class ChangingSizes:
         self._padding = _NOTHING
         self._kept: set[tuple[int, ...]] = set()
 
+    def record(self, failure: str) -> None:
+        """Record the failure of a rule or a rewrite; see `CompiledGraph.record`."""
+        self._compiled.record(failure)
+
     def is_plan(self, plan: Plan) -> bool:
         """Return True for a plan that runs the graph now."""
         for_all = self._for_all

@@ -61,6 +61,7 @@ from pytensor_jaxlink.rewriting import (
     cut_results,
     default_query,
     enabled_of,
+    failures_of,
     inline_broken,
     may_be_cut,
     notes_of,
@@ -87,6 +88,8 @@ class Analyses:
         What the linker was asked for.
     lower_graph
         Makes a JAX function of a graph that is no part of this one.
+    record
+        Takes the failure of each rewrite, in words.
 
     Attributes
     ----------
@@ -96,8 +99,15 @@ class Analyses:
         The breaks that rewrites of the graph and of its inner graphs have avoided.
     """
 
-    def __init__(self, source: FunctionGraph, options: Options, lower_graph: LowerGraph) -> None:
-        self._source, self._options = source, options
+    def __init__(
+        self,
+        source: FunctionGraph,
+        options: Options,
+        lower_graph: LowerGraph,
+        record: Callable[[str], None],
+    ) -> None:
+        self._source, self._options, self._record = source, options, record
+        self._record_failures(source)
         self.rules = Rules(lower_graph, callbacks=options.host_ops == "callback")
         self.avoided = notes_of(source)
         self._questions = Questions(
@@ -129,6 +139,7 @@ class Analyses:
             if dynamic:
                 graph = mutable(graph)
                 avoided = rewrite_again(graph, dynamic, enabled_of(self._source), results=cut)
+                self._record_failures(graph)
             prepared = self._prepare(graph, dynamic)
             if cut and may_be_cut(prepared):
                 prepared = mutable(prepared)
@@ -189,6 +200,10 @@ class Analyses:
         held = {output: bytes_held(self._source.inputs[k]) for output, k in updates.items()}
         return frozenset(output for output, size in held.items() if size >= WORTH_A_REGION)
 
+    def _record_failures(self, fgraph: AbstractFunctionGraph) -> None:
+        for failure in failures_of(fgraph):
+            self._record(failure)
+
     def _runs_on_host(self, node: Apply) -> bool:
         return self.rules.obstacle(node) is not None or bool(data_inputs(node.op, node))
 
@@ -224,6 +239,7 @@ class Analyses:
             changing = [k for k, outer in enumerate(graph.outer_position) if outer is None]
             rewritten, notes = rewrite_inner(rewritten, changing, enabled_of(self._source), related)
             self.avoided += notes
+            self._record_failures(rewritten)
             # The graph lives as long as its id.
             self._rewritten[id(fgraph), related] = fgraph, rewritten
         return rewritten
@@ -272,10 +288,12 @@ class CompiledGraph:
         if options.compilation_cache is not None:
             use_compilation_cache(options.compilation_cache)
         self.policy = Policy.of(options)
-        self._analyses = Analyses(fgraph, options, self._lower_graph)
         self.lock = RLock()
         self.when_installed: Callable[[], None] | None = None
         self._outer, self._changing = outer, None
+        self._recorded: list[str] = []
+        self._explanation: Explanation | None = None
+        self._analyses = Analyses(fgraph, options, self._lower_graph, self.record)
         self._build(lengths)
         if options.dynamic is True:
             if way := self.changing.way(self.form.sizes):
@@ -366,7 +384,7 @@ class CompiledGraph:
         self._for_user: UserTraces | None = None
         # A size that became data may avoid again the break that its static form avoided.
         self._avoided = tuple(dict.fromkeys((*self._analyses.avoided, *form.avoided)))
-        self._explanation: Explanation | None = None
+        self._explanation = None
         self.executor: Callable[[Sequence[Any]], list[Any]] = way.executor
         if form.partition.breaks:
             for cut in self.explanation.breaks:
@@ -448,7 +466,7 @@ class CompiledGraph:
             self._explanation = explain_plan(
                 self.lowered,
                 form.partition,
-                self.failures.recorded,
+                self._recorded,
                 self._avoided,
                 describe_callbacks(form.view, form.facts),
                 self.changing.described(),
@@ -458,6 +476,19 @@ class CompiledGraph:
     def forget_explanation(self) -> None:
         """Have the words found anew: what they say of sizes has changed."""
         self._explanation = None
+
+    def record(self, failure: str) -> None:
+        """Record the failure of a rule or a rewrite, in words: it is logged, counted and named.
+
+        Those of the padded form of a graph are the graph's.
+        """
+        if self._outer is not None:
+            self._outer.record(failure)
+        elif failure not in self._recorded:
+            self._recorded.append(failure)
+            self.stats.failures += 1
+            self.forget_explanation()
+            Topic.FAILURES.log(lambda: failure)
 
     @property
     def plan(self) -> Plan:

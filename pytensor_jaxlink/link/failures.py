@@ -11,7 +11,6 @@ from pytensor.graph.basic import Apply
 from pytensor_jaxlink.errors import FAILED_NODE
 from pytensor_jaxlink.graph import op_name, operation_with_place
 from pytensor_jaxlink.link.fallback import PythonFallback, Unpadded
-from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import Rules
 from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.plan import Plan
@@ -32,15 +31,12 @@ class Failures:
 
     Attributes
     ----------
-    recorded
-        What became of each node that failed, in words.
     fallback
         Evaluates a call by PyTensor's own implementation.
     """
 
     def __init__(self, compiled: CompiledGraph, rules: Rules) -> None:
         self._compiled, self._rules = compiled, rules
-        self.recorded: list[str] = []
         self.fallback: PythonFallback | Unpadded = PythonFallback(compiled.source)
 
     def finish(
@@ -101,6 +97,5 @@ class Failures:
         where = f"{op_name(node.op)} in an inner graph"
         if node in view.nodes:
             where = operation_with_place(view, view.nodes.index(node))
-        self.recorded.append(f"{where}: {change}")
-        Topic.FAILURES.log(lambda: self.recorded[-1])
+        self._compiled.record(f"{where}: {change}")
         self._compiled.build_again()

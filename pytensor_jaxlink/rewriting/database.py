@@ -7,12 +7,12 @@ the same for all (`rewriting.notes.would_break`).
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 
 from pytensor.compile.mode import optdb
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
-from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.rewriting import (
     dynamic_slices,
     known_lengths,
@@ -51,6 +51,9 @@ def rewrite_again(
 ) -> tuple[Avoided, ...]:
     """Rewrite a graph in place where more of its inputs are data.  Returns the breaks avoided.
 
+    PyTensor goes on after a rewrite of its database that fails, and so does this
+    (`rewriting.notes.failures_of`).
+
     Parameters
     ----------
     changing
@@ -64,20 +67,9 @@ def rewrite_again(
     fgraph.attach_feature(ShapeFeature())
     for family in FAMILIES:
         if family.tag in enabled:
-            _rewrite(family, fgraph, changing)
+            with suppress(Exception):
+                family.rewrite_in_place(fgraph, changing)
     return notes_of(fgraph)
-
-
-def _rewrite(family: Family, fgraph: FunctionGraph, changing: Collection[int]) -> None:
-    """Rewrite in place; a rewrite that fails leaves a graph with the same values, and its breaks.
-
-    PyTensor treats the rewrites of its database in this way.
-    """
-    try:
-        family.rewrite_in_place(fgraph, changing)
-    except Exception as error:
-        text = f"the rewrite {family.tag} failed: {type(error).__name__}: {error}"
-        Topic.FAILURES.log(lambda: text)
 
 
 def register_rewrites() -> None:

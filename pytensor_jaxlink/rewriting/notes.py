@@ -51,10 +51,20 @@ class Family(GraphRewriter):
         self.rewrite_in_place(fgraph)
 
     def rewrite_in_place(self, fgraph: FunctionGraph, changing: Collection[int] = ()) -> None:
-        """Rewrite in place; the inputs at ``changing`` are data whatever their type."""
+        """Rewrite in place; the inputs at ``changing`` are data whatever their type.
+
+        A rewrite that fails leaves a graph with the same values, and its breaks.  The failure is
+        recorded on the graph.
+        """
         for node in fgraph.apply_nodes:
             if isinstance(node.op, self.concerned):
-                self.rewrite_graph(fgraph, changing)
+                try:
+                    self.rewrite_graph(fgraph, changing)
+                except Exception as error:
+                    graph: Any = fgraph
+                    text = f"the rewrite {self.tag} failed: {type(error).__name__}: {error}"
+                    graph.jaxlink_failures = (*failures_of(fgraph), text)
+                    raise
                 return
 
 
@@ -92,6 +102,11 @@ def notes_of(fgraph: Any) -> tuple[Avoided, ...]:
     return tuple(getattr(fgraph, "jaxlink_notes", ()))
 
 
+def failures_of(fgraph: Any) -> tuple[str, ...]:
+    """The rewrites of a graph that failed, each with its error."""
+    return getattr(fgraph, "jaxlink_failures", ())
+
+
 def would_break(time: BindingTime) -> bool:
     """The rule of cost: whether a graph breaks where a value of this time is a size or a mask.
 
@@ -126,6 +141,7 @@ def may_cut_results(fgraph: Any) -> bool:
 def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
     """Give a copy of a graph what the rewrites have recorded on it."""
     copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)
+    copy.jaxlink_failures = failures_of(fgraph)
 
 
 def keep_given(fgraph: FunctionGraph, given: FunctionGraph) -> None:

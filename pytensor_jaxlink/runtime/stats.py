@@ -19,6 +19,7 @@ _TOTALS = (
     "arrays_gathered",
     "donated_bytes",
     "fallbacks",
+    "failures",
     "dynamic_sizes",
     "padded_calls",
 )
@@ -57,6 +58,9 @@ class Stats:
         For each region, the static values and arguments that it was traced for.
     fallbacks
         Calls that PyTensor's own implementation had to finish, because a region failed.
+    failures
+        JAX implementations and rewrites that failed.  The plan does without them; `explain` names
+        each.
     slow_calls
         Calls whose fast path failed where the slow path gave a result: a defect of this library,
         which costs time and no more.  `explain` names the last such error.
@@ -92,6 +96,7 @@ class Stats:
     arrays_gathered: int = 0
     donated_bytes: int = 0
     fallbacks: int = 0
+    failures: int = 0
     slow_calls: int = 0
     dynamic_sizes: int = 0
     padded_calls: int = 0

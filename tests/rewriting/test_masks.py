@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.special
 from pytensor.compile.mode import get_mode
+from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.raise_op import Assert
@@ -455,7 +456,32 @@ def test_a_rewrite_that_fails_costs_no_value(
     monkeypatch.setattr(Selection, "masked", broken)
     with caplog.at_level("INFO", "pytensor_jaxlink.failures"):
         assert [float(f(np.zeros(length))) for length in (4, 5)] == [4, 5]
-    assert "the rewrite jaxlink_masks failed: RuntimeError: the author forgot" in caplog.text
+    failure = "the rewrite jaxlink_masks failed: RuntimeError: the author forgot something"
+    assert [record.getMessage() for record in caplog.records] == [failure]
+    assert f.stats.failures == 1
+    assert f"recorded failure: {failure}" in str(f.explain())
+
+
+def test_a_rewrite_that_fails_while_a_function_is_built_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*arguments: Any) -> Any:
+        raise RuntimeError("the author forgot something")
+
+    x = pt.dvector("x")
+    monkeypatch.setattr(Selection, "masked", broken)
+    with (
+        caplog.at_level("INFO", "pytensor_jaxlink.failures"),
+        config.change_flags(on_opt_error="warn"),
+    ):
+        f = pytensor.function([x], pt.exp(x[x > 0]).sum(), mode="JAXSELECTIVE")
+        copied = f.copy()
+    for function in (f, copied):
+        assert float(function(np.zeros(3))) == 0
+        assert function.stats.failures == 1
+        assert "the rewrite jaxlink_masks failed: RuntimeError" in str(function.explain())
+    with config.change_flags(on_opt_error="raise"), pytest.raises(RuntimeError, match="forgot"):
+        pytensor.function([x], pt.exp(x[x > 0]).sum(), mode="JAXSELECTIVE")
 
 
 def test_a_dimension_that_has_the_lengths_of_others_in_it() -> None:
