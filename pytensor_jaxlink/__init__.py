@@ -84,9 +84,11 @@ def _suit_pymc() -> None:
     from pytensor_jaxlink.compat import start_processes_as_for_jax
     from pytensor_jaxlink.link import JAXLinker
     from pytensor_jaxlink.link.step_methods import give_numpy_to_samplers
+    from pytensor_jaxlink.lowering.splines import register_splines
 
     start_processes_as_for_jax(JAXLinker)
     give_numpy_to_samplers()
+    register_splines()
 
 
 def _find_entry(*graph: _typing.Any) -> _typing.Any:

@@ -118,6 +118,14 @@ def _chances_of_all_but_last(xp: ModuleType, p: jax.Array) -> jax.Array:
     return in_range & (p[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
 
 
+def _distribution_function(xp: ModuleType, x: jax.Array, chances: jax.Array) -> jax.Array:
+    """PyMC looks for the piece of each draw, and raises where none is there."""
+    if x.shape[-1] != chances.shape[-1] or x.shape[-1] < 2:
+        return xp.asarray([False])
+    steps = (chances[..., :-1] <= chances[..., 1:]).all(axis=-1)
+    return steps & (chances[..., 0] == 0) & (chances[..., -1] >= 1 - 1e-15)
+
+
 _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.BernoulliRV": _chance(0),
     # An infinite `a` makes chances that are not numbers; NumPy finds that out when it draws.
@@ -157,9 +165,12 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.WeibullRV": _no_sign(0),
     "pymc.BetaClippedRV": _more_than_0(0, 1),
     "pymc.DiscreteUniformRV": _together(lambda xp, low, high: low < high + 1, 0, 1),
+    "pymc.InterpolatedRV": _together(lambda xp, x, p: xp.asarray(x.shape == p.shape), 0, 1)
+    + _together(_distribution_function, 0, 2),
     "pymc.MoyalRV": _at_least_0(1),
     "pymc.RiceRV": _at_least_0(0, 1),
     "pymc.SkewNormalRV": _at_least_0(1) + _finite(2),
+    "pymc.SkewStudentTRV": _more_than_0(0, 1) + _at_least_0(3),
     "pymc.TruncatedNormalRV": _at_least_0(1) + _together(_standard_bounds, 0, 1, 2, 3),
     "pymc.WaldRV": _above_0_or_nan(0, 1),
 }

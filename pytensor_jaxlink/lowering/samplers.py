@@ -139,6 +139,14 @@ def _beta(draw: Draw, alpha: jax.Array, beta: jax.Array) -> jax.Array:
     return 1 / (1 + jnp.exp(second - first))
 
 
+def _skew_student_t(
+    draw: Draw, a: jax.Array, b: jax.Array, mu: jax.Array, sigma: jax.Array
+) -> jax.Array:
+    """From a beta variable: Jones & Faddy, "A skew extension of the t-distribution" (2003)."""
+    share = _beta(draw, a, b)
+    return mu + sigma * (2 * share - 1) * jnp.sqrt(a + b) / (2 * jnp.sqrt(share * (1 - share)))
+
+
 def _dirichlet(draw: Draw, alpha: jax.Array) -> jax.Array:
     """Beside an infinite concentration the finite ones have nothing."""
     kind = draw.real
@@ -183,6 +191,21 @@ def _triangular(draw: Draw, left: jax.Array, mode: jax.Array, right: jax.Array) 
     below = left + jnp.sqrt(drawn * width * (mode - left))
     above = right - jnp.sqrt((1 - drawn) * width * (right - mode))
     return jnp.where(drawn * width < mode - left, below, above)
+
+
+def _interpolated(draw: Draw, x: jax.Array, density: jax.Array, chances: jax.Array) -> jax.Array:
+    """By inversion of the distribution function; between two points the density is linear.
+
+    The root of the quadratic equation is taken in the form that does not divide by the slope.
+    """
+    x, density, chances = map(jnp.asarray, (x, density, chances))
+    x, density, chances = (v.reshape(v.shape[-1]) for v in (x, density, chances))
+    drawn = draw.chances()
+    piece = jnp.clip(jnp.searchsorted(chances, drawn) - 1, 0, len(x) - 2)
+    slope = (jnp.diff(density) / jnp.diff(x))[piece]
+    start, left = density[piece], drawn - chances[piece]
+    end = jnp.sqrt(jnp.maximum(start**2 + 2 * slope * left, 0))
+    return x[piece] + jnp.where(left > 0, 2 * left / (start + end), 0)
 
 
 def _truncated_exponential(
@@ -379,10 +402,12 @@ _SAMPLERS: dict[str, Sampler] = {
     "pytensor.WaldRV": _wald,
     "pytensor.WeibullRV": _weibull,
     "pymc.DiscreteUniformRV": lambda draw, low, high: _integers(draw, low, jnp.asarray(high) + 1),
+    "pymc.InterpolatedRV": _interpolated,
     "pymc.MatrixNormalRV": _matrix_normal,
     "pymc.MoyalRV": _moyal,
     "pymc.RiceRV": _rice,
     "pymc.SkewNormalRV": _skew_normal,
+    "pymc.SkewStudentTRV": _skew_student_t,
     "pymc.TruncatedNormalRV": _truncated_normal,
     "pymc.WaldRV": lambda draw, mu, lam, alpha: _wald(draw, mu, lam) + alpha,
 }

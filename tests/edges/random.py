@@ -80,7 +80,7 @@ FULL_ONLY = {
 
 HOST_ONLY = {
     # PyMC draws these by Python code of its own, which runs on the host as it is.
-    "CARRV", "CustomDistRV", "FlatRV", "HalfFlatRV", "ICARRV", "InterpolatedRV", "MinibatchIndexRV",
+    "CARRV", "CustomDistRV", "FlatRV", "HalfFlatRV", "ICARRV", "MinibatchIndexRV",
     "PolyaGammaRV", "SimulatorRV", "StickBreakingWeightsRV",
 }  # fmt: skip
 
@@ -167,8 +167,18 @@ def _matrix_normal(rows: Any, **options: Any) -> Any:
     return family()["pymc.MatrixNormalRV"]()(np.ones((2, 2)), rows, np.eye(2), **options)
 
 
+def _interpolated(chances: Any, **options: Any) -> Any:
+    x, density = np.arange(3.0), np.array([0.2, 0.6, 0.6])
+    return family()["pymc.InterpolatedRV"]()(x, density, chances, **options)
+
+
 if find_spec("pymc") is not None:
     OTHERS["matrix normal"] = ("pymc.MatrixNormalRV", _shaped(_matrix_normal), MATRICES)
+    OTHERS["interpolated"] = (
+        "pymc.InterpolatedRV",
+        _shaped(_interpolated),
+        ([0.0, 0.4, 1.0], [0.0, 1.0, 1.0], *VECTORS),
+    )
 
 
 def family() -> dict[str, type[RandomVariable]]:

@@ -16,6 +16,7 @@ import pytest
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
+from scipy import stats
 
 from pytensor_jaxlink import JAXFunction, JAXLinker, NotJittableError
 from pytensor_jaxlink.compat import CHOOSES_PROCESSES
@@ -449,6 +450,24 @@ def test_what_is_replaced_comes_back(pm: Any) -> None:
     with pytest.raises(KeyError):
         fail()
     assert [getattr(*place) for place in places] == before
+
+
+def test_interpolated_densities_need_no_host(pm: Any) -> None:
+    points = np.linspace(0, 3, 10)
+    with pm.Model() as model:
+        level = pm.Interpolated("level", points, np.exp(-((points - 1) ** 2)))
+        pm.Normal("y", level, 1, observed=[1.0, 2.0])
+    for graph in (model.logp(), model.dlogp()):
+        ours, reference = (
+            model.compile_fn(graph, inputs=model.value_vars, point_fn=False, mode=mode)
+            for mode in ("JAXSELECTIVE", "FAST_COMPILE")
+        )
+        assert ours.explain().graph_break_count == 0
+        for value in (-40.0, -0.3, 0.0, 2.0, np.nan):
+            np.testing.assert_allclose(ours(value), reference(value), rtol=1e-10)
+    drawn = pm.draw(level, 500, random_seed=3, mode="JAXSELECTIVE")
+    reference = pm.draw(level, 500, random_seed=3, mode="FAST_COMPILE")
+    assert stats.ks_2samp(drawn, reference).pvalue > 1e-3
 
 
 def test_numba_in_nutpie_is_left_alone(pm: Any) -> None:

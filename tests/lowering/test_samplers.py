@@ -42,9 +42,14 @@ CONTINUOUS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "pytensor.VonMisesRV": ((0.0, 2.0), stats.vonmises(2)),
     "pytensor.WaldRV": ((1.5, 2.0), stats.invgauss(0.75, scale=2)),
     "pytensor.WeibullRV": ((1.7,), stats.weibull_min(1.7)),
+    "pymc.InterpolatedRV": (
+        ([0.0, 1.0, 3.0], [0.0, 2 / 3, 0.0], [0.0, 1 / 3, 1.0]),
+        stats.triang(1 / 3, 0, 3),
+    ),
     "pymc.MoyalRV": ((1.0, 2.0), stats.moyal(1, 2)),
     "pymc.RiceRV": ((2.0, 1.5), stats.rice(2, scale=1.5)),
     "pymc.SkewNormalRV": ((1.0, 2.0, 3.0), stats.skewnorm(3, 1, 2)),
+    "pymc.SkewStudentTRV": ((2.0, 3.0, 1.0, 2.0), stats.jf_skew_t(2, 3, 1, 2)),
     "pymc.TruncatedNormalRV": ((0.5, 1.5, -1.0, 2.0), stats.truncnorm(-1, 1, 0.5, 1.5)),
     "pymc.WaldRV": ((1.5, 2.0, 0.5), stats.invgauss(0.75, 0.5, 2)),
 }
