@@ -102,7 +102,7 @@ def notes_of(fgraph: Any) -> tuple[Avoided, ...]:
     return tuple(getattr(fgraph, "jaxlink_notes", ()))
 
 
-def failures_of(fgraph: Any) -> tuple[str, ...]:
+def failures_of(fgraph: object) -> tuple[str, ...]:
     """The rewrites of a graph that failed, each with its error."""
     return getattr(fgraph, "jaxlink_failures", ())
 
