@@ -132,9 +132,16 @@ class TestDirectCalls:
     def test_one_transfer_of_an_array_that_is_given_twice(self) -> None:
         y = pt.dvector("y")
         f = pytensor.function([X, y, FACTOR], (X * y).sum() * FACTOR, mode="JAXSELECTIVE")
-        value = np.arange(1_000.0)
+        value = np.arange(100_000.0)
         f(value, value, np.float64(1))
         assert f.stats.bytes_to_device == value.nbytes
+
+    def test_small_arrays_that_are_given_twice_cost_what_others_do(self) -> None:
+        y = pt.dvector("y")
+        f = pytensor.function([X, y], X * y, mode="JAXSELECTIVE")
+        value = np.ones(5)
+        f(value, value)
+        assert f.stats.bytes_to_device == 2 * value.nbytes  # by `jax.jit`, which is quicker here
 
     def test_equal_constants_are_on_the_device_once(self) -> None:
         data = np.arange(2_000.0)
