@@ -9,7 +9,7 @@ from pytensor.graph.basic import Variable
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError, OtherCodeError
-from pytensor_jaxlink.graph import as_kind
+from pytensor_jaxlink.graph import ArrayType, as_kind
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Boundary,

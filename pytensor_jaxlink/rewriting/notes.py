@@ -45,8 +45,8 @@ class Family(GraphRewriter):
 
     def apply(self, fgraph: FunctionGraph) -> None:
         """Rewrite in place, and record that the mode includes the rewrite."""
-        graph: Any = fgraph  # for the inner graphs, which are rewritten later
-        graph.jaxlink_enabled = enabled_of(fgraph) | {self.tag}
+        # For the inner graphs, which are rewritten later.
+        _keep(fgraph, jaxlink_enabled=enabled_of(fgraph) | {self.tag})
         let_results_be_cut(fgraph, may=True)
         self.rewrite_in_place(fgraph)
 
@@ -61,9 +61,8 @@ class Family(GraphRewriter):
                 try:
                     self.rewrite_graph(fgraph, changing)
                 except Exception as error:
-                    graph: Any = fgraph
                     text = f"the rewrite {self.tag} failed: {type(error).__name__}: {error}"
-                    graph.jaxlink_failures = (*failures_of(fgraph), text)
+                    _keep(fgraph, jaxlink_failures=(*failures_of(fgraph), text))
                     raise
                 return
 
@@ -92,9 +91,12 @@ class Avoided:
 
 def note(fgraph: FunctionGraph, view: GraphView, node: Apply, rewrite: str, what: str) -> None:
     """Record that a rewrite has removed the break at a node of a view of the graph."""
-    graph: Any = fgraph
     where = user_location(view, view.nodes.index(node))
-    graph.jaxlink_notes = [*notes_of(fgraph), Avoided(what, where, rewrite)]
+    _keep(fgraph, jaxlink_notes=[*notes_of(fgraph), Avoided(what, where, rewrite)])
+
+
+def _keep(fgraph: object, **records: object) -> None:
+    vars(fgraph).update(records)
 
 
 def notes_of(fgraph: Any) -> tuple[Avoided, ...]:
@@ -146,8 +148,7 @@ def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
 
 def keep_given(fgraph: FunctionGraph, given: FunctionGraph) -> None:
     """Keep the graph that the user gave with the one that it is rewritten to."""
-    graph: Any = fgraph
-    graph.jaxlink_given = given
+    _keep(fgraph, jaxlink_given=given)
 
 
 def given_of(fgraph: Any) -> FunctionGraph | None:

@@ -21,8 +21,7 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 
 _SMALL = 2**20
-"""Bytes; `jax.device_put` takes some 0.1 ms longer than what `jax.jit` does with an argument, and in
-this time so many are moved twice."""
+"""Bytes; in the time that `jax.device_put` takes longer than `jax.jit`, as many are moved twice."""
 
 _MOST_REJECTIONS = 4
 """Fast-path type misses that are tolerated before every call takes the slow path."""
