@@ -134,12 +134,13 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
                 perform(node, inputs, [cell])
                 value = cell[0]
                 if type(value) is not np.ndarray or value.dtype is not first:
-                    cell[0] = _as_declared(value, first_kind)
+                    cell[0] = _as_jax_takes_it(value, first_kind)
                 return cell
             cells: list[list[object]] = [[None] for _ in results]
             perform(node, inputs, cells)
             return [
-                _as_declared(cell[0], kind) for cell, (_, kind) in zip(cells, results, strict=True)
+                _as_jax_takes_it(cell[0], kind)
+                for cell, (_, kind) in zip(cells, results, strict=True)
             ]
         except Exception as error:
             _locate(error, node, where)
@@ -148,20 +149,17 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
     return performed
 
 
-def _as_declared(value: object, kind: Type | None) -> object:
-    """A result of a ``perform`` with the declared dtype, which some give in another one.
+def _as_jax_takes_it(value: object, kind: Type | None) -> object:
+    """A result of a ``perform``, which may be of a kind that NumPy has and JAX has not.
 
-    So what JAX has not leaves here: arrays of the other byte order, of long doubles, of objects.
-    Masked arrays lose their masks.  Complex numbers that are declared to be real stay.
+    It then gets the declared dtype: arrays of the other byte order, of long doubles, of objects.
+    Masked arrays lose their masks.
     """
     if not isinstance(kind, ArrayType) or not isinstance(value, np.ndarray | np.generic):
         return value
     if isinstance(value, np.ma.MaskedArray):
         value = value.data
-    stays = value.dtype.kind == "c" and not kind.dtype.startswith("complex")
-    if value.dtype == kind.dtype or (stays and value.dtype in _DTYPES_OF_JAX):
-        return value
-    return value.astype(kind.dtype)
+    return value if value.dtype in _DTYPES_OF_JAX else value.astype(kind.dtype)
 
 
 class _Thunk:

@@ -361,14 +361,6 @@ def test_masked_arrays_of_new_lengths(options: dict[str, Any]) -> None:
         assert_same(f(value), g(value))
 
 
-def test_another_type_than_declared_on_the_host() -> None:
-    x, n = pt.vector("x", dtype="float32"), pt.lscalar("n")
-    other = black_box(lambda values: values.astype("float64") + 1, "float32")
-    f = pytensor.function([x, n], [other(x), other(x[:n]) * 2], mode="JAXSELECTIVE")
-    for _ in range(2):
-        assert [each.dtype for each in f(X.astype("float32"), 2)] == ["float32", "float32"]
-
-
 class TestExplanation:
     def test_text(self) -> None:
         x, n = pt.dvector("x"), pt.lscalar("n")

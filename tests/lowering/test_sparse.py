@@ -270,13 +270,3 @@ def test_other_matrices_as_arguments(
         np.testing.assert_array_equal(matrix.toarray(), expected[0].toarray())
         for found, part in zip(parts, expected[1:], strict=True):
             np.testing.assert_array_equal(found, part)
-
-
-def test_entries_have_the_type_that_is_declared() -> None:
-    """PyTensor's own implementation gives the type of the matrix: docs/known_differences.md."""
-    matrix: Any = ps.csc_matrix("matrix", dtype="int8")
-    entries = matrix[[1, 0], [0, 1]]
-    f = pytensor.function([matrix], [entries, entries * 2], mode="JAXSELECTIVE")
-    found = f(sparse.csc_matrix(np.array([[1, 2], [3, 4]], "int8")))
-    assert [each.dtype for each in found] == [entries.dtype, entries.dtype]
-    np.testing.assert_array_equal(found, [[3, 2], [6, 4]])
