@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scipy.interpolate import UnivariateSpline
 
 _ZEROS, _RAISE, _BOUNDARY = 1, 2, 3
-"""What SciPy's splines do outside of their knots, where they do not go on as within."""
+"""The modes of SciPy's splines outside of their knots, but for the one that extrapolates."""
 
 
 def register_splines() -> None:

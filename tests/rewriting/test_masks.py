@@ -444,16 +444,17 @@ def test_integers_have_no_infinity_that_a_softmax_passes_over(name: str) -> None
         np.testing.assert_allclose(f(given), getattr(scipy.special, name)(given, axis=0))
 
 
+def _broken(*arguments: Any) -> Any:
+    raise RuntimeError("the author forgot something")
+
+
 def test_a_rewrite_that_fails_costs_no_value(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*arguments: Any) -> Any:
-        raise RuntimeError("the author forgot something")
-
     x = pt.dvector("x")
     f = pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE")
     f(np.zeros(3))
-    monkeypatch.setattr(Selection, "masked", broken)
+    monkeypatch.setattr(Selection, "masked", _broken)
     with caplog.at_level("INFO", "pytensor_jaxlink.failures"):
         assert [float(f(np.zeros(length))) for length in (4, 5)] == [4, 5]
     failure = "the rewrite jaxlink_masks failed: RuntimeError: the author forgot something"
@@ -465,11 +466,8 @@ def test_a_rewrite_that_fails_costs_no_value(
 def test_a_rewrite_that_fails_while_a_function_is_built_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*arguments: Any) -> Any:
-        raise RuntimeError("the author forgot something")
-
     x = pt.dvector("x")
-    monkeypatch.setattr(Selection, "masked", broken)
+    monkeypatch.setattr(Selection, "masked", _broken)
     with (
         caplog.at_level("INFO", "pytensor_jaxlink.failures"),
         config.change_flags(on_opt_error="warn"),
