@@ -97,13 +97,14 @@ def sharding_of(value: Any) -> Sharding | None:
     return value.sharding if kind is ARRAY or kind is jax.ShapeDtypeStruct else None
 
 
-def placed_as(old: object, new: Any) -> Any:
+def placed_as(old: Any, new: Any) -> Any:
     """A new value of a state, spread over the devices as the old one is.
 
     One of another shape stays as it is where it cannot be divided so.
     """
-    where = sharding_of(old)
-    if not isinstance(where, NamedSharding) or where == sharding_of(new):
+    # Most states lie on one device: a call has them all pass here.
+    where: Any = old.sharding if type(old) is ARRAY else None
+    if type(where) is not NamedSharding or where == sharding_of(new):
         return new
     try:
         where.shard_shape(np.shape(new))

@@ -239,8 +239,8 @@ class Interface:
         """
         if self.updated:
             cells = [self.storage[place] for place in self.updated]
-            pairs = zip(cells, outputs[len(self.outputs) :], strict=True)
-            store(cells, [ready_as(cell[0], value) for cell, value in pairs])
+            new = outputs[len(self.outputs) :]
+            store(cells, ready_as([cell[0] for cell in cells], new))
         return self.packed(outputs)
 
     def packed(self, outputs: list[Any]) -> Any:

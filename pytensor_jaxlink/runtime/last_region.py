@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pytensor_jaxlink.runtime.bindings import Boundary, accepting
@@ -11,8 +11,7 @@ from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable
-from pytensor_jaxlink.runtime.typed_jax import ARRAY
-from pytensor_jaxlink.runtime.waiting import all_hold
+from pytensor_jaxlink.runtime.waiting import all_hold, wait_for_all
 
 _FALSE = Result(None, (False,))
 
@@ -79,7 +78,8 @@ class LastRegion:
             self._place(arguments)
         new: Sequence[object] = ()
         if self._others:
-            new = [ready_as(cell[0], others[place]) for place, cell in self._others]
+            places, cells = zip(*self._others, strict=True)
+            new = ready_as([cell[0] for cell in cells], [others[place] for place in places])
         done = self._donation.run(static, arguments, new)
         if done is None:
             results, conditions = self._region(*((static,) if static else ()), *arguments)
@@ -107,8 +107,8 @@ class LastRegion:
         return [known[place] for place in self._order]
 
 
-def ready_as(old: object, new: Any) -> Any:
-    """A new value of a state, spread over the devices as the old one is, when it is there."""
-    if type(old) is ARRAY:
-        new = placed_as(old, new)
-    return new.block_until_ready() if type(new) is ARRAY else new
+def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
+    """New values of states, spread over the devices as the old ones are, when all are there."""
+    values = [placed_as(*pair) for pair in zip(old, new, strict=True)]
+    wait_for_all(values)
+    return values

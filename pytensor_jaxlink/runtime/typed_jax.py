@@ -59,6 +59,7 @@ class Put(Protocol):
         ...
 
 
+block_until_ready: Callable[[Any], Any] = jax.block_until_ready
 config: Any = jax.config
 configuration: Configuration = config
 device_put: Put = jax.device_put
