@@ -140,7 +140,7 @@ class Analyses:
                 graph = mutable(graph)
                 avoided = rewrite_again(graph, dynamic, enabled_of(self._source), results=cut)
                 self._record_failures(graph)
-            prepared = self._prepare(graph, dynamic)
+            prepared = self._prepare(graph, (self._source, dynamic), dynamic)
             if cut and may_be_cut(prepared):
                 prepared = mutable(prepared)
                 cut_results(prepared, dynamic, self._runs_on_host)
@@ -211,16 +211,22 @@ class Analyses:
         return facts_of(view, self._questions)
 
     def _prepare(
-        self, fgraph: AbstractFunctionGraph, changing: Collection[int] = ()
+        self, fgraph: AbstractFunctionGraph, origin: object, changing: Collection[int] = ()
     ) -> AbstractFunctionGraph:
-        return prepare(fgraph, self._describe, enabled_of(self._source), changing)
+        return prepare(fgraph, origin, self._describe, enabled_of(self._source), changing)
 
     def _inner_graphs(self, node: Apply) -> tuple[NestedGraph, ...]:
         """The inner graphs of a node, rewritten and prepared as the outer graph is."""
         if node not in self._prepared:
             self._prepared[node] = tuple(
-                replace(graph, fgraph=self._prepare(self._rewrite(node, graph)))
-                for graph in self.rules.inner_graphs(node)
+                replace(
+                    graph,
+                    fgraph=self._prepare(
+                        rewritten := self._rewrite(node, graph),
+                        (node.op, side) if isinstance(node.op, Branch) else rewritten,
+                    ),
+                )
+                for side, graph in enumerate(self.rules.inner_graphs(node))
             )
         return self._prepared[node]
 

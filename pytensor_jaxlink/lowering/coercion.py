@@ -72,21 +72,22 @@ def as_size(value: object) -> int:
 
 
 def check_broadcast(variables: Sequence[Variable], shapes: Sequence[tuple[int, ...]]) -> None:
-    """Raise `ValueError` where a length of 1 that no type promises would be stretched.
+    """Raise `ValueError`, as PyTensor does, where lengths differ, or 1 would have to be stretched.
 
-    PyTensor broadcasts by type, NumPy and JAX by value.
+    PyTensor broadcasts by type, NumPy and JAX by value.  JAX's own error is a `TypeError`, which
+    would not tell a side of a branch that must not be taken from a rule that fails.
     """
     for axis in range(-max(map(len, shapes), default=0), 0):
-        reaching = [
-            (shape[axis], variable.type.broadcastable[len(shape) + axis])
+        lengths = {
+            shape[axis]
             for shape, variable in zip(shapes, variables, strict=True)
-            if len(shape) >= -axis
-        ]
-        stretched = any(length == 1 and not promised for length, promised in reaching)
-        if stretched and len({length for length, _ in reaching}) > 1:
+            if len(shape) >= -axis and not variable.type.broadcastable[len(shape) + axis]
+            if isinstance(shape[axis], int)  # and no open size
+        }
+        if len(lengths) > 1:
             raise ValueError(
-                f"dimension {axis} of an input has length 1, is not known to have it, and would "
-                "have to be broadcast"
+                f"the inputs have different lengths along axis {axis}: {sorted(lengths)}; a length "
+                "of 1 that the type does not declare is not broadcast"
             )
 
 

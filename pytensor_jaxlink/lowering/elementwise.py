@@ -64,13 +64,11 @@ _OF_OTHER_DTYPES = (Cast, ScalarLoop)
 
 def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
     """The function of the scalar Op, with PyTensor's check that no length is stretched."""
-    own = scalar_function(op.scalar_op, node)
-    if own is None:
-        return upstream_rule(node)
+    function = scalar_function(op.scalar_op, node) or upstream_rule(node)
 
     def checked(*values: jax.Array) -> jax.Array:
         check_broadcast(node.inputs, [np.shape(value) for value in values])
-        return own(*map(as_jax, values))
+        return function(*map(as_jax, values))
 
     return checked
 

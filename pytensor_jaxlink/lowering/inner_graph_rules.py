@@ -82,7 +82,8 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
         except TypeError as error:
             if hasattr(error, FAILED_NODE):
                 raise
-            raise ValueError("its two sides give arrays of different shapes") from error
+            # No `ValueError`: the side that this branch is in may be the one that is taken.
+            raise TypeError("its two sides give arrays of different shapes") from error
         if any(checked):
             require(holds)
         return outputs

@@ -64,7 +64,7 @@ class Branch(Op):
     name
         What people call it.
     origin
-        A graph and a place in it: branches of one origin are the same Op.
+        The name of a graph and a place in it: branches of one origin are the same Op.
     graphs
         What runs when the condition holds, and when it does not.
     """
@@ -74,7 +74,7 @@ class Branch(Op):
     def __init__(
         self,
         name: str,
-        origin: tuple[AbstractFunctionGraph, int],
+        origin: tuple[object, int],
         graphs: tuple[AbstractFunctionGraph, AbstractFunctionGraph],
     ) -> None:
         self.name, self.origin, self.graphs = name, origin, graphs

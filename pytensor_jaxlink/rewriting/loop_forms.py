@@ -10,7 +10,7 @@ from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import apply_ancestors
@@ -48,17 +48,21 @@ def replace(graph: FunctionGraph, node: Apply, replacements: Sequence[Variable])
 # -- branches ------------------------------------------------------------------------------------
 
 
-def separate_branches(graph: FunctionGraph, source: AbstractFunctionGraph) -> None:
-    """Move what only one side of each `IfElse` needs into it, outermost first."""
+def separate_branches(graph: FunctionGraph, origin: object) -> None:
+    """Move what only one side of each `IfElse` needs into it, outermost first.
+
+    A `Branch` is known by the name of its graph and its place there: what is learned about it holds
+    when the graph is prepared again.
+    """
     for place, node in reversed(list(enumerate(graph.toposort()))):
         if isinstance(node.op, IfElse) and node in graph.apply_nodes:
-            replace(graph, node, _branch(graph, node, (source, place)))
+            replace(graph, node, _branch(graph, node, (origin, place)))
 
 
-def _branch(graph: FunctionGraph, node: Apply, origin: Any) -> list[Variable]:
+def _branch(graph: FunctionGraph, node: Apply, origin: tuple[object, int]) -> list[Variable]:
     count = len(node.outputs)
     sides = node.inputs[1 : 1 + count], node.inputs[1 + count :]
-    exclusive = _exclusive(graph, node, *sides)
+    exclusive = _exclusive(graph, node, *sides)  # in one order, and so are the inputs
     boundary = {
         variable: None
         for inner in exclusive
@@ -84,17 +88,17 @@ def _branch(graph: FunctionGraph, node: Apply, origin: Any) -> list[Variable]:
 
 def _exclusive(
     graph: FunctionGraph, node: Apply, first: Sequence[Variable], second: Sequence[Variable]
-) -> set[Apply]:
+) -> dict[Apply, None]:
     """The nodes that nothing but this `IfElse` needs, and not both sides of it for sure."""
     both = _surely_needed(first) & _surely_needed(second)
     candidates = set(apply_ancestors([*first, *second]))
-    exclusive: set[Apply] = set()
+    exclusive: dict[Apply, None] = {}
     for candidate in reversed([other for other in graph.toposort() if other in candidates]):
         clients = [client for output in candidate.outputs for client in graph.clients[output]]
         if candidate not in both and all(
             (client is node and position > 0) or client in exclusive for client, position in clients
         ):
-            exclusive.add(candidate)
+            exclusive[candidate] = None
     return exclusive
 
 

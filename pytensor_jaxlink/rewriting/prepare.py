@@ -39,6 +39,7 @@ from pytensor_jaxlink.rewriting.products import share_products, shares_products
 
 def prepare(
     fgraph: AbstractFunctionGraph,
+    origin: object,
     describe: Describe,
     enabled: Collection[str],
     changing: Collection[int] = (),
@@ -60,6 +61,8 @@ def prepare(
 
     Parameters
     ----------
+    origin
+        The name of the graph, by which its branches are known when it is prepared again.
     describe
         Gives the facts of each node of a view.
     enabled
@@ -78,9 +81,9 @@ def prepare(
     rewrite_windows(graph, changing, exact=True)
     share_products(graph)
     _absorb_transpositions(graph)
-    separate_branches(graph, fgraph)
+    separate_branches(graph, origin)
     while inline_broken(graph, describe):
-        separate_branches(graph, fgraph)
+        separate_branches(graph, origin)
     open_loops(graph, describe, changing)
     return graph
 

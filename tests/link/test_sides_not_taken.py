@@ -66,6 +66,8 @@ OF_SOME: dict[str, Callable[[Any], Any]] = {
     "nested": lambda c: ifelse(c, ifelse(X.sum() > 5, X[0], X[1]), X.sum()),
     "set": lambda c: ifelse(c, pt.set_subtensor(X[0], 2.0), X),
     "gathered": lambda c: ifelse(c, X.sum(), X[np.array([0, 0])].sum()),
+    "two lengths": lambda c: ifelse(c, X.sum(), (X - pt.concatenate([X[1:], X])).sum()),
+    "two lengths, ours": lambda c: ifelse(c, X.sum(), (X % pt.concatenate([X[1:], X])).sum()),
     "in a loop": lambda c: pytensor.scan(
         lambda s: ifelse(c, s + X.sum(), s + X[0]),
         outputs_info=[pt.zeros(())],
@@ -89,3 +91,43 @@ def test_a_side_that_raises_for_the_shapes_of_a_call(side: str) -> None:
             else:
                 np.testing.assert_allclose(found, expected)
     assert not f.explain().failures
+
+
+Y = pt.dvector("y")
+OF_TWO_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "in a side": lambda r: ifelse(C > 0, r * 2, X),
+    "in both sides": lambda r: ifelse(C > 0, r * 2, ifelse(C > -200, X, Y)),
+    "three deep": lambda r: ifelse(C > 0, ifelse(X.sum() < 1000, r + X.sum(), X), X),
+    "prefixes": lambda r: (
+        ifelse(C > 0, r, X)[: pt.minimum(r.shape[0], X.shape[0])] - X[: r.shape[0]]
+    ),
+    "a loop in a side": lambda r: ifelse(
+        C > 0,
+        pytensor.scan(
+            lambda s: s + r.sum(), outputs_info=[pt.zeros(())], n_steps=2, return_updates=False
+        )[-1],
+        X.sum(),
+    ),
+}
+
+
+@pytest.mark.parametrize("graph", OF_TWO_SHAPES)
+def test_what_is_learned_about_a_branch_in_a_branch_stays_learned(graph: str) -> None:
+    """Sides of two shapes are known from the first such call on, and no later call fails."""
+    output = OF_TWO_SHAPES[graph](ifelse(Y.sum() > 20, Y, X + 1))
+    f, reference = (
+        pytensor.function([X, Y, C], output, mode=mode) for mode in (JAXLinker(), PYTHON)
+    )
+    lengths = [(3, 3), (3, 2), (2, 3), (4, 2), (0, 5)]
+    fallbacks = []
+    for first, second in [*lengths, *lengths]:
+        for c in (100.0, -100.0, -300.0):
+            arguments = np.arange(float(first)), np.arange(float(second)) + 10, c
+            found, expected = outcome(f, *arguments), outcome(reference, *arguments)
+            if isinstance(expected, type):
+                assert found is expected
+            else:
+                np.testing.assert_array_equal(found, expected)
+        fallbacks.append(f.stats.fallbacks)
+    assert fallbacks[len(lengths)] == fallbacks[-1]
+    assert all("different shapes" in failure for failure in f.explain().failures)
