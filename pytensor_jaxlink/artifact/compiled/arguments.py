@@ -1,8 +1,7 @@
-"""Arguments of loaded functions: converted, or refused, as PyTensor's types or JAX do it."""
+"""The leaves of arguments of functions of trees: converted, or refused, as JAX does it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,27 +12,8 @@ from pytensor_jaxlink.artifact.signature import Input
 from pytensor_jaxlink.artifact.skeletons import implementation_of, key_data_of, plain_text
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
-from pytensor_jaxlink.runtime import ARRAY
+from pytensor_jaxlink.runtime import ARRAY, Convert, Converter
 from pytensor_jaxlink.trees import a_class
-
-Convert = Callable[[object], object]
-
-
-def argument_converter(spec: Input, float_type: str) -> Convert:
-    """A function that gives an argument the type of an input.
-
-    Python floats may lose digits to become ``float_type``, the ``floatX`` where the function was
-    saved. The function raises `TypeError` where a rank or length differs, or precision would be
-    lost.
-    """
-    match spec.type.kind:
-        case "array" | "number":
-            return _Array(spec, float_type)
-        case "sparse":
-            return _Sparse(spec)
-        case "generator":
-            return _Generator("an argument", "a numpy.random.Generator")
-    return lambda value: value
 
 
 def leaf_converter(spec: Input, key: str | None, name: str, *, x64: bool) -> Convert:
@@ -54,93 +34,10 @@ def _static(value: object, name: str) -> str:
         raise TypeError(Code.CALL_OF_LOADED.mark(error.text)) from error
 
 
-class _Converter:
-    """Makes an argument what an input is."""
-
-    def __init__(self, name: str | None, expected: str) -> None:
-        self._name, self._expected = name or "an unnamed input", expected
-
-    def _wrong(self, found: str) -> TypeError:
-        text = f"{self._name}: expected {self._expected}, found {found}"
-        return TypeError(Code.CALL_OF_LOADED.mark(text))
-
-
-class _Array(_Converter):
-    """As PyTensor's types filter values."""
-
-    def __init__(self, spec: Input, float_type: str) -> None:
-        super().__init__(spec.name, spec.type.text)
-        self._spec, self._float_type = spec, float_type
-        self._dtype = np.dtype(spec.type.dtype)
-        self._shape = spec.type.shape or ()
-        self._fixed = [(axis, n) for axis, n in enumerate(self._shape) if n is not None]
-
-    def __call__(self, value: object) -> np.ndarray | jax.Array:
-        if not isinstance(value, np.ndarray | jax.Array) or value.dtype != self._dtype:
-            value = self._converted(value)
-        shape = value.shape
-        if len(shape) != len(self._shape):
-            raise self._wrong(f"an array with {len(shape)} dimensions")
-        if any(shape[axis] != length for axis, length in self._fixed):
-            raise self._wrong(f"an array of shape {shape}")
-        return value
-
-    def _converted(self, value: object) -> np.ndarray:
-        spec, dtype = self._spec, self._dtype
-        if spec.strict:
-            raise self._wrong(f"{a_class(value)}, and the input is strict")
-        if spec.allow_downcast:
-            return np.asarray(value).astype(dtype)
-        if isinstance(value, np.ndarray):
-            if np.result_type(dtype, value.dtype) != dtype:
-                raise self._wrong(f"an array of {value.dtype}, which would lose precision")
-            return value.astype(dtype)
-        is_float = isinstance(value, float | np.floating)
-        if spec.allow_downcast is None and is_float and dtype == self._float_type:
-            return np.asarray(value, dtype)
-        converted, plain = np.asarray(value, dtype), np.asarray(value)
-        same = converted == plain
-        if plain.dtype.kind in "fc":
-            same = same | (np.isnan(converted) & np.isnan(plain))
-        if not np.all(same):
-            raise self._wrong(f"{value!r:.80}, which would lose precision")
-        return converted
-
-
-class _Sparse(_Converter):
-    def __init__(self, spec: Input) -> None:
-        super().__init__(spec.name, spec.type.text)
-        self._spec = spec
-
-    def __call__(self, value: Any) -> Any:
-        from scipy import sparse  # where there are any, it has been imported
-
-        spec, kind = self._spec, self._spec.type
-        matrix = getattr(sparse, f"{kind.format}_matrix")
-        if isinstance(value, matrix) and value.dtype == kind.dtype:
-            return value
-        if spec.strict:
-            raise self._wrong(f"{a_class(value)}, and the input is strict")
-        try:
-            found = matrix(value)  # of another format, an array, or dense
-        except (TypeError, ValueError) as error:
-            raise self._wrong(a_class(value)) from error
-        if not spec.allow_downcast and np.result_type(kind.dtype, found.dtype) != kind.dtype:
-            raise self._wrong(f"a matrix of {found.dtype}, which would lose precision")
-        return found.astype(kind.dtype)
-
-
-class _Generator(_Converter):
-    def __call__(self, value: object) -> np.random.Generator:
-        if not isinstance(value, np.random.Generator):
-            raise self._wrong(a_class(value))
-        return value
-
-
 _NUMBERS = {bool: "b", int: "iu", float: "f", complex: "c"}
 
 
-class _Leaf(_Converter):
+class _Leaf(Converter):
     """As JAX makes arrays; the shape is checked later."""
 
     def __init__(self, spec: Input, key: str | None, name: str, *, x64: bool) -> None:
