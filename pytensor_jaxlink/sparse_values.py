@@ -71,6 +71,13 @@ class SparseValue:
 jax.tree_util.register_dataclass(SparseValue, ["data", "indices", "indptr"], ["shape", "format"])
 
 
+def scipy_class(kind: str | None) -> Any:
+    """The class of SciPy's matrices in a format."""
+    from scipy import sparse  # see `from_scipy`
+
+    return getattr(sparse, f"{kind}_matrix")
+
+
 def from_scipy(matrix: Any) -> object:
     """A matrix of SciPy as a `SparseValue`; all else is returned as it is."""
     # Who has a sparse matrix has imported SciPy's package for them; it costs a tenth of JAX.
@@ -85,8 +92,5 @@ def to_scipy(value: object) -> Any:
     """A `SparseValue` as a matrix of SciPy; all else is returned as it is."""
     if not isinstance(value, SparseValue):
         return value
-    from scipy import sparse  # see `from_scipy`
-
-    kind = sparse.csr_matrix if value.format == "csr" else sparse.csc_matrix
     arrays = (np.array(part) for part in (value.data, value.indices, value.indptr))
-    return kind(tuple(arrays), shape=value.shape)
+    return scipy_class(value.format)(tuple(arrays), shape=value.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +13,18 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
 
 from pytensor_jaxlink.errors import NewSizeError, OtherCodeError
-from pytensor_jaxlink.graph import ArrayType, as_kind
+from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays, hold_data
 from pytensor_jaxlink.ops import has_effects
+from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
-    ARRAY,
-    Boundary,
+    Convert,
     FastCall,
     Interface,
     all_from_parent,
+    argument_converter,
+    fast_converter,
     named_from_parent,
     note_different_devices,
     read_on_host,
@@ -60,9 +62,6 @@ class FastFunction(FastCall, Function):
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
         self.interface = self._interface(len(explicit))
-        self._fast_converters = [
-            converter(container) for container in self.input_storage[: len(explicit)]
-        ]
         named = Counter(spec.name for spec in self.maker.inputs)
         # A name that several inputs have is nobody's, as in PyTensor.
         self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]
@@ -87,10 +86,12 @@ class FastFunction(FastCall, Function):
         # The outputs of a copied function's maker are followed by its updates.
         count = len(self.output_storage) - len(updated)
         outputs = [spec.variable for spec in self.maker.outputs[:count]]
+        kinds = tuple(as_kind(container.type) for container in containers)
         return Interface(
             tuple(spec.name or str(spec.variable) for spec in specs),
             tuple(variable.name or str(variable) for variable in outputs),
-            tuple(as_kind(container.type) for container in containers),
+            kinds,
+            lambda: list(map(_fast_converter, containers[:given], kinds)),
             "one" if self.unpack_single else "none" if self.return_none else "list",
             [container.storage for container in containers],
             range(given),
@@ -105,7 +106,7 @@ class FastFunction(FastCall, Function):
         found = self.interface
         return [cell[0] for cell in found.storage[len(found.given) :]]
 
-    def _call_in_child(self, *args: object, **kwargs: object) -> Any:
+    def _call_in_child(self, *args: object, **kwargs: object) -> object:
         """A call in a process that was forked from one in which JAX has run."""
         for container in self.input_storage:
             [container.storage[0]] = all_from_parent(container.storage)
@@ -130,7 +131,7 @@ class FastFunction(FastCall, Function):
                 self.vm.update_profile = report = Report()
                 self._stop = take_times(self, report.times)
 
-    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """A call before the function is known to have a fast path, or with keywords."""
         names = self._names[len(args) :]
         if kwargs and len(names) == len(kwargs) and kwargs.keys() >= set(names):
@@ -141,7 +142,7 @@ class FastFunction(FastCall, Function):
             self.interface.commit_states([*args, *self._kept()], self._compiled.policy)
         return self._slow(args) if self._find_fast() is None else self(*args)
 
-    def _again(self, args: tuple[object, ...], error: Exception) -> Any:
+    def _again(self, args: tuple[object, ...], error: Exception) -> object:
         if isinstance(error, NewSizeError):
             # Nothing has been moved: JAX was stopped while it traced.
             self._stats.bytes_to_device -= _bytes_of_numpy(args)
@@ -164,7 +165,7 @@ class FastFunction(FastCall, Function):
         # Another operation might raise first in the Python linker, but what shows runs once.
         return super()._is_final(error) and has_effects(self._compiled.source)
 
-    def _slow(self, args: tuple[object, ...]) -> Any:
+    def _slow(self, args: tuple[object, ...]) -> object:
         try:
             return self._checked(*args)
         except RuntimeError:
@@ -177,7 +178,7 @@ class FastFunction(FastCall, Function):
             if self.vm.compiled.executor is not self._executor:
                 self._fast = None  # a failure has changed the plan
 
-    def _find_fast(self) -> Any:
+    def _find_fast(self) -> object:
         """The fast path of the function as it is compiled now, or None."""
         executor = self.vm.compiled.executor
         if executor is not self._executor:
@@ -185,7 +186,7 @@ class FastFunction(FastCall, Function):
             # Calls of other threads that have begun finish by the path with which they began.
             path = self._fast = None
             if self._has_fast_path and not self.profile:
-                path = self.vm.fast(self._boundary(), self.interface)
+                path = self.vm.fast(self.interface)
             self._path = path
             if path is not None:
                 self._fast = path.call
@@ -194,27 +195,18 @@ class FastFunction(FastCall, Function):
     def _runs(self) -> object:
         return self.vm.compiled.executor
 
-    def _boundary(self) -> Boundary:
-        compiled = self._compiled
-        return self.interface.boundary(
-            lambda position, value: self._fast_converters[position](value),
-            compiled.stats,
-            compiled.plan,
-            x64=compiled.policy.x64,
-        )
-
-    def _checked(self, *args: object, **kwargs: object) -> Any:
+    def _checked(self, *args: object, **kwargs: object) -> object:
         """The call with arguments that are checked, or converted by PyTensor."""
         if (
             kwargs
             or self.profile
             or not self._has_fast_path
-            or len(args) != len(self._fast_converters)
+            or len(args) != len(self.interface.given)
         ):
             return super(FastCall, self).__call__(*args, **kwargs)
         values: list[Any] = list(args)
         if not self.trust_input:
-            for position, convert in enumerate(self._fast_converters):
+            for position, convert in enumerate(self.interface.converters):
                 values[position] = convert(args[position])
                 if values[position] is None:
                     return super(FastCall, self).__call__(*args)
@@ -232,35 +224,14 @@ replace_in_forked_child(
 )
 
 
-# -- arguments and the types that a function declares --------------------------------------------
-
-
-def converter(container: Container) -> Callable[[Any], Any]:
-    """A function that gives a value as it goes to the device, or None where PyTensor must look."""
-    kind = container.type
-    if not isinstance(kind, ArrayType):
-        return lambda value: None
-    dtype, ndim = np.dtype(kind.dtype), kind.ndim
-    fixed = [(axis, length) for axis, length in enumerate(kind.shape) if length is not None]
-    lowest, highest = 1, 0  # no Python integers
-    if ndim == 0 and dtype.kind in "iu" and not container.strict:
-        lowest, highest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    takes_float = ndim == 0 and dtype == np.float64 and not container.strict
-
-    def convert(value: Any) -> Any:
-        if type(value) is int:
-            return np.array(value, dtype) if lowest <= value <= highest else None
-        if type(value) is float:
-            return np.array(value) if takes_float else None
-        if type(value) is not np.ndarray and type(value) is not ARRAY:
-            return None
-        if value.dtype != dtype or value.ndim != ndim:
-            return None
-        if fixed and any(value.shape[axis] != length for axis, length in fixed):
-            return None
-        return value
-
-    return convert
+def _fast_converter(container: Container, kind: Kind) -> Convert:
+    if kind.kind == "other":
+        return lambda value: None  # PyTensor knows the type
+    strict, downcast = bool(container.strict), container.allow_downcast
+    # PyTensor's `floatX` is that of the call.
+    return fast_converter(
+        argument_converter(kind.text, kind, None, strict=strict, allow_downcast=downcast)
+    )
 
 
 def _bytes_of_numpy(args: Sequence[object]) -> int:

@@ -10,7 +10,7 @@ from pytensor.scan.op import Scan
 from pytensor_jaxlink.analysis import BindingTime, NodeFacts
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.lowering import Lowered
-from pytensor_jaxlink.ops import WhileLoop, Window, is_real_number
+from pytensor_jaxlink.ops import DynamicSlice, WhileLoop, is_real_number
 from pytensor_jaxlink.partition import Partition
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import Avoided
@@ -52,12 +52,12 @@ class Form:
 
     @property
     def extents(self) -> frozenset[int]:
-        """The lengths that are left of slices at places known on the host (`ops.Window`)."""
+        """The lengths that are left of slices at places known on the host (`ops.DynamicSlice`)."""
         view = self.view
         return frozenset(
             numbers[-1]
             for node, numbers in zip(view.nodes, view.node_inputs, strict=True)
-            if isinstance(node.op, Window) and node.op.exact
+            if isinstance(node.op, DynamicSlice) and node.op.exact
         )
 
     @property

@@ -78,8 +78,9 @@ class JAXFunction(FastFunction):
         >>> f.compile(jax.ShapeDtypeStruct((5,), "float64")).stats.compilations
         [1]
         """
-        if len(examples) != len(self._fast_converters):
-            text = f"expected {len(self._fast_converters)} examples, found {len(examples)}"
+        expected = len(self.interface.given)
+        if len(examples) != expected:
+            text = f"expected {expected} examples, found {len(examples)}"
             raise TypeError(Code.EXAMPLES_OF_COMPILE.mark(text))
         executor = None
         while executor is not self._compiled.executor:  # a failure changes the plan

@@ -113,7 +113,9 @@ def padded_graph(
     for position, room in zip(unbounded, rooms, strict=True):
         number = graph.inputs[position]
         longer[position] = number.clone()
-        stands_for[number] = pt.cast(Shape_i(0)(room[: longer[position]]), dtype_of(number))
+        bounded = pt.cast(Shape_i(0)(room[: longer[position]]), dtype_of(number))
+        is_tensor = isinstance(number.type, TensorType)
+        stands_for[number] = bounded if is_tensor else pt.scalar_from_tensor(bounded)
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
     padded = FunctionGraph([*inputs, *lengths, *rooms], outputs, clone=True)

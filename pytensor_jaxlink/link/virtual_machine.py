@@ -12,7 +12,6 @@ from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError, OtherCodeError
 from pytensor_jaxlink.graph import ArrayType, as_kind
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
-    Boundary,
     Dispatch,
     Ending,
     Executor,
@@ -62,7 +61,7 @@ class VirtualMachine:
         self._path: FastPath | None = None
         self._own: tuple[Executor | None, FastPath | None] = None, None
 
-    def fast(self, boundary: Boundary, interface: Interface) -> FastPath | None:
+    def fast(self, interface: Interface) -> FastPath | None:
         """The function as one that goes straight to compiled code; see `Executor.fast`."""
         self._path = None
         executor, options = self.compiled.executor, self.compiled.options
@@ -71,10 +70,10 @@ class VirtualMachine:
             return None
         if own is not self._own[0]:  # or it would be compiled again
             repeatable = options.host_ops == "split"
-            self._own = own, interface.fast(own, boundary, repeatable=repeatable)
+            self._own = own, interface.fast(own, repeatable=repeatable)
         self._path = self._own[1]
         if isinstance(executor, Dispatch) and self._path is not None:
-            self._path = executor.fast(self._path, boundary, interface.pack())
+            self._path = executor.fast(self._path, interface.boundary(own), interface.pack())
         return self._path
 
     def follow(self, other: OtherCodeError) -> None:

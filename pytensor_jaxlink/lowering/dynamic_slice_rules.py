@@ -1,4 +1,4 @@
-"""Rules for windows: parts of constant length at a place that is computed."""
+"""Rules for dynamic slices: parts of constant length at a place that is computed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pytensor.graph.basic import Apply
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.ops import Realign, Window, WindowUpdate
+from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, Realign
 
 
-@jax_rule.register(Window)
-def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
+@jax_rule.register(DynamicSlice)
+def _dynamic_slice(op: DynamicSlice, node: Apply, context: Context) -> JaxFunction:
     def take(array: jax.Array, start: jax.Array, stop: jax.Array, length: int) -> jax.Array:
         begin = _begin(op, np.shape(array)[op.axis], start, int(length))
         return jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
@@ -22,8 +22,8 @@ def _window(op: Window, node: Apply, context: Context) -> JaxFunction:
     return take
 
 
-@jax_rule.register(WindowUpdate)
-def _window_update(op: WindowUpdate, node: Apply, context: Context) -> JaxFunction:
+@jax_rule.register(DynamicUpdateSlice)
+def _dynamic_update_slice(op: DynamicUpdateSlice, node: Apply, context: Context) -> JaxFunction:
     def update(
         array: jax.Array, value: jax.Array, start: jax.Array, stop: jax.Array, length: int
     ) -> jax.Array:
@@ -70,8 +70,8 @@ def _padding(op: Realign, array: jax.Array, more: tuple[int, int]) -> list[tuple
     return [more if place == op.axis else (0, 0) for place in range(np.ndim(array))]
 
 
-def _begin(op: Window, whole: int, start: jax.Array, length: int) -> jax.Array:
-    """Where a window begins.  That it lies in the array is no check that could be dropped."""
+def _begin(op: DynamicSlice, whole: int, start: jax.Array, length: int) -> jax.Array:
+    """Where a slice begins.  That it lies in the array is no check that could be dropped."""
     start = jnp.asarray(start)
     if not op.exact:
         from_front = (start >= 0) & (start <= whole - length)

@@ -5,6 +5,9 @@ from pytensor_jaxlink.ops.control_flow import Branch as Branch
 from pytensor_jaxlink.ops.control_flow import WhileLoop as WhileLoop
 from pytensor_jaxlink.ops.control_flow import measured_outputs as measured_outputs
 from pytensor_jaxlink.ops.cut_result import CutResult as CutResult
+from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice as DynamicSlice
+from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicUpdateSlice as DynamicUpdateSlice
+from pytensor_jaxlink.ops.dynamic_slice_ops import Realign as Realign
 from pytensor_jaxlink.ops.effects import has_effects as has_effects
 from pytensor_jaxlink.ops.factors import is_a_factor as is_a_factor
 from pytensor_jaxlink.ops.fitting import Fitted as Fitted
@@ -29,6 +32,3 @@ from pytensor_jaxlink.ops.output_shapes import UnknownShapes as UnknownShapes
 from pytensor_jaxlink.ops.output_shapes import output_shapes as output_shapes
 from pytensor_jaxlink.ops.output_shapes import standing_alone as standing_alone
 from pytensor_jaxlink.ops.shaped import Shaped as Shaped
-from pytensor_jaxlink.ops.windows import Realign as Realign
-from pytensor_jaxlink.ops.windows import Window as Window
-from pytensor_jaxlink.ops.windows import WindowUpdate as WindowUpdate

@@ -42,7 +42,7 @@ from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.graph import ArrayType, GraphVariable, first_index
 from pytensor_jaxlink.ops.control_flow import WhileLoop
-from pytensor_jaxlink.ops.windows import Realign, Window
+from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice, Realign
 
 
 @singledispatch
@@ -128,7 +128,7 @@ def _static_inputs_second(op: Op, node: Apply) -> tuple[int, ...]:
 
 
 @static_inputs.register(Realign)
-@static_inputs.register(Window)
+@static_inputs.register(DynamicSlice)
 @static_inputs.register(CSM)
 @static_inputs.register(Convolve1d)
 @static_inputs.register(RavelMultiIndex)

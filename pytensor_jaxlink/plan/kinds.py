@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+ARRAYS = ("array", "number")
+"""The kinds of what JAX has as an array."""
+
 
 @dataclass(frozen=True)
 class Kind:

@@ -30,7 +30,7 @@ FAMILIES = (
     Family(known_lengths.NAME, known_lengths.CONCERNED, known_lengths.rewrite_lengths),
     Family(reshapes.NAME, reshapes.CONCERNED, reshapes.rewrite_reshapes),
     Family(sizes.NAME, sizes.CONCERNED, sizes.rewrite_sizes),
-    Family(dynamic_slices.NAME, dynamic_slices.CONCERNED, dynamic_slices.rewrite_windows),
+    Family(dynamic_slices.NAME, dynamic_slices.CONCERNED, dynamic_slices.rewrite_dynamic_slices),
     Family(masks.NAME, masks.CONCERNED, masks.rewrite_masks),
 )
 """The rewrites that remove graph breaks, in their order."""

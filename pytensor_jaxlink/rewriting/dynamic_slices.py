@@ -2,11 +2,15 @@
 
 Pattern::
 
-    x[k : k + 3]        x[i * size : (i + 1) * size]        x[k : k + 3] = y
+    x[k : k + 3]
+    x[i * size : (i + 1) * size]
+    x[k : k + 3] = y
 
 Replacement::
 
-    Window(x, k, k + 3, length=3)                           WindowUpdate(x, y, k, k + 3, length=3)
+    DynamicSlice(x, k, k + 3, length=3)
+    DynamicSlice(x, i * size, (i + 1) * size, length=size)
+    DynamicUpdateSlice(x, y, k, k + 3, length=3)
 
 The new operations are `jax.lax.dynamic_slice` and `dynamic_update_slice`, compiled once for all
 beginnings.  Where the bounds are computed from data, the region checks that they lie in the array:
@@ -37,7 +41,7 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.analysis.lengths import length_of
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
 from pytensor_jaxlink.graph import GraphView, indices_of
-from pytensor_jaxlink.ops import Window, WindowUpdate, other_sum
+from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, other_sum
 from pytensor_jaxlink.rewriting.bounds import is_one, normalised
 from pytensor_jaxlink.rewriting.notes import note, would_break
 
@@ -49,7 +53,7 @@ CONCERNED = (IncSubtensor, Subtensor)
 _WORDS = "a slice of constant length at a computed place became a dynamic slice"
 
 
-def rewrite_windows(
+def rewrite_dynamic_slices(
     fgraph: FunctionGraph, changing: Collection[int] = (), *, exact: bool = False
 ) -> None:
     """Rewrite in place, and note on the graph which breaks are gone.
@@ -67,11 +71,11 @@ def rewrite_windows(
     times = binding_times(view, input_binding_times(view, changing))
     finder = _Finder(fgraph, dict(zip(view.variables, times, strict=True)))
     for node in view.nodes:
-        windows = [finder.window(node, axis) for axis in bounded_axes(node)]
-        found = [window for window in windows if window is not None]
-        if not found or len(found) < len(windows) or node not in fgraph.apply_nodes:
+        parts = [finder.slice_in(node, axis) for axis in bounded_axes(node)]
+        found = [part for part in parts if part is not None]
+        if not found or len(found) < len(parts) or node not in fgraph.apply_nodes:
             continue
-        if all(window.exact for window in found) is not exact:
+        if all(part.exact for part in found) is not exact:
             continue
         if isinstance(node.op, Subtensor):
             new = _taken(node, found)
@@ -111,13 +115,13 @@ def bounded_axes(node: Apply) -> list[int]:
 
 
 class _Finder:
-    """Finds the windows of a graph whose values are known at given times."""
+    """Finds the dynamic slices of a graph whose values are known at given times."""
 
     def __init__(self, fgraph: FunctionGraph, times: dict[object, BindingTime]) -> None:
         self.fgraph, self.times, self.terms = fgraph, times, Polynomials()
 
-    def window(self, node: Apply, axis: int) -> _SliceBounds | None:
-        """The window that a node slices in a dimension, or None where it is no window."""
+    def slice_in(self, node: Apply, axis: int) -> _SliceBounds | None:
+        """The slice that a node takes in a dimension; None where it is not dynamic."""
         index = indices_of(node)[axis]
         start, stop = tensor_behind(index.start), tensor_behind(index.stop)
         low, high = self.terms.of(start), self.terms.of(stop)
@@ -145,31 +149,31 @@ class _Finder:
         return _SliceBounds(axis, (start, stop, length), exact)
 
 
-def _taken(node: Apply, windows: list[_SliceBounds]) -> Any:
-    """The entries that a node takes: by its windows first, then by its other indices."""
+def _taken(node: Apply, parts: list[_SliceBounds]) -> Any:
+    """The entries that a node takes: by its dynamic slices first, then by its other indices."""
     array: Any = node.inputs[0]
     rest = indices_of(node)
-    for window in windows:
-        array = Window(window.axis, exact=window.exact)(array, *window.bounds)
-        rest[window.axis] = slice(None)
+    for part in parts:
+        array = DynamicSlice(part.axis, exact=part.exact)(array, *part.bounds)
+        rest[part.axis] = slice(None)
     return array[(*rest,)] if any(index != slice(None) for index in rest) else array
 
 
-def _written(node: Apply, window: _SliceBounds) -> Any:
-    """The array with what a node writes into its window."""
+def _written(node: Apply, part: _SliceBounds) -> Any:
+    """The array with what a node writes into its slice."""
     [array, value, *_], rest, op = node.inputs, indices_of(node), node.op
-    rest[window.axis] = slice(None)
+    rest[part.axis] = slice(None)
     replaces = op.set_instead_of_inc
     if any(index != slice(None) for index in rest):
-        block: Any = Window(window.axis, exact=window.exact)(array, *window.bounds)
+        block: Any = DynamicSlice(part.axis, exact=part.exact)(array, *part.bounds)
         write = pt.set_subtensor if replaces else pt.inc_subtensor
         value, replaces = write(block[tuple(rest)], value), True
-    update = WindowUpdate(window.axis, exact=window.exact, set_instead_of_inc=replaces)
-    return update(array, value, *window.bounds)
+    update = DynamicUpdateSlice(part.axis, exact=part.exact, set_instead_of_inc=replaces)
+    return update(array, value, *part.bounds)
 
 
-def _replace(fgraph: FunctionGraph, node: Apply, new: Any, windows: list[_SliceBounds]) -> None:
-    """Put the window in, and let its length be read from its shape where it is asked for.
+def _replace(fgraph: FunctionGraph, node: Apply, new: Any, parts: list[_SliceBounds]) -> None:
+    """Put the slice in, and let its length be read from its shape where it is asked for.
 
     PyTensor computes the length of a slice from its bounds, which would be known too late.
     """
@@ -177,8 +181,8 @@ def _replace(fgraph: FunctionGraph, node: Apply, new: Any, windows: list[_SliceB
     copy_stack_trace(old, new)
     pairs = [(old, new)]
     shapes: Any = getattr(fgraph, "shape_feature", None)
-    late = [window.axis for window in windows if not window.exact]
-    if isinstance(new.owner.op, Window) and old in getattr(shapes, "shape_of", ()):
+    late = [part.axis for part in parts if not part.exact]
+    if isinstance(new.owner.op, DynamicSlice) and old in getattr(shapes, "shape_of", ()):
         for axis in late:
             length = shapes.shape_of[old][axis]
             if length in fgraph.variables and length not in ancestors([new]):

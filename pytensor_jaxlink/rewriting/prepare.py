@@ -26,7 +26,7 @@ from pytensor_jaxlink.compat import IfElse, mutable
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.ops import Contraction
 from pytensor_jaxlink.rewriting import traces
-from pytensor_jaxlink.rewriting.dynamic_slices import bounded_axes, rewrite_windows
+from pytensor_jaxlink.rewriting.dynamic_slices import bounded_axes, rewrite_dynamic_slices
 from pytensor_jaxlink.rewriting.hoisting import hoist_from_loops
 from pytensor_jaxlink.rewriting.loop_forms import (
     Describe,
@@ -78,7 +78,7 @@ def prepare(
     hoist_from_loops(graph)
     if traces.NAME in enabled:
         traces.share_traces(graph)
-    rewrite_windows(graph, changing, exact=True)
+    rewrite_dynamic_slices(graph, changing, exact=True)
     share_products(graph)
     _absorb_transpositions(graph)
     separate_branches(graph, origin)

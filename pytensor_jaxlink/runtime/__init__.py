@@ -1,5 +1,9 @@
 """Runs plans.  Needs JAX and NumPy, never PyTensor."""
 
+from pytensor_jaxlink.runtime.arguments import Convert as Convert
+from pytensor_jaxlink.runtime.arguments import Converter as Converter
+from pytensor_jaxlink.runtime.arguments import argument_converter as argument_converter
+from pytensor_jaxlink.runtime.arguments import fast_converter as fast_converter
 from pytensor_jaxlink.runtime.bindings import Boundary as Boundary
 from pytensor_jaxlink.runtime.clocks import ARGUMENTS as ARGUMENTS
 from pytensor_jaxlink.runtime.clocks import CALL as CALL

@@ -23,7 +23,7 @@ from jax.sharding import (
 )
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.plan import Kind
+from pytensor_jaxlink.plan import ARRAYS, Kind
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import (
@@ -176,7 +176,7 @@ def traced_explicitly(value: object) -> bool:
 
 
 def accepts(value: Any, kind: Kind, *, x64: bool = True) -> bool:
-    """Return True if a value that JAX traces has the type of an array or a sparse matrix.
+    """Return True if a value that JAX traces has the type of an array, number or sparse matrix.
 
     The type is one of those that JAX now has.  With ``x64``, 64-bit types have to be on for arrays:
     else JAX may have changed the type before this.
@@ -184,7 +184,7 @@ def accepts(value: Any, kind: Kind, *, x64: bool = True) -> bool:
     if kind.kind == "sparse":
         is_one = isinstance(value, SparseValue) and value.format == kind.format
     else:
-        is_one = kind.kind == "array" and (configuration.jax_enable_x64 or not x64)
+        is_one = kind.kind in ARRAYS and (configuration.jax_enable_x64 or not x64)
         is_one = is_one and not traced_explicitly(value)
     shape = kind.shape or ()
     return (

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
 
-from pytensor_jaxlink.plan import Kind, Plan
+from pytensor_jaxlink.plan import ARRAYS, Kind, Plan
+from pytensor_jaxlink.runtime.arguments import Convert
 from pytensor_jaxlink.runtime.bindings import Boundary
 from pytensor_jaxlink.runtime.devices import accepts, commit, copying_to_host, to_numpy
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child
@@ -128,6 +130,8 @@ class Interface:
         Their names; of one without a name, its type.
     kinds
         The types of the inputs.
+    make_converters
+        Makes `converters`, when they are needed.
     form
         The form of the answer: one output, a list of all, or None.
     storage
@@ -147,6 +151,7 @@ class Interface:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     kinds: tuple[Kind, ...]
+    make_converters: Callable[[], Sequence[Convert]]
     form: Literal["one", "list", "none"]
     storage: Sequence[list[Any]]
     given: Sequence[int]
@@ -158,7 +163,7 @@ class Interface:
     @property
     def arrays(self) -> frozenset[int]:
         """The inputs that are arrays."""
-        return frozenset(k for k, kind in enumerate(self.kinds) if kind.kind == "array")
+        return frozenset(k for k, kind in enumerate(self.kinds) if kind.kind in ARRAYS)
 
     @property
     def updates(self) -> dict[int, int]:
@@ -167,21 +172,19 @@ class Interface:
 
     # -- the way in ----------------------------------------------------------------------------
 
-    def boundary(
-        self,
-        convert: Callable[[int, object], object],
-        stats: Stats,
-        plan: Plan,
-        *,
-        x64: bool,
-    ) -> Boundary:
-        """How a plan takes the arguments of a call and gives its outputs; see `Boundary`."""
-        kept = {k: cell for k, cell in enumerate(self.storage) if k not in self.given}
+    @cached_property
+    def converters(self) -> Sequence[Convert]:
+        """The conversion of each argument that JAX does not take as it is; see `fast_converter`."""
+        return self.make_converters()
+
+    def boundary(self, executor: Executor) -> Boundary:
+        """How the plan of an executor takes the arguments of a call and gives its outputs."""
+        x64 = executor.policy.x64
         return Boundary(
             lambda place, value: accepts(value, self.kinds[place], x64=x64),
-            convert,
-            kept,
-            self.ending.forms(stats, plan),
+            lambda place, value: self.converters[place](value),
+            {k: cell for k, cell in enumerate(self.storage) if k not in self.given},
+            self.ending.forms(executor.stats, executor.plan),
         )
 
     def donatable(self) -> Donatable | None:
@@ -196,10 +199,11 @@ class Interface:
             return None
         return Donatable(self.inputs, updated, given, self.donate == "warn")
 
-    def fast(self, executor: Executor, boundary: Boundary, *, repeatable: bool) -> FastPath | None:
+    def fast(self, executor: Executor, *, repeatable: bool) -> FastPath | None:
         """The plan of an executor as a function; see `Executor.fast`."""
         # NumPy's memory is not JAX's to reuse.
         donatable = None if self.ending.as_numpy else self.donatable()
+        boundary = self.boundary(executor)
         return executor.fast(boundary, self.pack(), donatable, repeatable=repeatable)
 
     def commit(self, values: list[object], policy: Policy) -> None:

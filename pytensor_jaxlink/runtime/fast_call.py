@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,14 +41,11 @@ class FastCall:
         The fast path, None where a call has to take the slow one.
     _path : FastPath or None
         The same with its other parts.
-    _fast_converters : sequence of callables
-        For each argument, the function that gives it in its declared type, or None.
     """
 
     interface: Interface
     _fast: Any = None
     _path: FastPath | None = None
-    _fast_converters: Sequence[Callable[[object], object]]
     _rejections = 0
     _stats: Any
 
@@ -106,10 +103,10 @@ class FastCall:
 
         JAX would compile once more for a number than for an array.
         """
-        found = list(args)
-        for position, value in enumerate(args[: len(self._fast_converters)]):
+        found, converters = list(args), self.interface.converters
+        for position, value in enumerate(args[: len(converters)]):
             if type(value) is float or type(value) is int:
-                array = self._fast_converters[position](value)
+                array = converters[position](value)
                 found[position] = value if array is None else array
         return tuple(found)
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.plan import Kind
+from pytensor_jaxlink.plan import ARRAYS, Kind
 from pytensor_jaxlink.runtime.typed_jax import Tracer
 from pytensor_jaxlink.trees import a_class
 
@@ -30,7 +30,7 @@ def pure_arguments(
         raise TypeError(Code.CALL_OF_PURE.mark(text))
     found = list(map(_as_one_array, values))
     for value, name, kind in zip(found, names, kinds, strict=True):
-        if kind is not None and kind.kind == "array":
+        if kind is not None and kind.kind in ARRAYS:
             _check_argument(value, kind, name)
     return found
 

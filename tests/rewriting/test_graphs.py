@@ -13,8 +13,8 @@ from pytensor.printing import debugprint
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape_i
 
-from pytensor_jaxlink.ops import Fitted, Window
-from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_windows
+from pytensor_jaxlink.ops import DynamicSlice, Fitted
+from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_dynamic_slices
 from pytensor_jaxlink.rewriting.known_lengths import rewrite_lengths
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
 from pytensor_jaxlink.rewriting.reshapes import rewrite_reshapes
@@ -60,10 +60,10 @@ CASES: dict[str, Case] = {
         ),
         1,
     ),
-    "a window": (
-        rewrite_windows,
+    "a dynamic slice": (
+        rewrite_dynamic_slices,
         lambda: Y[K : K + 3],
-        lambda: Window(0, exact=False)(Y, K, K + 3, pt.constant(3, dtype="int64")),
+        lambda: DynamicSlice(0, exact=False)(Y, K, K + 3, pt.constant(3, dtype="int64")),
         0,
     ),
     "a mask": (

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
-from pytensor_jaxlink.artifact.compiled.arguments import leaf_converter
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
+from pytensor_jaxlink.artifact.compiled.leaves import leaf_converter
 from pytensor_jaxlink.artifact.names import Names
 from pytensor_jaxlink.artifact.signature import SavedTrees, Signature
 from pytensor_jaxlink.artifact.skeletons import (

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.arguments import argument_converter
 from pytensor_jaxlink.artifact.compiled.calling import Calling, TreeFunction
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction, SavedState
 from pytensor_jaxlink.artifact.compiled.saved_regions import (
@@ -25,6 +24,7 @@ from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.values import DataReader
 from pytensor_jaxlink.errors import CheckFailedError
 from pytensor_jaxlink.plan import (
+    ARRAYS,
     Executable,
     HostBranch,
     HostExecuted,
@@ -35,7 +35,7 @@ from pytensor_jaxlink.plan import (
     Step,
     check_plan,
 )
-from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, hashable
+from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, argument_converter, hashable
 from pytensor_jaxlink.size_functions import size_function, takes
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
@@ -91,7 +91,16 @@ class CompiledReader:
             [None if d is None else tuple(map(value, d)) for d in defaults],
             (runner, tracer),
             ending,
-            [argument_converter(spec, float_type) for spec in signature.inputs],
+            [
+                argument_converter(
+                    spec.name,
+                    spec.type,
+                    float_type,
+                    strict=spec.strict,
+                    allow_downcast=spec.allow_downcast,
+                )
+                for spec in signature.inputs
+            ],
             [region for _, region in executable.regions],
         )
 
@@ -210,5 +219,5 @@ def check_signature(signature: Signature, plan: Plan, overwritten: Sequence[int]
                 f"the plan {verb} {len(numbers)} values, and the function {len(types)}"
             )
         for kind, number in zip(types, numbers, strict=True):
-            if kind.kind in ("array", "number") and number in plan.generators | plan.sparse:
+            if kind.kind in ARRAYS and number in plan.generators | plan.sparse:
                 raise ValueError(f"the plan {verb} no {kind.text} where the function does")

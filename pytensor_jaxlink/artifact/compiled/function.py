@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from pytensor_jaxlink.artifact.compiled.arguments import argument_converter
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
-from pytensor_jaxlink.artifact.signature import Cell, Input, Signature
+from pytensor_jaxlink.artifact.signature import Cell, Signature
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
     FAILED_ON_HOST,
@@ -33,8 +31,10 @@ from pytensor_jaxlink.runtime import (
     Interface,
     Stats,
     all_from_parent,
+    argument_converter,
     as_jax_array,
     brought_along,
+    fast_converter,
     named_from_parent,
     pure_arguments,
     refuse_donated,
@@ -50,7 +50,7 @@ class SavedState:
     def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
         self.name, self.type, self.storage = cell.name, cell.type, storage
         brought_along(self)
-        self._convert = argument_converter(Input(cell.name, cell.type), float_type)
+        self._convert = argument_converter(cell.name, cell.type, float_type)
         self._on_device = False
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
@@ -132,6 +132,7 @@ class LoadedFunction(FastCall):
             tuple(spec.name or spec.type.text for spec in inputs),
             tuple(spec.name or spec.type.text for spec in signature.outputs),
             tuple(spec.type for spec in inputs),
+            lambda: [fast_converter(converters[place]) for place in given],
             signature.form,
             [
                 (own or [None]) if spec.cell is None else cells[spec.cell].storage
@@ -143,7 +144,6 @@ class LoadedFunction(FastCall):
             str(signature.options.get("donate", "updates")),
             ending,
         )
-        self._fast_converters = [partial(self._fast_convert, place) for place in given]
         self._required = [k for k in given if inputs[k].default is None]
         named = [(inputs[k].name, k) for k in given]
         self._places = {name: k for name, k in named if name is not None}
@@ -212,23 +212,12 @@ class LoadedFunction(FastCall):
         return self.interface.stored(outputs)
 
     def _find_fast(self) -> None:
-        executor = self._executor
-        boundary = self.interface.boundary(
-            self._fast_convert, self.stats, self.plan, x64=executor.policy.x64
-        )
-        self._path = self.interface.fast(executor, boundary, repeatable=True)
+        self._path = self.interface.fast(self._executor, repeatable=True)
         if self._path is not None:
             self._fast = self._path.call
 
     def _runs(self) -> Executor:
         return self._executor
-
-    def _fast_convert(self, position: int, value: object) -> object:
-        """An argument that the host reads, or None where it is not accepted as it is."""
-        try:
-            return self._converters[position](value)
-        except (TypeError, ValueError, OverflowError):
-            return None  # the slow path says what is wrong
 
     def _call_in_child(self, *args: object, **kwargs: object) -> object:
         """A call in a process that was forked from one in which JAX has run."""

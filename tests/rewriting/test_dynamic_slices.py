@@ -13,7 +13,7 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
-from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_windows
+from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_dynamic_slices
 from tests.helpers import compile_both
 
 X, Y, M = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m")
@@ -125,7 +125,7 @@ def test_where_it_must_not_fire(name: str) -> None:
 
 def test_literal_bounds_are_left_alone() -> None:
     f = pytensor.function([X], X[1:4] * 2, mode="JAXSELECTIVE")
-    assert not any("Window" in operation for operation in f.plan.regions[0].operations)
+    assert not any("DynamicSlice" in operation for operation in f.plan.regions[0].operations)
 
 
 def test_it_can_be_turned_off() -> None:
@@ -140,11 +140,11 @@ def test_it_can_be_turned_off() -> None:
 
 def test_the_graph_before_and_after() -> None:
     fgraph = FunctionGraph([X], [X[K : K + 3] * 2], clone=True)
-    rewrite_windows(fgraph)
+    rewrite_dynamic_slices(fgraph)
     once = [str(node.op) for node in fgraph.toposort()]
-    assert "Window{axis=0, exact=False}" in once
+    assert "DynamicSlice{axis=0, exact=False}" in once
     assert not any(op.startswith("Subtensor{start") for op in once)
-    rewrite_windows(fgraph)
+    rewrite_dynamic_slices(fgraph)
     assert [str(node.op) for node in fgraph.toposort()] == once
 
 

@@ -13,7 +13,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor_jaxlink.ops.array_op import ArrayOp
 
 
-class Window(ArrayOp):
+class DynamicSlice(ArrayOp):
     """``array[start:stop]`` in one dimension, of a length that is known earlier than the bounds.
 
     The inputs are the array, the bounds and the length.  Python slices by the bounds, and JAX takes
@@ -46,8 +46,8 @@ class Window(ArrayOp):
         return (*[slice(None)] * self.axis, slice(int(start), int(stop)))
 
 
-class WindowUpdate(Window):
-    """``array[start:stop] = value``, or ``+=``, on a copy; see `Window`.
+class DynamicUpdateSlice(DynamicSlice):
+    """``array[start:stop] = value``, or ``+=``, on a copy; see `DynamicSlice`.
 
     The inputs are the array, the value, the bounds and the length.
 

@@ -1,0 +1,128 @@
+"""Arguments of every class: functions that were built and loaded ones take what PyTensor takes."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.scalar import get_scalar_type
+
+from pytensor_jaxlink import load, save
+
+BUILT = "JAXSELECTIVE"
+DTYPES = ("float64", "float32", "int64", "int8", "uint8", "bool", "complex128")
+OPTIONS = (
+    {},
+    {"allow_downcast": True},
+    {"allow_downcast": False},
+    {"strict": True, "allow_downcast": None},
+)
+VALUES = (
+    True,
+    2,
+    300,
+    -1,
+    2**60,
+    2**70,
+    2.0,
+    2.5,
+    0.1,
+    float("nan"),
+    float("inf"),
+    1j,
+    np.float64(1.5),
+    np.float32(0.1),
+    np.int8(3),
+    np.bool_(True),
+    np.array(2.0),
+    np.array(2, "int8"),
+    np.array([2.0]),
+    np.array(2.0, ">f8"),
+    np.ma.masked_array(2.0, False),
+    [2.0],
+    "2",
+    None,
+)
+
+
+def variable(dtype: str, *, is_array: bool):
+    return pt.scalar("v", dtype=dtype) if is_array else get_scalar_type(dtype)("v")
+
+
+def doubled(v, *, is_array: bool):
+    """A graph that JAX computes."""
+    array = v if is_array else pt.tensor_from_scalar(v)
+    return pt.stack([array, array])
+
+
+def found(function, value) -> object:
+    with np.errstate(all="ignore"):
+        try:
+            result = function(value)
+        except Exception as error:
+            return type(error), str(error).splitlines()[0]
+    return str(result.dtype), np.asarray(result).tolist().__repr__()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["default", "downcast", "exact", "strict"])
+@pytest.mark.parametrize("is_array", [True, False], ids=["array", "number"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_call_takes_what_pytensor_takes(dtype, is_array, options):
+    v = variable(dtype, is_array=is_array)
+    inputs, graph = [pytensor.In(v, **options)], doubled(v, is_array=is_array)
+    python, built = (
+        pytensor.function(inputs, graph, mode=mode)
+        for mode in (pytensor.compile.mode.Mode("py"), BUILT)
+    )
+    for value in VALUES:
+        if not is_array and np.shape(value):
+            continue  # PyTensor lets it through as an array, which is no number
+        expected = found(python, value)
+        assert found(built, value) == expected, repr(value)
+
+
+@pytest.mark.parametrize("is_array", [True, False], ids=["array", "number"])
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("float64", (2, 2.5, np.float64(0.1), np.array(0.5), jax.numpy.array(1.5, "float64"))),
+        ("int8", (2, np.int8(3), np.array(4, "int8"), jax.numpy.array(5, "int8"))),
+        ("bool", (True, np.bool_(False), np.array(True), jax.numpy.array(False))),
+    ],
+)
+def test_numbers_take_the_fast_path(tmp_path, dtype, values, is_array):
+    v = variable(dtype, is_array=is_array)
+    built = pytensor.function([v], doubled(v, is_array=is_array), mode=BUILT)
+    built(values[0])
+    save(built, tmp_path / "f")
+    loaded = load(tmp_path / "f")
+    for function in (built, loaded):
+        for value in values:
+            function(value)
+            before = function.stats.direct
+            result = function(value)
+            assert function.stats.direct == before + 1, repr(value)
+            assert result.dtype == dtype
+            np.testing.assert_array_equal(result, [value, value])
+        assert function.stats.compilations == [1]
+
+
+def test_the_host_gets_a_number_of_numpy(tmp_path):
+    """As PyTensor gives it: Ops of numbers may ask for its attributes or class."""
+    n = get_scalar_type("int64")("n")
+    built = pytensor.function([n], pt.arange(pt.tensor_from_scalar(n)), mode=BUILT)
+    built(3)
+    save(built, tmp_path / "f")
+    for function in (built, load(tmp_path / "f")):
+        for value in (3, np.int64(3), np.array(3), 3.0):
+            np.testing.assert_array_equal(function(value), [0, 1, 2])
+    np.testing.assert_array_equal(built(4), [0, 1, 2, 3])  # where the size becomes data
+
+
+def test_a_pure_function_refuses_a_vector_for_a_number():
+    v = get_scalar_type("float64")("v")
+    built = pytensor.function([v], doubled(v, is_array=False), mode=BUILT)
+    with pytest.raises(TypeError, match=r"v: expected float64, found an array of shape \(2,\)"):
+        built.jax_fn(np.ones(2))
