@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pytensor.compile.debug.profiling import ProfileStats
 from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
@@ -24,6 +23,7 @@ from pytensor_jaxlink.runtime import (
     Interface,
     all_from_parent,
     argument_converter,
+    bytes_of_numpy,
     fast_converter,
     named_from_parent,
     note_different_devices,
@@ -145,12 +145,12 @@ class FastFunction(FastCall, Function):
     def _again(self, args: tuple[object, ...], error: Exception) -> object:
         if isinstance(error, NewSizeError):
             # Nothing has been moved: JAX was stopped while it traced.
-            self._stats.bytes_to_device -= _bytes_of_numpy(args)
+            self._stats.bytes_to_device -= bytes_of_numpy(args)
             if self._compiled.changing.make_dynamic([*args, *self._kept()], error):
                 self._find_fast()
                 return self(*args)
         if isinstance(error, OtherCodeError):
-            self._stats.bytes_to_device -= _bytes_of_numpy(args)
+            self._stats.bytes_to_device -= bytes_of_numpy(args)
             self._follow(error)
             return self(*args)
         return super()._again(args, error)
@@ -232,7 +232,3 @@ def _fast_converter(container: Container, kind: Kind) -> Convert:
     return fast_converter(
         argument_converter(kind.text, kind, None, strict=strict, allow_downcast=downcast)
     )
-
-
-def _bytes_of_numpy(args: Sequence[object]) -> int:
-    return sum(value.nbytes for value in args if type(value) is np.ndarray)

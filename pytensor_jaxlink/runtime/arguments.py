@@ -109,6 +109,8 @@ class _Array(_Typed):
             return np.array(value)
         if kind is int and self._lowest <= value <= self._highest:
             return np.array(value, self._dtype)
+        if kind is self._dtype.type and not self._shape and not self._strict:
+            return np.array(value)
         is_one = kind is np.ndarray or kind is ARRAY or isinstance(value, _ARRAYS)
         if not is_one or value.dtype != self._dtype:
             value = self._converted(value)

@@ -103,7 +103,7 @@ def placed_as(old: Any, new: Any) -> Any:
     One of another shape stays as it is where it cannot be divided so.
     """
     # Most states lie on one device: a call has them all pass here.
-    where: Any = old.sharding if type(old) is ARRAY else None
+    where = old.sharding if type(old) is ARRAY else None
     if type(where) is not NamedSharding or where == sharding_of(new):
         return new
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pytensor_jaxlink.runtime.dispatch import Dispatch
 from pytensor_jaxlink.runtime.ending import Interface
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.result import Result
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
 
 _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
@@ -24,14 +25,15 @@ _SMALL = 2**20
 """Bytes; in the time that `jax.device_put` takes longer than `jax.jit`, as many are moved twice."""
 
 _MOST_REJECTIONS = 4
-"""Fast-path type misses that are tolerated before every call takes the slow path."""
+"""Calls that JAX stops while it traces, before it is asked no more or arguments are looked at."""
 
 
 class FastCall:
     """A function whose calls go to compiled code, past conversions and storage.
 
     JAX tells arguments of other types apart, and finds those that are not accepted while it traces.
-    Another type, a false condition or an error starts the call again on the slow path.
+    Such arguments are converted where the declared types allow it.  What they do not allow, a false
+    condition or an error starts the call again on the slow path.
 
     Attributes
     ----------
@@ -46,7 +48,7 @@ class FastCall:
     interface: Interface
     _fast: Any = None
     _path: FastPath | None = None
-    _rejections = 0
+    _rejections = _conversions = 0
     _stats: Any
 
     def __call__(self, *args: Any, **kwargs: object) -> Any:  # noqa: C901 -- one frame a call
@@ -54,17 +56,21 @@ class FastCall:
         fast = self._fast
         if fast is None or kwargs:
             return self._first_or_named(args, kwargs)
-        moved, numbers = 0, False
+        moved, all_converted = 0, self._conversions > _MOST_REJECTIONS
+        is_typed = not all_converted
         for value in args:
             kind = class_of(value)
             if kind is _NUMPY_ARRAY:
                 moved += value.nbytes
                 if not value.dtype.isnative:  # once JAX has compiled, it reads the bytes as native
-                    return self._slow(args)
+                    is_typed = False
             elif kind is not ARRAY:
-                numbers = True
-        if numbers:
-            args = self._with_numbers(args)
+                is_typed = False
+        if not is_typed:
+            converted = self._convert_all(args, arrays=all_converted)
+            if converted is None:
+                return self._slow(args)
+            args, moved = converted, bytes_of_numpy(converted)
         if moved:
             self._stats.bytes_to_device += moved
             if len(args) > 1 and moved > _SMALL:
@@ -98,16 +104,26 @@ class FastCall:
             return self._slow(args)
         return found.outputs if path.packed else self.interface.answer(found, args, self._stats)
 
-    def _with_numbers(self, args: tuple[object, ...]) -> tuple[Any, ...]:
-        """The arguments with Python's numbers as arrays of the declared types.
+    def _convert_all(self, args: tuple[object, ...], *, arrays: bool) -> tuple[Any, ...] | None:
+        """The arguments in the declared types; None where the slow path says what is wrong.
 
-        JAX would compile once more for a number than for an array.
+        JAX would compile once more for a number than for an array, and takes a list for a tree.
+        Unless ``arrays``, it is left to JAX to find arrays of other types.
         """
-        found, converters = list(args), self.interface.converters
-        for position, value in enumerate(args[: len(converters)]):
-            if type(value) is float or type(value) is int:
-                array = converters[position](value)
-                found[position] = value if array is None else array
+        converters = self.interface.converters
+        if len(args) != len(converters):
+            return None
+        found: list[Any] = list(args)
+        for position, value in enumerate(found):
+            kind = class_of(value)
+            is_array = kind is ARRAY or (kind is _NUMPY_ARRAY and value.dtype.isnative)
+            if is_array and not arrays:
+                continue
+            converted = converters[position](value)
+            if converted is not None:
+                found[position] = converted
+            elif not isinstance(value, Tracer):
+                return None
         return tuple(found)
 
     def _moved_once(self, args: tuple[object, ...]) -> tuple[Any, ...]:
@@ -131,9 +147,15 @@ class FastCall:
     def _again(self, args: tuple[object, ...], error: Exception) -> object:
         """The call after the fast path has failed."""
         accepted = not isinstance(error, NotAcceptedError)
-        self._rejections += not accepted
-        if self._rejections > _MOST_REJECTIONS:
-            self._fast = None  # the slow path is faster than failing
+        if not accepted:
+            converted = self._convert_all(args, arrays=True)
+            if converted is not None and any(map(is_not, converted, args)):
+                self._conversions += 1
+                self._stats.bytes_to_device -= bytes_of_numpy(args)  # JAX only traced
+                return FastCall.__call__(self, *converted)
+            self._rejections += 1
+            if self._rejections > _MOST_REJECTIONS:
+                self._fast = None  # the slow path is faster than failing
         answer = self._slow(args)
         if accepted and not hasattr(error, FAILED_NODE) and not hasattr(error, FAILED_ON_HOST):
             text = f"{type(error).__name__}: {error}"
@@ -210,3 +232,8 @@ class FastCall:
         if found is None:
             return set()
         return {*found.updated, *found.given} & self.interface.arrays - {*self._static_inputs()}
+
+
+def bytes_of_numpy(args: tuple[object, ...]) -> int:
+    """The bytes that a call with these arguments moves to the device."""
+    return sum(value.nbytes for value in args if type(value) is np.ndarray)

@@ -34,7 +34,7 @@ MOST_EVENTS = 200_000
 """Runs of steps in a trace; some 30 MB."""
 
 _METHODS = {
-    "_with_numbers": ARGUMENTS,
+    "_convert_all": ARGUMENTS,
     "_values": ARGUMENTS,
     "_moved_once": Row(TO_DEVICE, "an argument given twice"),
     "_checked": SLOW_PATH,

@@ -126,3 +126,71 @@ def test_a_pure_function_refuses_a_vector_for_a_number():
     built = pytensor.function([v], doubled(v, is_array=False), mode=BUILT)
     with pytest.raises(TypeError, match=r"v: expected float64, found an array of shape \(2,\)"):
         built.jax_fn(np.ones(2))
+
+
+ARRAYS = (
+    [1.0, 2.0],
+    (1, 2),
+    [],
+    [[1.0, 2.0], [3.0, 4.0]],
+    [[1.0], [2.0, 3.0]],
+    range(3),
+    2.0,
+    None,
+    "12",
+    np.float64(1.5),
+    np.arange(3.0),
+    np.arange(3, dtype="float32"),
+    np.arange(3),
+    np.arange(3, dtype="int8"),
+    np.arange(300),
+    np.array([0.1, np.nan]),
+    np.array([0.1, 0.2], "float32"),
+    np.array([True, False]),
+    np.array([1j, 2]),
+    np.arange(3.0).astype(">f8"),
+    np.ma.masked_array([1.0, 2.0], [True, False]),
+    np.arange(6.0)[::2],
+    np.array([1, 2], dtype=object),
+    np.arange(6.0).reshape(2, 3),
+    np.arange(6, dtype="float32").reshape(2, 3).T,
+    np.arange(3.0)[:, None],
+    np.zeros((0, 2), "int64"),
+    jax.numpy.arange(3, dtype="float32"),
+    jax.numpy.arange(6, dtype="int8").reshape(2, 3),
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["default", "downcast", "exact", "strict"])
+@pytest.mark.parametrize("ndim", [1, 2])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8", "bool"])
+def test_a_call_takes_the_arrays_that_pytensor_takes(dtype, ndim, options):
+    """Twice: when many were of other types than JAX has compiled for, each is looked at first."""
+    x, s = pt.tensor("x", dtype=dtype, shape=(None,) * ndim), pt.scalar("s", dtype="float64")
+    inputs, graph = [pytensor.In(x, **options), s], pt.concatenate([x, x]) + s.astype(dtype)
+    python, built = (
+        pytensor.function(inputs, graph, mode=mode)
+        for mode in (pytensor.compile.mode.Mode("py"), BUILT)
+    )
+    for value in (*ARRAYS, *ARRAYS):
+        # Strict inputs take it too.
+        accepted = isinstance(value, jax.Array) and (value.dtype, value.ndim) == (dtype, ndim)
+        expected = found(lambda v: python(v, 1), np.asarray(value) if accepted else value)
+        assert found(lambda v: built(v, 1), value) == expected, repr(value)
+
+
+def test_lists_and_arrays_of_other_types_take_the_fast_path(tmp_path):
+    x = pt.vector("x", dtype="float64")
+    built = pytensor.function([x], pt.exp(x), mode=BUILT)
+    built(np.zeros(3))
+    save(built, tmp_path / "f")
+    for function in (built, load(tmp_path / "f")):
+        for value in ([1, 2, 3], np.arange(3), np.arange(3, dtype="float32"), np.arange(3.0)):
+            for _ in range(4):
+                before, moved = function.stats.direct, function.stats.bytes_to_device
+                np.testing.assert_allclose(function(value), np.exp(np.asarray(value, float)))
+                assert function.stats.direct == before + 1, repr(value)
+                assert function.stats.bytes_to_device == moved + 24
+        assert function.stats.compilations == [1]
+        with pytest.raises(TypeError):
+            function(np.array([1j]))
