@@ -119,13 +119,10 @@ def load(
 def _check_options(
     compiler_options: object, mode: object, compilation_cache: object, device: object
 ) -> None:
-    problem = None
-    if compilation_cache is not None and not isinstance(compilation_cache, str | os.PathLike):
-        problem = f"compilation_cache={compilation_cache!r} is not the name of a folder"
-    elif compiler_options is not None:
-        from pytensor_jaxlink.runtime import problem_of_options
+    from pytensor_jaxlink.runtime import problem_of_folder, problem_of_options
 
-        problem = problem_of_options(compiler_options)
+    problem = problem_of_folder("compilation_cache", compilation_cache)
+    problem = problem or problem_of_options(compiler_options)
     for name, given, verb, it in (
         ("compiler_options", compiler_options, "are", "them"),
         ("device", device, "is", "it"),

@@ -30,7 +30,7 @@ from pytensor_jaxlink.artifact.arrays import (
     small_array,
 )
 from pytensor_jaxlink.artifact.container import Member, digest_of
-from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document
+from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document, entry_at
 from pytensor_jaxlink.errors import ArtifactError
 
 BIT_GENERATORS = {
@@ -102,9 +102,7 @@ class DataReader:
 
     def data(self, place: object) -> Any:
         """An object of the table."""
-        if type(place) is not int or not 0 <= place < len(self.objects):
-            raise ValueError(f"a reference to {place!r}, which is no entry")
-        return self.objects[place]
+        return entry_at(self.objects, place, "entry")
 
     def entry(self, described: Parsed) -> Parsed:
         """The object of an entry."""

@@ -9,10 +9,11 @@ these graphs have no identity.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import asdict
 from functools import partial
 from types import FunctionType, MethodType
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from pytensor.graph.basic import Constant
@@ -20,10 +21,14 @@ from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 
 from pytensor_jaxlink.analysis import has_callbacks
+from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.options import PLACES, Options
 from pytensor_jaxlink.lowering import Lowered
 
+T = TypeVar("T")
+S = TypeVar("S")
+Numbers: TypeAlias = "tuple[int, ...]"
 _OURS = ("pytensor", "pytensor_jaxlink")
 _LARGEST = 1 << 24  # bytes of constants that are read
 
@@ -56,22 +61,25 @@ def identity_of(form: Form, lowered: Lowered, options: Options) -> Identity | No
         return None
     view, plan = lowered.view, lowered.plan
     try:
-        nodes = tuple(
-            (_known(node.op), inputs, outputs)
-            for node, inputs, outputs in zip(
-                view.nodes, view.node_inputs, view.node_outputs, strict=True
-            )
-        )
-        constants = tuple((n, _content(data)) for n, data in view.constants.items())
+        described = described_graph(view, _known, _content)
         kinds = tuple(variable.type for variable in view.variables)
         chosen = tuple(
             (name, repr(value)) for name, value in asdict(options).items() if name not in PLACES
         )
         planned = plan.inputs, plan.outputs, plan.constants, plan.steps
         rules = tuple(jax_funcify.registry.values())
-        return Identity((nodes, kinds, constants, view.inputs, *planned, chosen, rules))
+        return Identity((*described, kinds, view.inputs, *planned, chosen, rules))
     except (_UnknownError, TypeError):  # an Op that cannot be hashed
         return None
+
+
+def described_graph(
+    view: GraphView, of_op: Callable[[Op], T], of_data: Callable[[object], S]
+) -> tuple[tuple[tuple[T, Numbers, Numbers], ...], tuple[tuple[int, S], ...]]:
+    """A graph in numbers: its nodes, and its constants."""
+    reads_and_writes = zip(view.nodes, view.node_inputs, view.node_outputs, strict=True)
+    nodes = tuple((of_op(node.op), reads, writes) for node, reads, writes in reads_and_writes)
+    return nodes, tuple((number, of_data(data)) for number, data in view.constants.items())
 
 
 def _known(op: Op) -> tuple[Op, tuple[Hashable, ...]]:

@@ -11,6 +11,7 @@ from pytensor_jaxlink.runtime.clocks import SLOW_PATH as SLOW_PATH
 from pytensor_jaxlink.runtime.clocks import Row as Row
 from pytensor_jaxlink.runtime.clocks import Times as Times
 from pytensor_jaxlink.runtime.compilation import has_compilation_cache as has_compilation_cache
+from pytensor_jaxlink.runtime.compilation import problem_of_folder as problem_of_folder
 from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_of_options
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
 from pytensor_jaxlink.runtime.devices import commit as commit

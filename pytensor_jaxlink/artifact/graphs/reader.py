@@ -27,7 +27,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.optimize import ScipyWrapperOp
 from pytensor.typed_list.basic import MakeList
 
-from pytensor_jaxlink.artifact.documents import Json, Parsed
+from pytensor_jaxlink.artifact.documents import Json, Parsed, entry_at
 from pytensor_jaxlink.artifact.graphs.properties import (
     InnerGraph,
     build_part,
@@ -63,9 +63,7 @@ class GraphReader:
 
     def part(self, place: object, kind: type = object) -> Any:
         """A part by its place in the table."""
-        if type(place) is not int or not 0 <= place < len(self._parts):
-            raise ValueError(f"a reference to {place!r}, which is no part")
-        found = self._parts[place]
+        found = entry_at(self._parts, place, "part")
         if not isinstance(found, kind):
             raise ValueError(f"part {place} is no {kind.__name__}")
         return found
@@ -105,12 +103,10 @@ class GraphReader:
         specs: list[Parsed] = described["variables"]
         variables: list[Variable | None] = [given.get(place) for place in range(len(specs))]
 
-        def known(place: object) -> Variable:
-            if type(place) is not int or not 0 <= place < len(specs):
-                raise ValueError(f"a reference to {place!r}, which is no variable")
-            if variables[place] is None and (place < count or place in data):
-                variables[place] = self._root(specs[place], data, place)
-            found = variables[place]
+        def known(place: int) -> Variable:
+            found = entry_at(variables, place, "variable")
+            if found is None and (place < count or place in data):
+                found = variables[place] = self._root(specs[place], data, place)
             if found is None:
                 raise ValueError(f"variable {place} is read before it is computed")
             return found
