@@ -22,10 +22,8 @@ from pytensor_jaxlink.runtime import (
     Convert,
     FastCall,
     Interface,
-    all_from_parent,
     argument_converter,
     fast_converter,
-    named_from_parent,
     note_different_devices,
     read_on_host,
     refuse_donated,
@@ -106,11 +104,8 @@ class FastFunction(FastCall, Function):
         found = self.interface
         return [cell[0] for cell in found.storage[len(found.given) :]]
 
-    def _call_in_child(self, *args: object, **kwargs: object) -> object:
-        """A call in a process that was forked from one in which JAX has run."""
-        for container in self.input_storage:
-            [container.storage[0]] = all_from_parent(container.storage)
-        return super(FastCall, self).__call__(*all_from_parent(args), **named_from_parent(kwargs))
+    def _without_jax(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        return super(FastCall, self).__call__(*args, **kwargs)
 
     @property
     def profile(self) -> Any:
@@ -219,7 +214,6 @@ class FastFunction(FastCall, Function):
 
 replace_in_forked_child(
     FastFunction,
-    __call__=FastFunction._call_in_child,
     _find_fast=lambda self: None,  # nothing may be moved to the device
 )
 

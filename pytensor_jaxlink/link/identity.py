@@ -25,11 +25,11 @@ from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.options import PLACES, Options
 from pytensor_jaxlink.lowering import Lowered
+from pytensor_jaxlink.ops import is_foreign_module
 
 T = TypeVar("T")
 S = TypeVar("S")
 Numbers: TypeAlias = "tuple[int, ...]"
-_OURS = ("pytensor", "pytensor_jaxlink")
 _LARGEST = 1 << 24  # bytes of constants that are read
 
 
@@ -89,7 +89,7 @@ def _known(op: Op) -> tuple[Op, tuple[Hashable, ...]]:
     """
     constants: list[Hashable] = []
     for part in _parts(op, set()):
-        if type(part).__module__.partition(".")[0] not in _OURS:
+        if is_foreign_module(type(part).__module__):
             raise _UnknownError
         for value in vars(part).values():
             if isinstance(value, partial | MethodType) or _is_foreign(value):
@@ -106,7 +106,7 @@ def _inner_constants(op: object) -> Iterator[object]:
 
 
 def _is_foreign(value: object) -> bool:
-    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _OURS
+    return isinstance(value, FunctionType) and is_foreign_module(value.__module__)
 
 
 def _parts(op: object, seen: set[int]) -> Iterator[object]:

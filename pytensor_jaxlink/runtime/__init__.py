@@ -27,10 +27,8 @@ from pytensor_jaxlink.runtime.ending import as_jax_array as as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
-from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along
 from pytensor_jaxlink.runtime.forks import is_forked_child as is_forked_child
-from pytensor_jaxlink.runtime.forks import named_from_parent as named_from_parent
 from pytensor_jaxlink.runtime.forks import refused as refused
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store

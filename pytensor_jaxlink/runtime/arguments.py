@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.plan import Kind
+from pytensor_jaxlink.plan import Kind, fits
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, class_of
 from pytensor_jaxlink.sparse_values import scipy_class
 from pytensor_jaxlink.trees import a_class
@@ -98,7 +98,6 @@ class _Array(_Typed):
         super().__init__(name, kind, strict, allow_downcast)
         self._float_type = float_type
         self._shape = self._kind.shape or ()
-        self._fixed = [(axis, n) for axis, n in enumerate(self._shape) if n is not None]
         takes_numbers = self._shape == () and not self._strict
         self._takes_floats = takes_numbers and self._dtype == np.float64
         self._lowest, self._highest = _exact_integers(self._dtype) if takes_numbers else (1, 0)
@@ -112,11 +111,8 @@ class _Array(_Typed):
         is_one = kind is np.ndarray or kind is ARRAY or isinstance(value, _ARRAYS)
         if not is_one or value.dtype != self._dtype:
             value = self._converted(value)
-        shape: tuple[int, ...] = value.shape
-        if len(shape) != len(self._shape):
-            raise self._wrong(f"an array with {len(shape)} dimensions")
-        if self._fixed and any(shape[axis] != length for axis, length in self._fixed):
-            raise self._wrong(f"an array of shape {shape}")
+        if not fits(value.shape, self._shape):
+            raise self._wrong(f"an array of shape {value.shape}")
         return value
 
     def _converted(self, value: Any) -> Any:

@@ -21,7 +21,7 @@ from pytensor_jaxlink.runtime.devices import (
     run_in_auto,
 )
 from pytensor_jaxlink.runtime.forks import (
-    all_from_parent,
+    from_parent,
     refused,
     replace_in_forked_child,
     warn_once,
@@ -322,7 +322,7 @@ class Executor:
         if self._fallback is None:
             raise refused("a function cannot run")
         warn_once()
-        return list(self._fallback(all_from_parent(inputs), None))
+        return list(self._fallback(list(map(from_parent, inputs)), None))
 
     def trace_in_child(self, inputs: Sequence[object]) -> list[object]:
         """Refuse: JAX cannot run here."""

@@ -66,18 +66,20 @@ class CompiledReader:
         document: Parsed,
         signature: Signature,
         cells: Sequence[SavedState],
+        defaults: Sequence[list[object] | None],
         float_type: str,
         policy: Policy,
         calling: Calling | None = None,
     ) -> LoadedFunction:
-        """One function of the file; ``calling`` says how trees are given to it, where they are."""
+        """One function of the file; ``calling`` says how trees are given to it, where they are.
+
+        ``defaults`` has for each input with a default a list that holds it, else None.
+        """
         if calling is not None:
             policy = replace(policy, x64=calling.x64)
         executable = self.executable(document)
         runner = Executor(executable, Stats(), jit=True, fallback=_check_failed, policy=policy)
         tracer = Executor(executable, Stats(), jit=False, fallback=None)
-        value = self._data.value
-        defaults = [spec.default for spec in signature.inputs]
         outputs = [*signature.outputs, *(spec for spec in signature.inputs if spec.updated)]
         kinds = tuple(spec.type for spec in outputs)
         ending = replace(reader(Ending)(document["ending"]), kinds=kinds)
@@ -88,7 +90,7 @@ class CompiledReader:
         return kind(
             signature,
             cells,
-            [None if d is None else tuple(map(value, d)) for d in defaults],
+            defaults,
             (runner, tracer),
             ending,
             [

@@ -39,6 +39,7 @@ from pytensor_jaxlink.artifact.values import Checksums, Codec, DataReader, DataW
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.trees import a_class
 
 _KINDS: dict[str, tuple[type, ...]] = {"op": (Op,), "type": (Type,), "object": (MetaObject,)}
 _CLASSES = (Exception, Op, Type, MetaObject)
@@ -247,9 +248,8 @@ def _check_op(found: Apply, expected: Apply) -> None:
     other = expected.op
     if _same_op(found.op, other):
         return
-    kind = type(other)
     raise ArtifactError(
-        f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from "
+        f"the Op {other}, {a_class(other)}, does not come back equal from "
         f"what its constructor names. {Remedy.PROPERTIES.text()}.",
         code=Code.CONSTRUCTOR,
     )
