@@ -21,6 +21,7 @@ from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
     Convert,
     FastCall,
+    Filter,
     Interface,
     argument_converter,
     fast_converter,
@@ -221,11 +222,9 @@ replace_in_forked_child(
 def _fast_converter(container: Container, kind: Kind) -> Convert:
     if kind.kind == "other":
         return lambda value: None  # PyTensor knows the type
-    strict, downcast = bool(container.strict), container.allow_downcast
     # PyTensor's `floatX` is that of the call.
-    return fast_converter(
-        argument_converter(kind.text, kind, None, strict=strict, allow_downcast=downcast)
-    )
+    rules = Filter(bool(container.strict), container.allow_downcast)
+    return fast_converter(argument_converter(kind.text, kind, rules))
 
 
 def _bytes_of_numpy(args: Sequence[object]) -> int:

@@ -12,6 +12,7 @@ from pytensor_jaxlink.errors import (
 )
 from pytensor_jaxlink.link.explanation import Break, is_untranspilable, list_blockers
 from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.plan import how_many
 
 
 def refusal(breaks: Sequence[Break], options: Options) -> Exception | None:
@@ -61,4 +62,4 @@ def not_jittable(breaks: Sequence[Break]) -> NotJittableError:
 
 
 def _operations(count: int, one: str = "has", many: str = "have") -> str:
-    return f"{count} operation{'' if count == 1 else 's'} {one if count == 1 else many}"
+    return f"{how_many(count, 'operation')} {one if count == 1 else many}"

@@ -19,3 +19,4 @@ from pytensor_jaxlink.plan.schema import Plan as Plan
 from pytensor_jaxlink.plan.schema import Region as Region
 from pytensor_jaxlink.plan.schema import Step as Step
 from pytensor_jaxlink.plan.schema import check_plan as check_plan
+from pytensor_jaxlink.plan.schema import how_many as how_many

@@ -2,6 +2,7 @@
 
 from pytensor_jaxlink.runtime.arguments import Convert as Convert
 from pytensor_jaxlink.runtime.arguments import Converter as Converter
+from pytensor_jaxlink.runtime.arguments import Filter as Filter
 from pytensor_jaxlink.runtime.arguments import argument_converter as argument_converter
 from pytensor_jaxlink.runtime.arguments import fast_converter as fast_converter
 from pytensor_jaxlink.runtime.bindings import Boundary as Boundary

@@ -35,7 +35,15 @@ from pytensor_jaxlink.plan import (
     Step,
     check_plan,
 )
-from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, argument_converter, hashable
+from pytensor_jaxlink.runtime import (
+    Ending,
+    Executor,
+    Filter,
+    Policy,
+    Stats,
+    argument_converter,
+    hashable,
+)
 from pytensor_jaxlink.size_functions import size_function, takes
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
@@ -95,13 +103,9 @@ class CompiledReader:
             ending,
             [
                 argument_converter(
-                    spec.name,
-                    spec.type,
-                    float_type,
-                    strict=spec.strict,
-                    allow_downcast=spec.allow_downcast,
+                    each.name, each.type, Filter(each.strict, each.allow_downcast, float_type)
                 )
-                for spec in signature.inputs
+                for each in signature.inputs
             ],
             [region for _, region in executable.regions],
         )

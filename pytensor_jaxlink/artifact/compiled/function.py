@@ -28,6 +28,7 @@ from pytensor_jaxlink.runtime import (
     Ending,
     Executor,
     FastCall,
+    Filter,
     Interface,
     Stats,
     argument_converter,
@@ -47,7 +48,7 @@ class SavedState:
     def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
         self.name, self.type, self.storage = cell.name, cell.type, storage
         brought_along(self)
-        self._convert = argument_converter(cell.name, cell.type, float_type)
+        self._convert = argument_converter(cell.name, cell.type, Filter(float_type=float_type))
         self._on_device = False
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
