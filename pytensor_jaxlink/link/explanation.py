@@ -249,17 +249,7 @@ class Explanation:
 
 
 def with_fallbacks(explanation: Explanation, stats: Stats, limit: int) -> Explanation:
-    """The explanation with the calls that did not run as the plan says.
-
-    Parameters
-    ----------
-    explanation
-        That of the plan.
-    stats
-        The counters of the function.
-    limit
-        Its `recompile_limit`.
-    """
+    """The explanation with the calls that did not run as the plan says."""
     found = [
         f"region {region} reached its recompile_limit of {limit} and ran on the host "
         f"{how_many(count, 'time')}"

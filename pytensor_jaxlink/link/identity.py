@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import asdict
 from functools import partial
 from types import FunctionType, MethodType
-from typing import TypeAlias, TypeVar
 
 import numpy as np
 from pytensor.graph.basic import Constant
@@ -27,9 +26,6 @@ from pytensor_jaxlink.link.options import PLACES, Options
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.ops import is_foreign_module
 
-T = TypeVar("T")
-S = TypeVar("S")
-Numbers: TypeAlias = "tuple[int, ...]"
 _LARGEST = 1 << 24  # bytes of constants that are read
 
 
@@ -40,7 +36,7 @@ class _UnknownError(Exception):
 class Identity:
     """The parts that equal graphs have in common, with their hash, which takes time."""
 
-    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+    def __init__(self, parts: tuple[object, ...]) -> None:
         self._parts, self._hash = parts, hash(parts)
 
     def __hash__(self) -> int:
@@ -74,8 +70,8 @@ def identity_of(form: Form, lowered: Lowered, options: Options) -> Identity | No
 
 
 def described_graph(
-    view: GraphView, of_op: Callable[[Op], T], of_data: Callable[[object], S]
-) -> tuple[tuple[tuple[T, Numbers, Numbers], ...], tuple[tuple[int, S], ...]]:
+    view: GraphView, of_op: Callable[[Op], object], of_data: Callable[[object], object]
+) -> tuple[tuple[object, ...], tuple[object, ...]]:
     """A graph in numbers: its nodes, and its constants."""
     reads_and_writes = zip(view.nodes, view.node_inputs, view.node_outputs, strict=True)
     nodes = tuple((of_op(node.op), reads, writes) for node, reads, writes in reads_and_writes)

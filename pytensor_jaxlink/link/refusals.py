@@ -16,15 +16,7 @@ from pytensor_jaxlink.plan import how_many
 
 
 def refusal(breaks: Sequence[Break], options: Options) -> Exception | None:
-    """The error where the options forbid the breaks of a plan; None where they do not.
-
-    Parameters
-    ----------
-    breaks
-        The breaks, as `Explanation` has them.
-    options
-        What the linker was asked for.
-    """
+    """The error where the options forbid the breaks of a plan; None where they do not."""
     if options.jit is True and breaks:
         return not_jittable(breaks)
     untranspilable = [cut for cut in breaks if is_untranspilable(cut)]

@@ -28,12 +28,7 @@ def problem_of_folder(option: str, folder: object) -> str | None:
 def use_compilation_cache(folder: str | PathLike[str], limit: int | None = None) -> None:
     """Set the folder of JAX's compilation cache, for the rest of the process.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-    limit
-        The bytes that JAX may keep there; None leaves it to JAX's configuration.
+    JAX may keep ``limit`` bytes there; None leaves it to JAX's configuration.
     """
     name = fspath(folder)
     if configuration.jax_compilation_cache_dir == name:

@@ -118,12 +118,7 @@ def commit(values: list[object], positions: Sequence[int]) -> None:
     What code made by `jax.export` gives lies like that, and JAX compiles anew for an argument that
     does and did not before.
 
-    Parameters
-    ----------
-    values
-        Those of a call; they are replaced in place.
-    positions
-        Of the states that the call updates.
+    The values of a call are replaced in place, at the positions of the states that it updates.
     """
     moving = [position for position in positions if type(values[position]) is np.ndarray]
     where = place_for(values) if moving else None

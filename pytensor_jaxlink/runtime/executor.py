@@ -182,15 +182,7 @@ class Executor:
         return static_of(self._ready)
 
     def kinds_of(self, region: Region, values: Sequence[object]) -> Signature | None:
-        """The signature of a region in a call; None where it takes more than inputs and constants.
-
-        Parameters
-        ----------
-        region
-            The region.
-        values
-            The values of the inputs.
-        """
+        """The signature of a region in a call; None if it takes more than inputs and constants."""
         known = dict(zip(self.plan.inputs, values, strict=True)) | {**self._ready.constants.data}
         taken = map(known.get, region.reads)
         if not all(isinstance(value, np.ndarray | np.generic | jax.Array) for value in taken):

@@ -59,7 +59,7 @@ def structure_of(lowered: Lowered) -> str:
     return checksum_of(_structure(lowered))
 
 
-def _structure(lowered: Lowered) -> Json:
+def _structure(lowered: Lowered) -> dict[str, object]:
     view, data = lowered.view, Checksums()
     nodes, constants = described_graph(view, str, data.value)
     return {
