@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,16 @@ _MOST_PARTS = 1_000_000  # arrays and objects; each costs up to 25 times the byt
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 _STEPS = bytes.maketrans(b"[{]}", b"\1\1\xff\xff")  # as 8-bit integers: 1 and -1
 _NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
+
+
+Entry = TypeVar("Entry")
+
+
+def entry_at(entries: Sequence[Entry], place: object, name: str) -> Entry:
+    """The entry that a document refers to by its number; raises `ValueError` if there is none."""
+    if type(place) is not int or not 0 <= place < len(entries):
+        raise ValueError(f"a reference to {place!r}, which is no {name}")
+    return entries[place]
 
 
 def dump_document(document: object) -> bytes:

@@ -120,12 +120,11 @@ def _check_options(
     compiler_options: object, mode: object, compilation_cache: object, device: object
 ) -> None:
     problem = None
-    if compilation_cache is not None and not isinstance(compilation_cache, str | os.PathLike):
-        problem = f"compilation_cache={compilation_cache!r} is not the name of a folder"
-    elif compiler_options is not None:
-        from pytensor_jaxlink.runtime import problem_of_options
+    if compilation_cache is not None or compiler_options is not None:
+        from pytensor_jaxlink.runtime import problem_of_folder, problem_of_options
 
-        problem = problem_of_options(compiler_options)
+        problem = problem_of_folder("compilation_cache", compilation_cache)
+        problem = problem or problem_of_options(compiler_options)
     for name, given, verb, it in (
         ("compiler_options", compiler_options, "are", "them"),
         ("device", device, "is", "it"),
@@ -235,13 +234,14 @@ class _File:
         layer = self._graph_layer(self._container.document("graph.json"), self._storages())
         functions = {}
         for name, signature in self._signatures.items():
-            defaults = [
-                None if spec.default is None else [self._data.value(spec.default[0])]
-                for spec in signature.inputs
-            ]
-            function = self._from_layer(layer, name, defaults)
+            function = self._from_layer(layer, name, self._defaults(signature))
             functions[name] = self._as_saved(name, function, function.graph.state)
         return functions
+
+    def _defaults(self, signature: Signature) -> list[list[object] | None]:
+        """For each input with a default a list that holds it, else None."""
+        found = [spec.default for spec in signature.inputs]
+        return [None if each is None else [self._data.value(each[0])] for each in found]
 
     def _from_layer(
         self, layer: GraphLayer, name: str, storages: Sequence[list[object] | None]
@@ -288,7 +288,13 @@ class _File:
         )
         functions = {
             name: reader.function(
-                documents[name], signature, states, float_type, policy, self._callings[name]
+                documents[name],
+                signature,
+                states,
+                self._defaults(signature),
+                float_type,
+                policy,
+                self._callings[name],
             )
             for name, signature in self._signatures.items()
         }
@@ -307,7 +313,7 @@ class _File:
             return None
         from pytensor_jaxlink.artifact.compiled.calling import Calling
 
-        return Calling(signature, signature.trees, self._container, self._names)
+        return Calling(signature, self._container, self._names)
 
     def _host_ops(self, place: object, step: HostStep) -> Callable[..., Any]:
         """The function of a host step that needs PyTensor."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 
@@ -147,7 +148,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
         else _describe(given[name], named[name], cells, data.value)
         for name in given
     }
-    for signature in signatures.values():
+    for signature in filter(attrgetter("trees"), signatures.values()):
         check_trees(signature, data)
     data.keep_overlaps(cells.values)
     described = cells.described(data.value)

@@ -30,8 +30,9 @@ from pytensor_jaxlink.artifact.arrays import (
     small_array,
 )
 from pytensor_jaxlink.artifact.container import Member, digest_of
-from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document
+from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document, entry_at
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.trees import a_class
 
 BIT_GENERATORS = {
     kind.__name__: kind
@@ -102,9 +103,7 @@ class DataReader:
 
     def data(self, place: object) -> Any:
         """An object of the table."""
-        if type(place) is not int or not 0 <= place < len(self.objects):
-            raise ValueError(f"a reference to {place!r}, which is no entry")
-        return self.objects[place]
+        return entry_at(self.objects, place, "entry")
 
     def entry(self, described: Parsed) -> Parsed:
         """The object of an entry."""
@@ -168,9 +167,7 @@ class ValueWriter:
             return _JAX_ARRAY
         if any(each.__module__.startswith("scipy.sparse") for each in kind.__mro__):
             return _SPARSE
-        raise ArtifactError(
-            f"a value of type {kind.__module__}.{kind.__qualname__} cannot be saved: {value!r:.200}"
-        )
+        raise ArtifactError(f"{a_class(value)} cannot be saved: {value!r:.200}")
 
 
 class DataWriter(ValueWriter):

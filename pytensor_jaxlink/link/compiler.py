@@ -10,7 +10,6 @@ from threading import RLock
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import optdb
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
@@ -56,13 +55,11 @@ from pytensor_jaxlink.ops import (
 from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import (
-    INCOMPATIBLE_REWRITES,
-    REQUIRED_REWRITES,
     cut_results,
-    default_query,
     enabled_of,
     failures_of,
     inline_broken,
+    linked_rewriter,
     may_be_cut,
     notes_of,
     offsets,
@@ -186,8 +183,7 @@ class Analyses:
             Variables that have the shapes of the outputs.
         """
         fgraph = FunctionGraph(inputs, outputs, clone=False)
-        query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
-        optdb.query(query).rewrite(fgraph)
+        linked_rewriter().rewrite(fgraph)
         while inline_broken(fgraph, self._describe):
             pass
         with_shapes(fgraph, alike, self._has_unknown_shape)
@@ -238,10 +234,8 @@ class Analyses:
         related = offsets(node)
         _, rewritten = self._rewritten.get((id(fgraph), related), (None, None))
         if rewritten is None:
-            query = default_query().including(*REQUIRED_REWRITES)
-            rewriter = optdb.query(query.excluding(*INCOMPATIBLE_REWRITES))
             wrapped = isinstance(node.op, OpFromGraph)
-            rewritten = prepared_inner_graph(fgraph, rewriter, again=wrapped)
+            rewritten = prepared_inner_graph(fgraph, linked_rewriter(), again=wrapped)
             changing = [k for k, outer in enumerate(graph.outer_position) if outer is None]
             rewritten, notes = rewrite_inner(rewritten, changing, enabled_of(self._source), related)
             self.avoided += notes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytensor.compile.executor import Function
-from pytensor.compile.mode import optdb
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import graph_inputs
@@ -14,12 +13,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.link.explanation import Explanation
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.options import Options
-from pytensor_jaxlink.rewriting import (
-    INCOMPATIBLE_REWRITES,
-    REQUIRED_REWRITES,
-    default_query,
-    keeping_lines,
-)
+from pytensor_jaxlink.rewriting import keeping_lines, linked_rewriter
 
 
 def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
@@ -60,9 +54,8 @@ def explain(f: Function | Variable | Sequence[Variable]) -> Explanation:
         # The clone keeps the user's graph as it is.
         inputs = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
         fgraph = FunctionGraph(inputs, outputs, clone=True)
-    query = default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
     with keeping_lines(fgraph):
-        optdb.query(query).rewrite(fgraph)
+        linked_rewriter().rewrite(fgraph)
     return CompiledGraph(fgraph, Options()).explanation
 
 

@@ -17,7 +17,7 @@ from pytensor_jaxlink.link.pictures.terminal import as_rich
 from pytensor_jaxlink.link.sketch import Sketch, Value, sketch_of, value_of
 from pytensor_jaxlink.lowering import Lowered
 from pytensor_jaxlink.partition import Cut, Partition
-from pytensor_jaxlink.plan import Plan
+from pytensor_jaxlink.plan import Plan, how_many
 from pytensor_jaxlink.remedies import split
 from pytensor_jaxlink.rewriting import Avoided
 from pytensor_jaxlink.runtime import Stats
@@ -193,15 +193,14 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        lines = [
-            f"{_count(self.graph_count, 'region')}, {_count(self.graph_break_count, 'graph break')}"
-        ]
+        breaks = how_many(self.graph_break_count, "graph break")
+        lines = [f"{how_many(self.graph_count, 'region')}, {breaks}"]
         if self.static_inputs:
             lines.append(f"static inputs: {', '.join(self.static_inputs)}")
         for number, region in enumerate(self.regions):
             static = f"; compiled for each value of {', '.join(region.static)}"
             lines.append(
-                f"region {number}: {_count(len(region.operations), 'operation')}"
+                f"region {number}: {how_many(len(region.operations), 'operation')}"
                 + (static if region.static else "")
             )
         for number, cut in enumerate(self.breaks, start=1):
@@ -249,33 +248,19 @@ class Explanation:
         Console().print(self)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def with_fallbacks(explanation: Explanation, stats: Stats, limit: int) -> Explanation:
-    """The explanation with the calls that did not run as the plan says.
-
-    Parameters
-    ----------
-    explanation
-        That of the plan.
-    stats
-        The counters of the function.
-    limit
-        Its `recompile_limit`.
-    """
+    """The explanation with the calls that did not run as the plan says."""
     found = [
         f"region {region} reached its recompile_limit of {limit} and ran on the host "
-        f"{_count(count, 'time')}"
+        f"{how_many(count, 'time')}"
         for region, count in enumerate(stats.host_region_calls)
         if count
     ]
     if stats.fallbacks:
-        calls = _count(stats.fallbacks, "call")
+        calls = how_many(stats.fallbacks, "call")
         found.append(f"PyTensor's own implementation finished {calls}, or raised its exception")
     if stats.slow_calls:
-        calls = _count(stats.slow_calls, "call")
+        calls = how_many(stats.slow_calls, "call")
         found.append(f"the fast path failed in {calls} ({stats.slow_call_error})")
     return replace(explanation, fallbacks=tuple(found))
 

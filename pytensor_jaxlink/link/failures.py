@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 class Failures:
     """The failures of one compiled graph.
 
-    Parameters
-    ----------
-    compiled
-        The compiled graph.
-    rules
-        The JAX implementations of its nodes, which keep what has failed.
+    ``rules``, the JAX implementations of its nodes, keep what has failed.
 
     Attributes
     ----------

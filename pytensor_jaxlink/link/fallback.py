@@ -52,14 +52,7 @@ class PythonFallback:
 
         An exception names the operation that raised it, and its place in the user's code.
 
-        Parameters
-        ----------
-        inputs
-            The values.
-        cause
-            The failure of a region that led here; None where a condition is false.
-        stats
-            The counters of transfers.
+        ``cause`` is the failure of a region that led here; None where a condition is false.
         """
         Topic.FALLBACKS.log(lambda: _text(cause))
         try:

@@ -20,12 +20,11 @@ from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
     Convert,
     FastCall,
+    Filter,
     Interface,
-    all_from_parent,
     argument_converter,
     bytes_of_numpy,
     fast_converter,
-    named_from_parent,
     note_different_devices,
     read_on_host,
     refuse_donated,
@@ -106,11 +105,8 @@ class FastFunction(FastCall, Function):
         found = self.interface
         return [cell[0] for cell in found.storage[len(found.given) :]]
 
-    def _call_in_child(self, *args: object, **kwargs: object) -> object:
-        """A call in a process that was forked from one in which JAX has run."""
-        for container in self.input_storage:
-            [container.storage[0]] = all_from_parent(container.storage)
-        return super(FastCall, self).__call__(*all_from_parent(args), **named_from_parent(kwargs))
+    def _without_jax(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        return super(FastCall, self).__call__(*args, **kwargs)
 
     @property
     def profile(self) -> Any:
@@ -219,7 +215,6 @@ class FastFunction(FastCall, Function):
 
 replace_in_forked_child(
     FastFunction,
-    __call__=FastFunction._call_in_child,
     _find_fast=lambda self: None,  # nothing may be moved to the device
 )
 
@@ -227,8 +222,6 @@ replace_in_forked_child(
 def _fast_converter(container: Container, kind: Kind) -> Convert:
     if kind.kind == "other":
         return lambda value: None  # PyTensor knows the type
-    strict, downcast = bool(container.strict), container.allow_downcast
     # PyTensor's `floatX` is that of the call.
-    return fast_converter(
-        argument_converter(kind.text, kind, None, strict=strict, allow_downcast=downcast)
-    )
+    rules = Filter(bool(container.strict), container.allow_downcast)
+    return fast_converter(argument_converter(kind.text, kind, rules))

@@ -9,7 +9,7 @@ these graphs have no identity.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import asdict
 from functools import partial
 from types import FunctionType, MethodType
@@ -20,11 +20,12 @@ from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 
 from pytensor_jaxlink.analysis import has_callbacks
+from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.options import PLACES, Options
 from pytensor_jaxlink.lowering import Lowered
+from pytensor_jaxlink.ops import is_foreign_module
 
-_OURS = ("pytensor", "pytensor_jaxlink")
 _LARGEST = 1 << 24  # bytes of constants that are read
 
 
@@ -35,7 +36,7 @@ class _UnknownError(Exception):
 class Identity:
     """The parts that equal graphs have in common, with their hash, which takes time."""
 
-    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+    def __init__(self, parts: tuple[object, ...]) -> None:
         self._parts, self._hash = parts, hash(parts)
 
     def __hash__(self) -> int:
@@ -56,22 +57,25 @@ def identity_of(form: Form, lowered: Lowered, options: Options) -> Identity | No
         return None
     view, plan = lowered.view, lowered.plan
     try:
-        nodes = tuple(
-            (_known(node.op), inputs, outputs)
-            for node, inputs, outputs in zip(
-                view.nodes, view.node_inputs, view.node_outputs, strict=True
-            )
-        )
-        constants = tuple((n, _content(data)) for n, data in view.constants.items())
+        described = described_graph(view, _known, _content)
         kinds = tuple(variable.type for variable in view.variables)
         chosen = tuple(
             (name, repr(value)) for name, value in asdict(options).items() if name not in PLACES
         )
         planned = plan.inputs, plan.outputs, plan.constants, plan.steps
         rules = tuple(jax_funcify.registry.values())
-        return Identity((nodes, kinds, constants, view.inputs, *planned, chosen, rules))
+        return Identity((*described, kinds, view.inputs, *planned, chosen, rules))
     except (_UnknownError, TypeError):  # an Op that cannot be hashed
         return None
+
+
+def described_graph(
+    view: GraphView, of_op: Callable[[Op], object], of_data: Callable[[object], object]
+) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """A graph in numbers: its nodes, and its constants."""
+    reads_and_writes = zip(view.nodes, view.node_inputs, view.node_outputs, strict=True)
+    nodes = tuple((of_op(node.op), reads, writes) for node, reads, writes in reads_and_writes)
+    return nodes, tuple((number, of_data(data)) for number, data in view.constants.items())
 
 
 def _known(op: Op) -> tuple[Op, tuple[Hashable, ...]]:
@@ -81,7 +85,7 @@ def _known(op: Op) -> tuple[Op, tuple[Hashable, ...]]:
     """
     constants: list[Hashable] = []
     for part in _parts(op, set()):
-        if type(part).__module__.partition(".")[0] not in _OURS:
+        if is_foreign_module(type(part).__module__):
             raise _UnknownError
         for value in vars(part).values():
             if isinstance(value, partial | MethodType) or _is_foreign(value):
@@ -98,7 +102,7 @@ def _inner_constants(op: object) -> Iterator[object]:
 
 
 def _is_foreign(value: object) -> bool:
-    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _OURS
+    return isinstance(value, FunctionType) and is_foreign_module(value.__module__)
 
 
 def _parts(op: object, seen: set[int]) -> Iterator[object]:

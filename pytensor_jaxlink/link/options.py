@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime import problem_of_options
+from pytensor_jaxlink.runtime import problem_of_folder, problem_of_options
 
 _DEVICE = re.compile(r"[a-z_]+(:\d+)?")
 
@@ -61,20 +61,16 @@ class Options:
     buckets: Sequence[int] | Callable[[int], int] | None = None
 
     def __post_init__(self) -> None:
-        problems = []
+        problems: list[str | None] = []
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             # 1 == True, but it is not what the option says.
             known = value in choices if isinstance(value, str) else any(value is c for c in choices)
             if not known:
                 problems.append(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
-        problem = problem_of_options(self.compiler_options)
-        if problem is not None:
-            problems.append(problem)
-        for name in ("compilation_cache", "cache_dir"):
-            folder = getattr(self, name)
-            if folder is not None and not isinstance(folder, str | PathLike):
-                problems.append(f"{name}={folder!r} is not the name of a folder")
+        problems.append(problem_of_options(self.compiler_options))
+        problems.append(problem_of_folder("compilation_cache", self.compilation_cache))
+        problems.append(problem_of_folder("cache_dir", self.cache_dir))
         for name in ("recompile_limit", "cache_limit"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
@@ -85,8 +81,9 @@ class Options:
                 f"device={self.device!r} is no jax.Device, platform ('cpu') or device of one "
                 f"('gpu:1'); {Remedy.SHARDED_ARGUMENTS.text()}"
             )
-        if problems:
-            raise ValueError(Code.OPTIONS.mark("JAXLinker: " + "; ".join(problems)))
+        found = [problem for problem in problems if problem is not None]
+        if found:
+            raise ValueError(Code.OPTIONS.mark("JAXLinker: " + "; ".join(found)))
 
 
 def _problems_of_buckets(buckets: Any) -> list[str]:

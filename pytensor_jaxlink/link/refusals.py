@@ -12,18 +12,11 @@ from pytensor_jaxlink.errors import (
 )
 from pytensor_jaxlink.link.explanation import Break, is_untranspilable, list_blockers
 from pytensor_jaxlink.link.options import Options
+from pytensor_jaxlink.plan import how_many
 
 
 def refusal(breaks: Sequence[Break], options: Options) -> Exception | None:
-    """The error where the options forbid the breaks of a plan; None where they do not.
-
-    Parameters
-    ----------
-    breaks
-        The breaks, as `Explanation` has them.
-    options
-        What the linker was asked for.
-    """
+    """The error where the options forbid the breaks of a plan; None where they do not."""
     if options.jit is True and breaks:
         return not_jittable(breaks)
     untranspilable = [cut for cut in breaks if is_untranspilable(cut)]
@@ -61,4 +54,4 @@ def not_jittable(breaks: Sequence[Break]) -> NotJittableError:
 
 
 def _operations(count: int, one: str = "has", many: str = "have") -> str:
-    return f"{count} operation{'' if count == 1 else 's'} {one if count == 1 else many}"
+    return f"{how_many(count, 'operation')} {one if count == 1 else many}"

@@ -24,6 +24,7 @@ from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.link.linker import JAXLinker
+from pytensor_jaxlink.plan import fits
 from pytensor_jaxlink.runtime import ARRAY, brought_along, is_forked_child, value_of_state
 
 _LARGE = 4096
@@ -51,13 +52,7 @@ class _HoldsArrays(TensorType):
     _lent: np.ndarray | None = None
 
     def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
-        accepted = (
-            type(data) is ARRAY
-            and data.dtype == self.dtype
-            and data.ndim == self.ndim
-            and all(n in (None, m) for n, m in zip(self.shape, data.shape, strict=True))
-        )
-        if accepted:
+        if type(data) is ARRAY and data.dtype == self.dtype and fits(data.shape, self.shape):
             return data
         alone = sys.getrefcount(data) <= _REFERENCES_WHEN_SET
         value = super().filter(data, strict, allow_downcast)

@@ -12,7 +12,16 @@ from pytensor.graph.type import Type
 
 from pytensor_jaxlink.graph import UNKNOWN, user_location
 from pytensor_jaxlink.lowering import Lowered
-from pytensor_jaxlink.plan import CutOff, Fetch, HostBranch, HostLoop, HostStep, Region, Step
+from pytensor_jaxlink.plan import (
+    CutOff,
+    Fetch,
+    HostBranch,
+    HostLoop,
+    HostStep,
+    Region,
+    Step,
+    how_many,
+)
 from pytensor_jaxlink.runtime.profile_table import shown_bytes
 
 Kind = Literal["region", "host step", "fetch", "cut", "loop", "branch", "sizes"]
@@ -143,7 +152,7 @@ def _add_sizes(boxes: list[Box], step: HostStep) -> None:
         operations = (*last.operations, step.operation)
     else:
         operations = (step.operation,)
-    title = f"{count} operation{'' if count == 1 else 's'} on sizes"
+    title = f"{how_many(count, 'operation')} on sizes"
     boxes.append(Box("sizes", title, reads, writes, operations))
 
 

@@ -36,13 +36,6 @@ class UserTraces:
     There nobody could cut a result, and the values of integer vectors among the inputs may be data
     (the counts of `repeat`), because the user says which arguments are static, and so asks for each
     compilation.
-
-    Parameters
-    ----------
-    compiled
-        The compiled graph.
-    analyses
-        The stages of its compilation.
     """
 
     def __init__(self, compiled: CompiledGraph, analyses: Analyses) -> None:
@@ -52,10 +45,7 @@ class UserTraces:
     def _traced(self, *, dynamic: bool = False) -> _Traced:
         """The plan.
 
-        Parameters
-        ----------
-        dynamic
-            Whether sizes are data wherever they can be.
+        If ``dynamic``, sizes are data wherever they can be.
         """
         if dynamic not in self._made:
             compiled = self._compiled

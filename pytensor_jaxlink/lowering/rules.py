@@ -50,6 +50,7 @@ from pytensor_jaxlink.ops import (
     can_be_static,
     data_inputs,
     inner_graphs,
+    is_foreign_module,
     is_real_number,
     remedies,
     static_inputs,
@@ -166,7 +167,7 @@ class Obstacles:
         kind = type(node.op)
         if kind not in self._foreign:
             module = jax_funcify.dispatch(kind).__module__
-            self._foreign[kind] = not self.has_own(node.op) and not module.startswith("pytensor.")
+            self._foreign[kind] = not self.has_own(node.op) and is_foreign_module(module)
         return self._foreign[kind]
 
     def _reason(self, node: Apply) -> Reason | None:

@@ -40,6 +40,7 @@ from pytensor_jaxlink.lowering.streams import (
     uniforms,
     wide,
 )
+from pytensor_jaxlink.ops import is_foreign_module
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def sampler_of(op: RandomVariable) -> Sampler | None:
     It is called as PyTensor's are: with a key, a shape, a dtype, and the parameters.
     """
     registered = jax_sample_fn.dispatch(type(op))
-    if not registered.__module__.startswith("pytensor."):
+    if is_foreign_module(registered.__module__):
         return None
     sampler = of_distribution(_SAMPLERS, op)
     if sampler is None:

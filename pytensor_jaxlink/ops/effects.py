@@ -10,7 +10,10 @@ from pytensor.printing import Print
 
 from pytensor_jaxlink.ops.inner_graph import inner_graphs
 
-_FREE_OF_EFFECTS = ("pytensor", "pytensor_jaxlink")
+
+def is_foreign_module(module: str) -> bool:
+    """Return True for a module that is neither PyTensor's nor ours."""
+    return module.partition(".")[0] not in ("pytensor", "pytensor_jaxlink")
 
 
 def has_effects(graph: AbstractFunctionGraph) -> bool:
@@ -24,8 +27,4 @@ def has_effects(graph: AbstractFunctionGraph) -> bool:
 
 def _may_show(op: Any) -> bool:
     op = getattr(op, "core_op", op)  # of a batch
-    return isinstance(op, FromFunctionOp | Print) or _package(type(op)) not in _FREE_OF_EFFECTS
-
-
-def _package(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
+    return isinstance(op, FromFunctionOp | Print) or is_foreign_module(type(op).__module__)

@@ -4,6 +4,7 @@ from pytensor_jaxlink.plan.executable import Executable as Executable
 from pytensor_jaxlink.plan.executable import HostExecuted as HostExecuted
 from pytensor_jaxlink.plan.kinds import ARRAYS as ARRAYS
 from pytensor_jaxlink.plan.kinds import Kind as Kind
+from pytensor_jaxlink.plan.kinds import fits as fits
 from pytensor_jaxlink.plan.loop import LoopLayout as LoopLayout
 from pytensor_jaxlink.plan.loop import StepOutputs as StepOutputs
 from pytensor_jaxlink.plan.schema import BOUNDS as BOUNDS
@@ -18,3 +19,4 @@ from pytensor_jaxlink.plan.schema import Plan as Plan
 from pytensor_jaxlink.plan.schema import Region as Region
 from pytensor_jaxlink.plan.schema import Step as Step
 from pytensor_jaxlink.plan.schema import check_plan as check_plan
+from pytensor_jaxlink.plan.schema import how_many as how_many

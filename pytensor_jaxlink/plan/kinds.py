@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 ARRAYS = ("array", "number")
 """The kinds of what JAX has as an array."""
+
+
+def fits(shape: Sequence[object], lengths: Sequence[int | None]) -> bool:
+    """Return True if a shape has these lengths; of one that is open JAX knows only a name."""
+    return len(shape) == len(lengths) and all(
+        length is None or not isinstance(found, int) or found == length
+        for found, length in zip(shape, lengths, strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,11 @@ from typing import ClassVar, Literal
 from pytensor_jaxlink.plan.loop import LoopLayout
 
 
+def how_many(count: int, noun: str) -> str:
+    """A number of things in words: "1 region", "2 regions"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Region:
     """A part of the graph that is compiled by one `jax.jit`.
@@ -38,8 +43,7 @@ class Region:
     @property
     def title(self) -> str:
         """Its number and its size, for people."""
-        count = len(self.operations)
-        return f"{self.index}: {count} operation{'' if count == 1 else 's'}"
+        return f"{self.index}: {how_many(len(self.operations), 'operation')}"
 
     @property
     def reads(self) -> tuple[int, ...]:

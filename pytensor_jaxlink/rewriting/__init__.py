@@ -31,6 +31,8 @@ from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES
 from pytensor_jaxlink.rewriting.selection import REQUIRED_REWRITES as REQUIRED_REWRITES
 from pytensor_jaxlink.rewriting.selection import default_query as default_query
+from pytensor_jaxlink.rewriting.selection import linked_query as linked_query
+from pytensor_jaxlink.rewriting.selection import linked_rewriter as linked_rewriter
 
 # Importing these modules registers their rules of `follow`.
 RULES = (

@@ -7,6 +7,8 @@ cannot run on the host), and lazy conditionals that hide the branches from our a
 
 from __future__ import annotations
 
+from pytensor.compile.mode import optdb
+from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.compat import WRONG_REWRITES
@@ -44,3 +46,13 @@ INCOMPATIBLE_REWRITES = (
 def default_query() -> RewriteDatabaseQuery:
     """The rewrites of the mode ``"JAXSELECTIVE"``."""
     return RewriteDatabaseQuery(include=["fast_run"], exclude=["fusion"])
+
+
+def linked_query() -> RewriteDatabaseQuery:
+    """The same with what the linker adds and takes away."""
+    return default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
+
+
+def linked_rewriter() -> GraphRewriter:
+    """The rewriter of graphs that no mode rewrites: inner ones, gradients."""
+    return optdb.query(linked_query())

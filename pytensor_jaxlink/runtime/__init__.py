@@ -2,6 +2,7 @@
 
 from pytensor_jaxlink.runtime.arguments import Convert as Convert
 from pytensor_jaxlink.runtime.arguments import Converter as Converter
+from pytensor_jaxlink.runtime.arguments import Filter as Filter
 from pytensor_jaxlink.runtime.arguments import argument_converter as argument_converter
 from pytensor_jaxlink.runtime.arguments import fast_converter as fast_converter
 from pytensor_jaxlink.runtime.bindings import Boundary as Boundary
@@ -11,6 +12,7 @@ from pytensor_jaxlink.runtime.clocks import SLOW_PATH as SLOW_PATH
 from pytensor_jaxlink.runtime.clocks import Row as Row
 from pytensor_jaxlink.runtime.clocks import Times as Times
 from pytensor_jaxlink.runtime.compilation import has_compilation_cache as has_compilation_cache
+from pytensor_jaxlink.runtime.compilation import problem_of_folder as problem_of_folder
 from pytensor_jaxlink.runtime.compilation import problem_of_options as problem_of_options
 from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_compilation_cache
 from pytensor_jaxlink.runtime.devices import commit as commit
@@ -27,10 +29,8 @@ from pytensor_jaxlink.runtime.executor import Executor as Executor
 from pytensor_jaxlink.runtime.executor import FastPath as FastPath
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
 from pytensor_jaxlink.runtime.fast_call import bytes_of_numpy as bytes_of_numpy
-from pytensor_jaxlink.runtime.forks import all_from_parent as all_from_parent
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along
 from pytensor_jaxlink.runtime.forks import is_forked_child as is_forked_child
-from pytensor_jaxlink.runtime.forks import named_from_parent as named_from_parent
 from pytensor_jaxlink.runtime.forks import refused as refused
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.plan import Kind
+from pytensor_jaxlink.plan import Kind, fits
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, class_of
 from pytensor_jaxlink.sparse_values import scipy_class
 from pytensor_jaxlink.trees import a_class
@@ -20,26 +21,36 @@ _ARRAYS: Any = np.ndarray | jax.Array
 Convert = Callable[[object], object]
 
 
-def argument_converter(
-    name: str | None,
-    kind: Kind,
-    float_type: str | None,
-    *,
-    strict: bool = False,
-    allow_downcast: bool | None = None,
-) -> Convert:
+@dataclass(frozen=True)
+class Filter:
+    """The rules by which arguments are converted.
+
+    Attributes
+    ----------
+    strict, allow_downcast
+        As in `pytensor.In`.
+    float_type
+        PyTensor's ``floatX``: Python's floats may lose digits to become that.
+    """
+
+    strict: bool = False
+    allow_downcast: bool | None = None
+    float_type: str | None = None
+
+
+def argument_converter(name: str | None, kind: Kind, rules: Filter) -> Convert:
     """A function that gives an argument the type of an input.
 
-    ``strict`` and ``allow_downcast`` are those of `pytensor.In`.  Python's floats may lose digits
-    to become ``float_type``, which is PyTensor's ``floatX``.  The function raises `TypeError`,
-    `ValueError` or `OverflowError` where a rank or length differs, or precision would be lost.
+    It raises `TypeError`, `ValueError` or `OverflowError` where a rank or length differs, or
+    precision would be lost.
     """
     match kind.kind:
-        case "array" | "number":
-            make = _Array if kind.kind == "array" else _Number
-            return make(name, kind, strict, allow_downcast, float_type)
+        case "array":
+            return _Array(name, kind, rules)
+        case "number":
+            return _Number(name, kind, rules)
         case "sparse":
-            return _Sparse(name, kind, strict, allow_downcast)
+            return _Sparse(name, kind, rules)
         case "generator":
             return _Generator("an argument", "a numpy.random.Generator")
         case "other":
@@ -72,34 +83,22 @@ class Converter:
 class _Typed(Converter):
     """Makes an argument an array or a matrix of a type."""
 
-    def __init__(
-        self, name: str | None, kind: Kind, strict: bool, allow_downcast: bool | None
-    ) -> None:
+    def __init__(self, name: str | None, kind: Kind, rules: Filter) -> None:
         super().__init__(name, kind.text)
-        self._kind, self._dtype = kind, np.dtype(kind.dtype)
-        self._strict, self._allow_downcast = strict, allow_downcast
+        self._kind, self._rules, self._dtype = kind, rules, np.dtype(kind.dtype)
 
     def _check_not_strict(self, value: object) -> None:
-        if self._strict:
+        if self._rules.strict:
             raise self._wrong(f"{a_class(value)}, and the input is strict")
 
 
 class _Array(_Typed):
     """As PyTensor's types filter arrays."""
 
-    def __init__(
-        self,
-        name: str | None,
-        kind: Kind,
-        strict: bool,
-        allow_downcast: bool | None,
-        float_type: str | None,
-    ) -> None:
-        super().__init__(name, kind, strict, allow_downcast)
-        self._float_type = float_type
-        self._shape = self._kind.shape or ()
-        self._fixed = [(axis, n) for axis, n in enumerate(self._shape) if n is not None]
-        takes_numbers = self._shape == () and not self._strict
+    def __init__(self, name: str | None, kind: Kind, rules: Filter) -> None:
+        super().__init__(name, kind, rules)
+        takes_numbers = kind.shape == () and not rules.strict
+        self._own_number = self._dtype.type if takes_numbers else None
         self._takes_floats = takes_numbers and self._dtype == np.float64
         self._lowest, self._highest = _exact_integers(self._dtype) if takes_numbers else (1, 0)
 
@@ -109,22 +108,19 @@ class _Array(_Typed):
             return np.array(value)
         if kind is int and self._lowest <= value <= self._highest:
             return np.array(value, self._dtype)
-        if kind is self._dtype.type and not self._shape and not self._strict:
+        if kind is self._own_number:
             return np.array(value)
         is_one = kind is np.ndarray or kind is ARRAY or isinstance(value, _ARRAYS)
         if not is_one or value.dtype != self._dtype:
             value = self._converted(value)
-        shape: tuple[int, ...] = value.shape
-        if len(shape) != len(self._shape):
-            raise self._wrong(f"an array with {len(shape)} dimensions")
-        if self._fixed and any(shape[axis] != length for axis, length in self._fixed):
-            raise self._wrong(f"an array of shape {shape}")
+        if not fits(value.shape, self._kind.shape or ()):
+            raise self._wrong(f"an array of shape {value.shape}")
         return value
 
     def _converted(self, value: Any) -> Any:
         self._check_not_strict(value)
         dtype = self._dtype
-        if self._allow_downcast:
+        if self._rules.allow_downcast:
             return np.asarray(value).astype(dtype)
         if isinstance(value, _NUMPY):
             if np.result_type(dtype, value.dtype) != dtype:
@@ -133,18 +129,15 @@ class _Array(_Typed):
         if self._may_round(value):
             return np.asarray(value, dtype)
         converted, plain = np.asarray(value, dtype), np.asarray(value)
-        same = converted == plain
-        if plain.dtype.kind in "fc":
-            same = same | (np.isnan(converted) & np.isnan(plain))
-        if not np.all(same):
+        if not np.array_equal(plain, converted, equal_nan=plain.dtype.kind in "fc"):
             raise self._wrong(f"{value!r:.80}, which would lose precision")
         return converted
 
     def _may_round(self, value: object) -> bool:
         """Return True if a number may lose digits, or more."""
-        if self._allow_downcast is not None:
-            return self._allow_downcast
-        return isinstance(value, float | np.floating) and self._dtype == self._float_type
+        if self._rules.allow_downcast is not None:
+            return self._rules.allow_downcast
+        return isinstance(value, float | np.floating) and self._dtype == self._rules.float_type
 
 
 def _exact_integers(dtype: np.dtype) -> tuple[int, int]:
@@ -184,7 +177,10 @@ class _Sparse(_Typed):
             found = matrix(value)  # of another format, an array, or dense
         except (TypeError, ValueError) as error:
             raise self._wrong(a_class(value)) from error
-        if not self._allow_downcast and np.result_type(self._dtype, found.dtype) != self._dtype:
+        if (
+            not self._rules.allow_downcast
+            and np.result_type(self._dtype, found.dtype) != self._dtype
+        ):
             raise self._wrong(f"a matrix of {found.dtype}, which would lose precision")
         return found.astype(self._dtype)
 

@@ -216,12 +216,7 @@ class Clock:
     def region(self, region: Region, function: Function, takes: Sequence[int] = ()) -> Function:
         """A region, what is transferred to the device for it, and the time until XLA is done.
 
-        Parameters
-        ----------
-        region, function
-            The region, and the function that runs it.
-        takes
-            The values that the function takes last, where large ones are transferred before.
+        The function ``takes`` some values last, of which large ones are transferred before.
         """
         row, names = self._row_of(region), [self.plan.names[number] for number in takes]
         wait = Row("wait", f"for region {region.index}", inside=self.inside)

@@ -18,15 +18,17 @@ def problem_of_options(options: object) -> str | None:
     return f"compiler_options={options!r} is not a mapping with names of options"
 
 
+def problem_of_folder(option: str, folder: object) -> str | None:
+    """The problem of an option that names a folder, or None."""
+    if folder is None or isinstance(folder, str | PathLike):
+        return None
+    return f"{option}={folder!r} is not the name of a folder"
+
+
 def use_compilation_cache(folder: str | PathLike[str], limit: int | None = None) -> None:
     """Set the folder of JAX's compilation cache, for the rest of the process.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-    limit
-        The bytes that JAX may keep there; None leaves it to JAX's configuration.
+    JAX may keep ``limit`` bytes there; None leaves it to JAX's configuration.
     """
     name = fspath(folder)
     if configuration.jax_compilation_cache_dir == name:

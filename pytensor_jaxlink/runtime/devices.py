@@ -23,7 +23,7 @@ from jax.sharding import (
 )
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.plan import ARRAYS, Kind
+from pytensor_jaxlink.plan import ARRAYS, Kind, fits
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import (
@@ -119,12 +119,7 @@ def commit(values: list[object], positions: Sequence[int]) -> None:
     What code made by `jax.export` gives lies like that, and JAX compiles anew for an argument that
     does and did not before.
 
-    Parameters
-    ----------
-    values
-        Those of a call; they are replaced in place.
-    positions
-        Of the states that the call updates.
+    The values of a call are replaced in place, at the positions of the states that it updates.
     """
     moving = [position for position in positions if type(values[position]) is np.ndarray]
     where = place_for(values) if moving else None
@@ -186,13 +181,8 @@ def accepts(value: Any, kind: Kind, *, x64: bool = True) -> bool:
     else:
         is_one = kind.kind in ARRAYS and (configuration.jax_enable_x64 or not x64)
         is_one = is_one and not traced_explicitly(value)
-    shape = kind.shape or ()
-    return (
-        is_one
-        and getattr(value, "dtype", None) == kind.dtype
-        and value.ndim == len(shape)
-        and all(one in (None, length) for one, length in zip(shape, value.shape, strict=True))
-    )
+    has_type = is_one and getattr(value, "dtype", None) == kind.dtype
+    return has_type and fits(value.shape, kind.shape or ())
 
 
 def as_jax_takes_it(value: object) -> object:

@@ -168,12 +168,8 @@ class Dispatch:
     ) -> FastPath | None:
         """The dispatch as a function that goes straight to compiled code; see `Executor.fast`.
 
-        Parameters
-        ----------
-        own
-            The programs for their own lengths as such a function.
-        boundary, pack
-            How that one takes its arguments, and makes its answer.
+        ``own`` are the programs for their own lengths in that form, with how they take arguments
+        and make their answer.
         """
         padded = self._padded.executor.fast(
             self._without_lengths(boundary), None, None, repeatable=False

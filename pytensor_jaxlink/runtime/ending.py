@@ -63,12 +63,7 @@ class Ending:
     def forms(self, stats: Stats, plan: Plan | None = None) -> dict[int, Form]:
         """For each output that changes its form, the function that does it.
 
-        Parameters
-        ----------
-        stats
-            Counts the bytes that are copied.
-        plan
-            The plan, where the outputs come from its regions as JAX made them.
+        ``plan`` is given where the outputs come from its regions as JAX made them.
         """
         return self._forms(stats, plan)
 

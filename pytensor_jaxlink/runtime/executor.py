@@ -21,7 +21,7 @@ from pytensor_jaxlink.runtime.devices import (
     run_in_auto,
 )
 from pytensor_jaxlink.runtime.forks import (
-    all_from_parent,
+    from_parent,
     refused,
     replace_in_forked_child,
     warn_once,
@@ -182,15 +182,7 @@ class Executor:
         return static_of(self._ready)
 
     def kinds_of(self, region: Region, values: Sequence[object]) -> Signature | None:
-        """The signature of a region in a call; None where it takes more than inputs and constants.
-
-        Parameters
-        ----------
-        region
-            The region.
-        values
-            The values of the inputs.
-        """
+        """The signature of a region in a call; None if it takes more than inputs and constants."""
         known = dict(zip(self.plan.inputs, values, strict=True)) | {**self._ready.constants.data}
         taken = map(known.get, region.reads)
         if not all(isinstance(value, np.ndarray | np.generic | jax.Array) for value in taken):
@@ -322,7 +314,7 @@ class Executor:
         if self._fallback is None:
             raise refused("a function cannot run")
         warn_once()
-        return list(self._fallback(all_from_parent(inputs), None))
+        return list(self._fallback(list(map(from_parent, inputs)), None))
 
     def trace_in_child(self, inputs: Sequence[object]) -> list[object]:
         """Refuse: JAX cannot run here."""

@@ -15,6 +15,7 @@ from pytensor_jaxlink.runtime.clocks import Recorder
 from pytensor_jaxlink.runtime.dispatch import Dispatch
 from pytensor_jaxlink.runtime.ending import Interface
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
+from pytensor_jaxlink.runtime.forks import from_parent, replace_in_forked_child
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
@@ -190,6 +191,19 @@ class FastCall:
         """The `Executor` or `Dispatch` that runs the function now."""
         raise NotImplementedError
 
+    # -- in a forked process -------------------------------------------------------------------
+
+    def call_in_child(self, *args: object, **kwargs: object) -> object:
+        """A call in a process that was forked from one in which JAX has run."""
+        for cell in self.interface.storage:
+            cell[0] = from_parent(cell[0])
+        named = {name: from_parent(value) for name, value in kwargs.items()}
+        return self._without_jax(tuple(map(from_parent, args)), named)
+
+    def _without_jax(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        """The call, run by PyTensor."""
+        raise NotImplementedError
+
     # -- as JAX sees it ------------------------------------------------------------------------
 
     @property
@@ -237,3 +251,6 @@ class FastCall:
 def bytes_of_numpy(args: tuple[object, ...]) -> int:
     """The bytes that a call with these arguments moves to the device."""
     return sum(value.nbytes for value in args if type(value) is np.ndarray)
+
+
+replace_in_forked_child(FastCall, __call__=FastCall.call_in_child)

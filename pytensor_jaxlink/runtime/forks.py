@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
@@ -91,16 +91,6 @@ def from_parent(value: Any) -> Any:
             f"and nobody computes it here. Wait for it (block_until_ready) before. {_REMEDY}"
         )
     return np.asarray(value)
-
-
-def all_from_parent(values: Sequence[object]) -> list[object]:
-    """The same for each of several values."""
-    return [from_parent(value) for value in values]
-
-
-def named_from_parent(values: Mapping[str, object]) -> dict[str, object]:
-    """The same for each of several values with names."""
-    return {name: from_parent(value) for name, value in values.items()}
 
 
 def refused(what: str) -> ForkedProcessError:

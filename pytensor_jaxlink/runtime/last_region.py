@@ -17,17 +17,7 @@ _FALSE = Result(None, (False,))
 
 
 class LastRegion:
-    """Runs the last region of a plan, and donates to it what can be donated in each call.
-
-    Parameters
-    ----------
-    ready
-        The plan.
-    boundary
-        How the function takes its arguments.
-    reuse, show_unusable
-        The values that may be donated, and whether to show JAX's warning about unused ones.
-    """
+    """Runs the last region of a plan, and donates to it what can be donated in each call."""
 
     def __init__(
         self, ready: Runnable, boundary: Boundary, reuse: Reuse, *, show_unusable: bool

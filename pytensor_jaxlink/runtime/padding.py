@@ -229,11 +229,6 @@ class Programs:
     program of its own when others have computed as much for it in vain as compiling costs.  Who
     does not know how many calls will follow pays at most twice as much as who does; it is the rule
     of `runtime.waiting`.
-
-    Parameters
-    ----------
-    padding
-        The padding of the arguments.
     """
 
     def __init__(self, padding: Padding) -> None:

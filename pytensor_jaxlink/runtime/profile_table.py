@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
+from pytensor_jaxlink.plan import how_many
 from pytensor_jaxlink.runtime.clocks import CALL, Row, Total
 
 _HEADER = ("step", "share", "time", "runs", "each", "moved", "line")
@@ -104,7 +105,7 @@ _NUMBERS = [_NUMBER] * (len(_HEADER) - 2)
 
 def _headline(name: str, calls: int, rows: Sequence[ProfileRow]) -> str:
     each = f", {_shown(sum(row.seconds for row in rows) / calls)} each" if calls else ""
-    return f"{name}: {calls} call{'' if calls == 1 else 's'}{each}"
+    return f"{name}: {how_many(calls, 'call')}{each}"
 
 
 def _cells(rows: Sequence[ProfileRow]) -> list[list[str]]:
@@ -135,10 +136,6 @@ def shown_bytes(count: int) -> str:
     amount = float(count)
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
-            return (
-                f"{count} byte{'' if count == 1 else 's'}"
-                if unit == "B"
-                else f"{amount:.1f} {unit}"
-            )
+            return how_many(count, "byte") if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} GiB"

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.plan import ARRAYS, Kind
+from pytensor_jaxlink.plan import ARRAYS, Kind, fits
 from pytensor_jaxlink.runtime.typed_jax import Tracer
 from pytensor_jaxlink.trees import a_class
 
@@ -49,14 +49,10 @@ def _check_argument(value: object, kind: Kind, name: str) -> None:
     A graph for vectors may have a value for a matrix, and it would be the wrong one.
     """
     array: Any = value if isinstance(value, jax.Array) else np.asarray(value)
-    shape = kind.shape or ()
-    fits = len(array.shape) == len(shape) and all(
-        length is None or not isinstance(found, int) or found == length
-        for found, length in zip(array.shape, shape, strict=True)
-    )
-    if not fits and hasattr(value, "shape"):
+    has_shape = fits(array.shape, kind.shape or ())
+    if not has_shape and hasattr(value, "shape"):
         found = f"an array of shape {array.shape}"
-    elif not fits or np.dtype(array.dtype).kind not in _RANK:
+    elif not has_shape or np.dtype(array.dtype).kind not in _RANK:
         found = a_class(value)
     elif _holds(np.dtype(kind.dtype), array):
         return

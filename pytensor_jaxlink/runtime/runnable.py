@@ -167,15 +167,8 @@ def _equal(found: np.ndarray, data: np.ndarray) -> bool:
 class Constants:
     """The constants of one plan, as its regions take them.
 
-    Parameters
-    ----------
-    plan
-        The plan.
-    data
-        NumPy arrays and SciPy's matrices, by their numbers.
-    on_device
-        Whether regions take them from the device.  Not where a call may be traced: what JAX moves
-        then is a tracer.
+    ``data`` are NumPy arrays and SciPy's matrices, by their numbers.  Regions take them from the
+    device if ``on_device``: not where a call may be traced, when what JAX moves is a tracer.
     """
 
     def __init__(self, plan: Plan, data: Mapping[int, object], *, on_device: bool) -> None:

@@ -174,12 +174,7 @@ class CompiledRegion:
     ) -> tuple[object, object]:
         """The same while JAX traces.
 
-        Parameters
-        ----------
-        static, arguments
-            Those of the region.
-        meet
-            Called when the compilation has been counted: gives the code that this becomes.
+        ``meet`` is called when the compilation has been counted: gives the code that this becomes.
 
         Raises
         ------

@@ -359,10 +359,7 @@ Meet = Callable[[], RegionCode]
 class SharedCode:
     """The code of a plan that is one region, its own or that of an equal one.
 
-    Parameters
-    ----------
-    identity
-        Gives what equal plans have in common; None where nobody could tell that they are equal.
+    ``identity`` gives what equal plans have in common; None where nobody could tell that they are.
     """
 
     def __init__(self, identity: Callable[[], Hashable | None]) -> None:

@@ -111,7 +111,7 @@ def test_trees(step_path: Path) -> None:
         (({**PARAMS, "b": (PARAMS["b"][0], None)}, *CALL[1:]), "params['b']: expected a list of"),
         ((PARAMS, (0, (0.0, ())), CALL[2]), "state: expected a State with the fields count, mean"),
         ((*CALL[:2], jnp.ones(5)), r"x: expected float\d\d\[4\], found an array of shape \(5,\)"),
-        ((*CALL[:2], jnp.ones((1, 4))), "x: expected .* found an array with 2 dimensions"),
+        ((*CALL[:2], jnp.ones((1, 4))), "x: expected .* found an array of shape"),
         ((*CALL[:2], jnp.ones(4, "int8")), "x: expected .* found an array of int8"),
         ((*CALL[:2], "text"), "x: expected .* found a builtins.str"),
         ((*CALL[:2], 1.0), "x: expected .* found an array "),

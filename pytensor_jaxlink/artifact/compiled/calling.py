@@ -11,7 +11,7 @@ import jax
 from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
 from pytensor_jaxlink.artifact.compiled.leaves import leaf_converter
 from pytensor_jaxlink.artifact.names import Names
-from pytensor_jaxlink.artifact.signature import SavedTrees, Signature
+from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.artifact.skeletons import (
     Constant,
     Leaf,
@@ -32,9 +32,9 @@ _KIND = type(inspect.Parameter.POSITIONAL_ONLY)  # an enumeration; a file has it
 class Calling:
     """How a function of trees is called, read from its signature."""
 
-    def __init__(
-        self, signature: Signature, saved: SavedTrees, container: Members, names: Names
-    ) -> None:
+    def __init__(self, signature: Signature, container: Members, names: Names) -> None:
+        saved = signature.trees
+        assert saved is not None, "it is a function of trees"
         read = SkeletonReader(container, names).value
         arguments = tuple(map(read, saved.arguments))
         self._keywords = {name: read(each) for name, each in saved.keywords.items()}
@@ -112,11 +112,9 @@ class Calling:
 
 
 def check_trees(signature: Signature, data: Members) -> None:
-    """Raise `ArtifactError` if the trees of a signature, if it has any, cannot be read again."""
-    if signature.trees is None:
-        return
+    """Raise `ArtifactError` if the trees of a signature cannot be read again."""
     try:
-        Calling(signature, signature.trees, data, Names())
+        Calling(signature, data, Names())
     except Exception as error:
         reason = error.text if isinstance(error, ArtifactError) else error
         raise ArtifactError(f"{signature.name}: its trees cannot be kept: {reason}") from error

@@ -35,7 +35,15 @@ from pytensor_jaxlink.plan import (
     Step,
     check_plan,
 )
-from pytensor_jaxlink.runtime import Ending, Executor, Policy, Stats, argument_converter, hashable
+from pytensor_jaxlink.runtime import (
+    Ending,
+    Executor,
+    Filter,
+    Policy,
+    Stats,
+    argument_converter,
+    hashable,
+)
 from pytensor_jaxlink.size_functions import size_function, takes
 
 MOST_KEPT = 64  # compilations by XLA of one region, for different shapes
@@ -66,18 +74,20 @@ class CompiledReader:
         document: Parsed,
         signature: Signature,
         cells: Sequence[SavedState],
+        defaults: Sequence[list[object] | None],
         float_type: str,
         policy: Policy,
         calling: Calling | None = None,
     ) -> LoadedFunction:
-        """One function of the file; ``calling`` says how trees are given to it, where they are."""
+        """One function of the file; ``calling`` says how trees are given to it, where they are.
+
+        ``defaults`` has for each input with a default a list that holds it, else None.
+        """
         if calling is not None:
             policy = replace(policy, x64=calling.x64)
         executable = self.executable(document)
         runner = Executor(executable, Stats(), jit=True, fallback=_check_failed, policy=policy)
         tracer = Executor(executable, Stats(), jit=False, fallback=None)
-        value = self._data.value
-        defaults = [spec.default for spec in signature.inputs]
         outputs = [*signature.outputs, *(spec for spec in signature.inputs if spec.updated)]
         kinds = tuple(spec.type for spec in outputs)
         ending = replace(reader(Ending)(document["ending"]), kinds=kinds)
@@ -88,18 +98,14 @@ class CompiledReader:
         return kind(
             signature,
             cells,
-            [None if d is None else tuple(map(value, d)) for d in defaults],
+            defaults,
             (runner, tracer),
             ending,
             [
                 argument_converter(
-                    spec.name,
-                    spec.type,
-                    float_type,
-                    strict=spec.strict,
-                    allow_downcast=spec.allow_downcast,
+                    each.name, each.type, Filter(each.strict, each.allow_downcast, float_type)
                 )
-                for spec in signature.inputs
+                for each in signature.inputs
             ],
             [region for _, region in executable.regions],
         )

@@ -28,18 +28,16 @@ from pytensor_jaxlink.runtime import (
     Ending,
     Executor,
     FastCall,
+    Filter,
     Interface,
     Stats,
-    all_from_parent,
     argument_converter,
     as_jax_array,
     brought_along,
     fast_converter,
-    named_from_parent,
     pure_arguments,
     refuse_donated,
     refused,
-    replace_in_forked_child,
     value_of_state,
 )
 
@@ -50,7 +48,7 @@ class SavedState:
     def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
         self.name, self.type, self.storage = cell.name, cell.type, storage
         brought_along(self)
-        self._convert = argument_converter(cell.name, cell.type, float_type)
+        self._convert = argument_converter(cell.name, cell.type, Filter(float_type=float_type))
         self._on_device = False
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
@@ -109,7 +107,7 @@ class LoadedFunction(FastCall):
         self,
         signature: Signature,
         cells: Sequence[SavedState],
-        defaults: Sequence[Sequence[object] | None],
+        own_storages: Sequence[list[object] | None],
         runners: tuple[Executor, Executor],
         ending: Ending,
         converters: Sequence[Callable[[object], object]],
@@ -122,7 +120,7 @@ class LoadedFunction(FastCall):
         self._stats = self.stats
         self._converters, self._regions = converters, regions
         self._warned = self._waited = False
-        self.own_storages = [None if default is None else list(default) for default in defaults]
+        self.own_storages = own_storages
         inputs = signature.inputs
         places = dict.fromkeys(spec.cell for spec in inputs)
         self.state = tuple(cells[cell] for cell in places if cell is not None)
@@ -136,7 +134,7 @@ class LoadedFunction(FastCall):
             signature.form,
             [
                 (own or [None]) if spec.cell is None else cells[spec.cell].storage
-                for spec, own in zip(inputs, self.own_storages, strict=True)
+                for spec, own in zip(inputs, own_storages, strict=True)
             ],
             given,
             updated,
@@ -219,15 +217,12 @@ class LoadedFunction(FastCall):
     def _runs(self) -> Executor:
         return self._executor
 
-    def _call_in_child(self, *args: object, **kwargs: object) -> object:
-        """A call in a process that was forked from one in which JAX has run."""
-        error = refused("the code of a saved function cannot run")
+    def _without_jax(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         if self.from_graph is None:
             raise refused("a saved function with no graph layer cannot run")
-        for cell in self.interface.storage:
-            [cell[0]] = all_from_parent(cell)
-        values = self._values(tuple(all_from_parent(args)), named_from_parent(kwargs))
-        return self._instead(error)(*(values[place] for place in self.interface.given))
+        values = self._values(args, kwargs)
+        function = self._instead(refused("the code of a saved function cannot run"))
+        return function(*(values[place] for place in self.interface.given))
 
     def _is_final(self, error: Exception) -> bool:
         return super()._is_final(error) and self.from_graph is None
@@ -364,6 +359,3 @@ class LoadedFunction(FastCall):
 
     def __repr__(self) -> str:
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"
-
-
-replace_in_forked_child(LoadedFunction, __call__=LoadedFunction._call_in_child)

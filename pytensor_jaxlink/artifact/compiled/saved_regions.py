@@ -73,21 +73,20 @@ class Specialisation:
         """The constraints on the open dimensions, as texts such as ``"n >= 3"``."""
         return [f"{name} >= {bound}" for name, bound in self.least.items()]
 
-    def why_not(
-        self, static: Sequence[object], arguments: Sequence[object], names: Sequence[str] = ()
-    ) -> str | None:
-        """The sizes that it is for, where they do not fit a call; else None."""
-        if tuple(static) != self.static:
-            values = zip(names, self.static, strict=False)
-            return ", ".join(f"{name} = {value}" for name, value in values) or "other values"
-        forms = tuple(map(form_of, arguments))
-        if forms != self.arguments:
-            return f"the sparse shapes {', '.join(map(str, self.arguments))}"
+    def sizes(self, names: Sequence[str]) -> str:
+        """The sizes that it is for, as text; the names of the static values come first."""
+        values = zip(names, self.static, strict=False)
+        static = ", ".join(f"{name} = {value}" for name, value in values)
+        text = f"{static}: " if static else ""
+        text += ", ".join(shown(shape) for shape, _ in self.leaves) or "no arrays"
+        return f"{text} where {', '.join(self.constraints)}" if self.least else text
+
+    def is_for(self, static: Sequence[object], arguments: Sequence[object]) -> bool:
+        """Return True if it is for the sizes of a call."""
+        if (*static,) != self.static or tuple(map(form_of, arguments)) != self.arguments:
+            return False
         leaves = jax.tree_util.tree_leaves(list(arguments))
-        if self.mismatch(leaves, [""] * len(leaves)) is None:
-            return None
-        text = f"shapes {', '.join(shown(shape) for shape, _ in self.leaves) or 'of nothing'}"
-        return f"{text} with {', '.join(self.constraints)}" if self.least else text
+        return self.mismatch(leaves, [""] * len(leaves)) is None
 
     def mismatch(self, arrays: Sequence[Any], names: Sequence[str]) -> str | None:
         """The first shape that it is not for, or None if there may be none.
@@ -285,19 +284,19 @@ class SavedRegion:
         self, static: Sequence[object], arguments: Sequence[object]
     ) -> Specialisation | None:
         """The first code that is for these values; None where there is none."""
-        return next((code for code in self.code if code.why_not(static, arguments) is None), None)
+        return next((code for code in self.code if code.is_for(static, arguments)), None)
 
     def _without_code(
         self, static: Sequence[object], arguments: Sequence[ArrayLike | SparseValue]
     ) -> Found:
-        reasons = [code.why_not(static, arguments, self._names) or "" for code in self.code]
         given = [*static, *(np.shape(argument) for argument in arguments)]
         pairs = list(zip(self._names, given, strict=True))
         found = ", ".join(f"{name} = {value}" for name, value in pairs[:_SHOWN])
         found += ", ..." if len(pairs) > _SHOWN else ""
         wrong = self._mismatch(static, arguments)
         start = f"{wrong}: " if wrong else ""
-        there = "; ".join(dict.fromkeys(reasons)) or f"nothing ({self._reason})"
+        there = "; ".join(code.sizes(self._names) for code in self.code)
+        there = there or f"nothing ({self._reason})"
         remedy = f"{Remedy.SAVE_SIZES.text()}, or {Remedy.LOAD_GRAPH.text()}"
         if self._by_example:
             remedy = Remedy.MORE_EXAMPLES.text()

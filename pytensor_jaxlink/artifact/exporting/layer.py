@@ -17,7 +17,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
 
-from pytensor_jaxlink.artifact.compiled.saved_regions import ArrayKind, Specialisation, shown
+from pytensor_jaxlink.artifact.compiled.saved_regions import ArrayKind, Specialisation
 from pytensor_jaxlink.artifact.container import Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
@@ -118,7 +118,8 @@ class PlanWriter:
     def _region(
         self, region: Region, names: Sequence[str], code: Sequence[Specialisation], reason: str
     ) -> dict[str, Json]:
-        self.regions.append(_summary(region, names, code, reason))
+        sizes = "; ".join(each.sizes(names) for each in code) or f"no code: {reason}"
+        self.regions.append(f"region {region.index}: {sizes}")
         described = list(map(self._described, code))
         more = {"examples": True} if self._by_example else {}
         return {"names": names, "code": described, "reason": reason, **more}
@@ -378,22 +379,6 @@ def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[o
         for name in names
     ]
     return [list(values) for values in product(*choices)]
-
-
-def _summary(
-    region: Region, names: Sequence[str], code: Sequence[Specialisation], reason: str
-) -> str:
-    """A line of the manifest."""
-    lines = []
-    for each in code:
-        text = ", ".join(shown(shape) for shape, _ in each.leaves) or "no arrays"
-        if each.static:
-            values = zip(names, each.static, strict=False)
-            text = f"{', '.join(f'{name} = {value}' for name, value in values)}: {text}"
-        if each.least:
-            text += f" where {', '.join(each.constraints)}"
-        lines.append(text)
-    return f"region {region.index}: {'; '.join(lines) or f'no code: {reason}'}"
 
 
 def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tuple[object, ...]]:

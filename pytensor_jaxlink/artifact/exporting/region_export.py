@@ -70,7 +70,7 @@ def code_for_calls(
     """
     exact = [each for each in opened if not each.is_open]
     for arguments in calls:
-        if all(each.why_not(static, arguments) for each in exact):
+        if not any(each.is_for(static, arguments) for each in exact):
             exact += export(arguments)
     return [*exact, *(each for each in opened if each.is_open)]
 

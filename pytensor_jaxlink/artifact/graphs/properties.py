@@ -38,6 +38,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import Branch
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.trees import a_class
 
 POSITIONAL = "*"
 """The key of the arguments of a constructor that takes any number of them."""
@@ -110,9 +111,8 @@ def constructor_arguments(part: object) -> Properties:
         if value is _MISSING:
             value = getattr(part, f"_{name}", default)
         if value is inspect.Parameter.empty:
-            kind = type(part)
             raise ArtifactError(
-                f"{part} ({kind.__module__}.{kind.__qualname__}) has no attribute {name!r}, which "
+                f"{part}, {a_class(part)}, has no attribute {name!r}, which "
                 "its constructor needs, so it cannot be saved as it is. "
                 f"{Remedy.PROPERTIES.text()}.",
                 code=Code.CONSTRUCTOR,

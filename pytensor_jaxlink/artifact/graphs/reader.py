@@ -27,7 +27,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.optimize import ScipyWrapperOp
 from pytensor.typed_list.basic import MakeList
 
-from pytensor_jaxlink.artifact.documents import Json, Parsed
+from pytensor_jaxlink.artifact.documents import Json, Parsed, entry_at
 from pytensor_jaxlink.artifact.graphs.properties import (
     InnerGraph,
     build_part,
@@ -39,6 +39,7 @@ from pytensor_jaxlink.artifact.values import Checksums, Codec, DataReader, DataW
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.trees import a_class
 
 _KINDS: dict[str, tuple[type, ...]] = {"op": (Op,), "type": (Type,), "object": (MetaObject,)}
 _CLASSES = (Exception, Op, Type, MetaObject)
@@ -63,9 +64,7 @@ class GraphReader:
 
     def part(self, place: object, kind: type = object) -> Any:
         """A part by its place in the table."""
-        if type(place) is not int or not 0 <= place < len(self._parts):
-            raise ValueError(f"a reference to {place!r}, which is no part")
-        found = self._parts[place]
+        found = entry_at(self._parts, place, "part")
         if not isinstance(found, kind):
             raise ValueError(f"part {place} is no {kind.__name__}")
         return found
@@ -105,12 +104,10 @@ class GraphReader:
         specs: list[Parsed] = described["variables"]
         variables: list[Variable | None] = [given.get(place) for place in range(len(specs))]
 
-        def known(place: object) -> Variable:
-            if type(place) is not int or not 0 <= place < len(specs):
-                raise ValueError(f"a reference to {place!r}, which is no variable")
-            if variables[place] is None and (place < count or place in data):
-                variables[place] = self._root(specs[place], data, place)
-            found = variables[place]
+        def known(place: int) -> Variable:
+            found = entry_at(variables, place, "variable")
+            if found is None and (place < count or place in data):
+                found = variables[place] = self._root(specs[place], data, place)
             if found is None:
                 raise ValueError(f"variable {place} is read before it is computed")
             return found
@@ -251,9 +248,8 @@ def _check_op(found: Apply, expected: Apply) -> None:
     other = expected.op
     if _same_op(found.op, other):
         return
-    kind = type(other)
     raise ArtifactError(
-        f"the Op {other} ({kind.__module__}.{kind.__qualname__}) does not come back equal from "
+        f"the Op {other}, {a_class(other)}, does not come back equal from "
         f"what its constructor names. {Remedy.PROPERTIES.text()}.",
         code=Code.CONSTRUCTOR,
     )

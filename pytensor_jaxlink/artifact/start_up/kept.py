@@ -21,6 +21,7 @@ from pytensor_jaxlink.artifact.start_up.key import Key, checksum_of
 from pytensor_jaxlink.artifact.values import Checksums, DataReader, DataWriter
 from pytensor_jaxlink.catalogue import Code, without_codes
 from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.link.identity import described_graph
 from pytensor_jaxlink.link.start_up_cache import Compiled
 from pytensor_jaxlink.plan import Executable, HostExecuted
 from pytensor_jaxlink.runtime import Ending, kind_of
@@ -58,16 +59,11 @@ def structure_of(lowered: Lowered) -> str:
     return checksum_of(_structure(lowered))
 
 
-def _structure(lowered: Lowered) -> Json:
+def _structure(lowered: Lowered) -> dict[str, object]:
     view, data = lowered.view, Checksums()
-    constants = [[number, data.value(value)] for number, value in view.constants.items()]
+    nodes, constants = described_graph(view, str, data.value)
     return {
-        "nodes": [
-            [str(node.op), reads, writes]
-            for node, reads, writes in zip(
-                view.nodes, view.node_inputs, view.node_outputs, strict=True
-            )
-        ],
+        "nodes": nodes,
         "constants": constants,
         "data": data.table.entries,
         "plan": describe(lowered.plan),

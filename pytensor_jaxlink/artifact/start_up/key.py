@@ -27,7 +27,7 @@ from pytensor_jaxlink.artifact.values import Checksums
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
-from pytensor_jaxlink.ops import data_inputs, static_inputs
+from pytensor_jaxlink.ops import data_inputs, is_foreign_module, static_inputs
 from pytensor_jaxlink.versions import versions
 
 
@@ -161,8 +161,7 @@ def foreign_code(kinds: Iterable[type]) -> dict[str, str]:
     ]
     for table in _tables():
         modules |= {rule_for(table, kind).__module__ for kind in ops}
-    foreign = [m for m in modules if m.partition(".")[0] not in ("pytensor", "pytensor_jaxlink")]
-    return {name: _checksum(name) for name in sorted(foreign)}
+    return {name: _checksum(name) for name in sorted(filter(is_foreign_module, modules))}
 
 
 def _tables() -> list[object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from pytensor_jaxlink.plan import how_many
+
 Item = TypeVar("Item")
 
 STEPS = 40
@@ -41,4 +43,4 @@ def shown_and_hidden(
 
 def counted(hidden: Sequence[object], what: str = "step") -> str:
     """How many are not shown, in words."""
-    return f"{len(hidden)} more {what}{'' if len(hidden) == 1 else 's'}"
+    return how_many(len(hidden), f"more {what}")

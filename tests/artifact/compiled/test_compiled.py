@@ -144,7 +144,7 @@ def test_rows(path: Path) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-18)
         slope = jax.grad(lambda x: g.jax_fn(x, w.get_value())[0])(given)
         np.testing.assert_allclose(slope, f(given)[1], rtol=1e-12, atol=1e-18)
-    with pytest.raises(NotSavedError, match=r"shapes \(batch, 3\)"):
+    with pytest.raises(NotSavedError, match=r"for \(batch, 3\)"):
         g(np.ones((2, 4)))
 
 
@@ -392,7 +392,7 @@ def test_conditions_on_open_dimensions(path: Path) -> None:
     for length in (5, 9):
         for one, other in zip(g(np.arange(length * 1.0)), f(np.arange(length * 1.0)), strict=True):
             assert one == other
-    with pytest.raises(NotSavedError, match=r"with .*x >= "):
+    with pytest.raises(NotSavedError, match=r"where x >= "):
         g(np.ones(4))
     with pytest.raises(NotSavedError):
         g(np.ones(0))
