@@ -62,7 +62,8 @@ def fast_converter(convert: Convert) -> Convert:
 
     def fast(value: object) -> object:
         try:
-            return None if isinstance(value, Tracer) else convert(value)
+            found = convert(value)
+            return None if found is value and isinstance(value, Tracer) else found
         except Exception:  # a class of somebody else's may raise anything
             return None
 

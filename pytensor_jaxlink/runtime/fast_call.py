@@ -250,7 +250,7 @@ class FastCall:
 
 def bytes_of_numpy(args: tuple[object, ...]) -> int:
     """The bytes that a call with these arguments moves to the device."""
-    return sum(value.nbytes for value in args if type(value) is np.ndarray)
+    return sum([value.nbytes for value in args if type(value) is np.ndarray])
 
 
 replace_in_forked_child(FastCall, __call__=FastCall.call_in_child)
