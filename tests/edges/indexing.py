@@ -406,7 +406,9 @@ def converted() -> Iterator[Case]:
     for dtype, given in product(INTEGERS, ("float32", "float64", "complex128")):
         x, y = pt.vector("x", dtype=dtype), pt.vector("y", dtype=given)
         calls = [(np.ones(len(reals), dtype), np.roll(reals, k).astype(given)) for k in (0, 5)]
-        yield Case("IncSubtensor", lambda x, y: pt.set_subtensor(x[:9], y[:9]), (x, y), tuple(calls))
+        yield Case(
+            "IncSubtensor", lambda x, y: pt.set_subtensor(x[:9], y[:9]), (x, y), tuple(calls)
+        )
         yield Case(
             "AdvancedIncSubtensor",
             lambda x, y, i: pt.set_subtensor(x[i], y),
