@@ -101,7 +101,7 @@ def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
         if method == "direct" and one.dtype == other.dtype and one.dtype in (jnp.bool, jnp.float16):
             raise ValueError("SciPy sums no products of booleans and of half precision")
         found = convolve(one, other, mode="full" if full else "valid", method=method)
-        whole = method == "fft" and jnp.issubdtype(node.outputs[0].dtype, jnp.integer)
+        whole = method == "fft" and jnp.issubdtype(jnp.result_type(one, other), jnp.integer)
         return jnp.round(found) if whole else found  # as SciPy does
 
     return convolved

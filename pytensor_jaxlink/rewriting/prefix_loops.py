@@ -10,8 +10,9 @@ Replacement::
 
 What a loop computes after its last true step is cut from its traces and reaches nothing.  Where a
 gradient adds to several entries of one trace, a step more would reach true ones: it leaves them as
-they are.  A loop that draws or checks, and keeps no trace, makes k steps.  The selections are moved to the front
-first, so a gradient, which goes from the last step to the first, has its true steps first as well.
+they are.  A loop that draws or checks, and keeps no trace, makes k steps.  The selections are moved
+to the front first, so a gradient, which goes from the last step to the first, has its true steps
+first as well.
 
 What a step reads as a whole (``x[:k]`` in each step) is selected inside: the graphs of loops are
 rewritten too.
@@ -131,7 +132,7 @@ def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Kn
 
 
 def _writes(op: Any) -> tuple[Sequence[Sequence[int]], list[int]]:
-    """For each trace of a gradient the entries that a step writes, and the last one that it uses."""
+    """For each trace of a gradient the entries that a step writes, and the last that it uses."""
     read, written = op.info.normalized_mit_mot_in_slices, op.info.normalized_mit_mot_out_slices
     return written, [max(*one, *other) for one, other in zip(read, written, strict=True)]
 
