@@ -25,6 +25,7 @@ import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.tensor.basic import ScalarFromTensor
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 from pytensor.tensor.type import TensorType
 
@@ -113,7 +114,9 @@ def padded_graph(
     for position, room in zip(unbounded, rooms, strict=True):
         number = graph.inputs[position]
         longer[position] = number.clone()
-        stands_for[number] = pt.cast(Shape_i(0)(room[: longer[position]]), dtype_of(number))
+        length = pt.cast(Shape_i(0)(room[: longer[position]]), dtype_of(number))
+        is_array = isinstance(number.type, TensorType)
+        stands_for[number] = length if is_array else ScalarFromTensor()(length)
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
     padded = FunctionGraph([*inputs, *lengths, *rooms], outputs, clone=True)
