@@ -131,13 +131,13 @@ def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Kn
     return [*(trace.of(output, known) for output, trace in pairs), *outputs[len(traces) :]]
 
 
-def _writes(op: Any) -> tuple[Sequence[Sequence[int]], list[int]]:
+def _writes(op: Scan) -> tuple[Sequence[Sequence[int]], list[int]]:
     """For each trace of a gradient the entries that a step writes, and the last that it uses."""
     read, written = op.info.normalized_mit_mot_in_slices, op.info.normalized_mit_mot_out_slices
     return written, [max(*one, *other) for one, other in zip(read, written, strict=True)]
 
 
-def _before(op: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[int, Tensor]:
+def _before(op: Scan, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[int, Tensor]:
     """By their places, the outputs of a loop's graph that are written over what a step finds."""
     given, found = iter(op.inner_mitmot(inputs)), {}
     for read, written in zip(
