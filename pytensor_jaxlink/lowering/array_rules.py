@@ -100,7 +100,9 @@ def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
     def convolved(one: jax.Array, other: jax.Array, full: object) -> jax.Array:
         if method == "direct" and one.dtype == other.dtype and one.dtype in (jnp.bool, jnp.float16):
             raise ValueError("SciPy sums no products of booleans and of half precision")
-        return convolve(one, other, mode="full" if full else "valid", method=method)
+        found = convolve(one, other, mode="full" if full else "valid", method=method)
+        whole = method == "fft" and jnp.issubdtype(jnp.result_type(one, other), jnp.integer)
+        return jnp.round(found) if whole else found  # as SciPy does
 
     return convolved
 

@@ -34,14 +34,14 @@ def canonical_dtype(dtype: np.dtype | str) -> np.dtype:
 
 
 def as_dtype(value: ArrayLike, dtype: np.dtype | str) -> jax.Array:
-    """A value as a JAX array of a dtype; real numbers become integers as in `integer_of`.
+    """A value as a JAX array of a dtype; real parts become integers as in `integer_of`.
 
     XLA turns a product with a converted boolean into a selection, in which NaN times False is 0; it
     leaves a product with a selection of 1 and 0 alone.
     """
     dtype, given = canonical_dtype(dtype), getattr(value, "dtype", None)
-    if dtype.kind in "iu" and given is not None and jnp.issubdtype(given, np.floating):
-        return integer_of(jnp.asarray(value), dtype)
+    if dtype.kind in "iu" and given is not None and jnp.issubdtype(given, np.inexact):
+        return integer_of(jnp.real(value), dtype)
     if given != np.dtype("bool") or dtype == np.dtype("bool"):
         return jnp.asarray(value, dtype=dtype)
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))

@@ -8,9 +8,11 @@ Replacement::
 
     scan(step, sequences=[x])[: k + 1]      n_steps = len(x), traces of len(x) + 1 entries
 
-What a loop computes after its last true step is cut from its traces and reaches nothing.  A loop
-that draws or checks, and keeps no trace, makes k steps.  The selections are moved to the front
-first, so a gradient, which goes from the last step to the first, has its true steps first as well.
+What a loop computes after its last true step is cut from its traces and reaches nothing.  Where a
+gradient adds to several entries of one trace, a step more would reach true ones: it leaves them as
+they are.  A loop that draws or checks, and keeps no trace, makes k steps.  The selections are moved
+to the front first, so a gradient, which goes from the last step to the first, has its true steps
+first as well.
 
 What a step reads as a whole (``x[:k]`` in each step) is selected inside: the graphs of loops are
 rewritten too.
@@ -117,7 +119,8 @@ def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Kn
     free = len(traces) - op.info.n_nit_sot
     given = [steps, *(part.full for part in sequences), *buffers[:free], *map(known.new, carried)]
     given += [*buffers[free:], *map(known.new, op.outer_non_seqs(node.inputs))]
-    outputs = _outputs(node, given, sequences, known, mask if carried else None)
+    held = bool(carried) or any(min(w) < depth for w, depth in zip(*_writes(op), strict=True))
+    outputs = _outputs(node, given, sequences, known, mask if held else None)
     if outputs is None:
         return None
     outputs = [
@@ -128,14 +131,31 @@ def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Kn
     return [*(trace.of(output, known) for output, trace in pairs), *outputs[len(traces) :]]
 
 
+def _writes(op: Scan) -> tuple[Sequence[Sequence[int]], list[int]]:
+    """For each trace of a gradient the entries that a step writes, and the last that it uses."""
+    read, written = op.info.normalized_mit_mot_in_slices, op.info.normalized_mit_mot_out_slices
+    return written, [max(*one, *other) for one, other in zip(read, written, strict=True)]
+
+
+def _before(op: Scan, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[int, Tensor]:
+    """By their places, the outputs of a loop's graph that are written over what a step finds."""
+    given, found = iter(op.inner_mitmot(inputs)), {}
+    for read, written in zip(
+        op.info.normalized_mit_mot_in_slices, op.info.normalized_mit_mot_out_slices, strict=True
+    ):
+        there = dict(zip(read, given, strict=False))
+        for entry in written:
+            found[len(found)] = there.get(entry)
+    carried = op.inner_untraced_sit_sot(inputs)
+    return found | dict(enumerate(carried, start=len(outputs) - len(carried)))
+
+
 def _traces(node: Apply, mask: object, known: Known) -> list[_Trace | None]:
     """The traces of the states of a loop; None for those that cannot be longer."""
     op, info = node.op, node.op.info
-    read, written = info.normalized_mit_mot_in_slices, info.normalized_mit_mot_out_slices
-    depths = [max(*one, *other) for one, other in zip(read, written, strict=True)]
     found = [
         _Trace.scattered(buffer, known.longer(mask, depth), known)
-        for buffer, depth in zip(op.outer_mitmot(node.inputs), depths, strict=True)
+        for buffer, depth in zip(op.outer_mitmot(node.inputs), _writes(op)[1], strict=True)
     ]
     buffers = [*op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
     for buffer, taps in zip(
@@ -245,7 +265,8 @@ def _outputs(
     sequences
         The first of these, with what is selected of their entries.
     true
-        The mask of the steps that change what is carried without a trace; None for all.
+        The mask of the steps that change what is carried without a trace, and the traces of a
+        gradient; None for all.
     """
     op: Any = node.op
     fixed = [known.plain(v) for v in op.outer_non_seqs(node.inputs)]
@@ -268,13 +289,10 @@ def _outputs(
     outputs, more = list(inner.outputs), []
     if true is not None:
         more = [true.type.clone(shape=())()]
-        before = op.inner_untraced_sit_sot(inputs)
-        after = op.inner_untraced_sit_sot_outs(outputs)
-        place = outputs.index(after[0])
-        outputs[place : place + len(after)] = [
-            old.type.filter_variable(pt.switch(more[0], new, old))
-            for old, new in zip(before, after, strict=True)
-        ]
+        for place, old in _before(op, inputs, outputs).items():
+            if old is None:
+                return None  # a step writes where it does not read
+            outputs[place] = old.type.filter_variable(pt.switch(more[0], outputs[place], old))
     loop = with_graph(
         op,
         [*inputs[: len(sequences)], *more, *inputs[len(sequences) :], *selecting.values()],

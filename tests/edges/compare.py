@@ -45,6 +45,16 @@ def outcomes(function: Any, *arguments: Any) -> Any:
             return type(error)
 
 
+def in_either_dtype(expected: Any, found: Any, declared: str) -> Any:
+    """What Python gives, in the dtype of what is found.
+
+    That is the one that the graph declares, or the one that an Op's `perform` gives instead
+    (docs/known_differences.md).
+    """
+    either = (expected.dtype, np.dtype(declared))
+    return expected.astype(found.dtype if found.dtype in either else declared)
+
+
 def same(found: Any, expected: Any, **rounding: Any) -> bool:
     """Dtype, shape, values to rounding, NaN, infinities and signs of zero; or the exception."""
     if isinstance(expected, type) or isinstance(found, type):

@@ -96,6 +96,13 @@ def least(value: Any) -> bool:
     return _is_array(value) and denormal(np.asarray(value) / 2)
 
 
+def out_of_range(value: Any) -> bool:
+    """Whether a real part has no place in the range of uint32."""
+    with np.errstate(invalid="ignore"):
+        inside = (np.real(value) > -1) & (np.real(value) < 2.0**32)
+    return _is_array(value) and not bool(np.all(inside))
+
+
 def _any(test: Any) -> Any:
     return lambda value: _is_array(value) and bool(np.any(test(np.asarray(value))))
 
@@ -111,5 +118,6 @@ _VOCABULARY: dict[str, Any] = {
     "close": close,
     "cut": cut,
     "least": least,
+    "out_of_range": out_of_range,
     "raises": lambda value: isinstance(value, type),
 }

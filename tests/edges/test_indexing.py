@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[], Iterator[Case]]] = {
     "all types": lambda: islice(indexing.all_indexing(), 5, None, 1401),
     "slices": lambda: islice(indexing.slices((None, 1, 5, -1, -6), (None, 2, -1), 5), 3),
     "written": lambda: islice(indexing.written(), 0, None, 6),
+    "converted": lambda: islice(indexing.converted(), 0, None, 3),
     "takers": lambda: islice(indexing.takers(), 0, None, 86),
 }
 

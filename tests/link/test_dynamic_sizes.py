@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytensor
+import pytensor.scalar
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
@@ -197,6 +198,15 @@ def test_the_last_batch_is_a_length_of_its_own() -> None:
             np.testing.assert_allclose(f(x, n), (x[4 * n : 4 * n + 4] ** 2).sum())
     assert f.stats.compilations == [2]
     assert f.stats.dynamic_sizes == f.stats.fallbacks == 0
+
+
+def test_a_number_that_is_no_tensor() -> None:
+    n = pytensor.scalar.int64("n")
+    size = pt.tensor_from_scalar(n)
+    inputs, outputs = [n], [pt.arange(size), pt.arange(size).sum() + size]
+    f, reference = (pytensor.function(inputs, outputs, mode=m) for m in (JAXLinker(), PYTHON))
+    for value in (3, 5, 2, 0, -1, 9):
+        assert_same(answer(f, [value]), answer(reference, [value]))
 
 
 def test_states_that_are_sizes() -> None:

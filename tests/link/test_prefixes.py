@@ -56,11 +56,12 @@ def walk(x: Any, start: Any = 0.0) -> Any:
     )
 
 
-def second_order(x: Any, b: Any) -> Any:
+def second_order(x: Any, b: Any, start: Any = None) -> Any:
+    start = pt.zeros(2) if start is None else start
     return pytensor.scan(
         lambda e, s2, s1: b[0] * s1 + b[1] * s2 + e,
         sequences=[x],
-        outputs_info=[{"initial": pt.zeros(2), "taps": [-2, -1]}],
+        outputs_info=[{"initial": start, "taps": [-2, -1]}],
         return_updates=False,
     )
 
@@ -96,6 +97,9 @@ GRAPHS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "walk": lambda x, y, m, w: with_gradient((walk(x, B[0]) * y).sum(), B, X),
     "last_state": lambda x, y, m, w: with_gradient(walk(x, B[0])[-1], B),
     "second_order": lambda x, y, m, w: with_gradient(((second_order(x, B) - y) ** 2).sum(), B),
+    "starts": lambda x, y, m, w: with_gradient(
+        (second_order(x, B, pt.stack([B[1] ** 2, B[0]])) ** 2).sum(), B
+    ),
     "free": lambda x, y, m, w: with_gradient(free(x, y).sum(), X),
     "rows_in_turn": lambda x, y, m, w: with_gradient(
         pytensor.scan(
@@ -191,7 +195,7 @@ def check_lengths(name: str) -> None:
     assert f.stats.padded.compilations[0] <= 2 * 2
 
 
-OFTEN = ("outer", "pairs", "process", "matmul", "differences", "walk", "second_order")
+OFTEN = ("outer", "pairs", "process", "matmul", "differences", "walk", "second_order", "starts")
 """The graphs that are looked at in each run; the others are long."""
 
 NEWEST = pytest.mark.skipif(

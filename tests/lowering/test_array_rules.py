@@ -79,3 +79,15 @@ def test_convolve2d(mode: str, method: str) -> None:
     f = pytensor.function([x, y], output, mode="JAXSELECTIVE")
     np.testing.assert_allclose(f(SQUARE, LEFT[:2, :2]), plain(SQUARE, LEFT[:2, :2]), atol=1e-12)
     assert len(f.plan.regions) == 1
+
+
+@pytest.mark.skipif(not hasattr(conv, "Convolve2d"), reason="PyTensor has no such Op")
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64"])
+def test_a_fourier_transform_of_integers_is_rounded(dtype: str) -> None:
+    x = pt.matrix("x", dtype=dtype)
+    output = conv.convolve2d(x, x[:2, :2], method="fft")
+    plain = pytensor.function([x], output, mode=Mode("py", None))
+    f = pytensor.function([x], output, mode="JAXSELECTIVE")
+    given = (np.arange(36).reshape(6, 6) * 7).astype(dtype)
+    np.testing.assert_array_equal(f(given), plain(given))
+    assert f.stats.host_regions == 0

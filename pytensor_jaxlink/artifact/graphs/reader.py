@@ -26,6 +26,7 @@ from pytensor.tensor.basic import Choose
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.optimize import ScipyWrapperOp
 from pytensor.typed_list.basic import MakeList
+from pytensor.typed_list.type import TypedListType
 
 from pytensor_jaxlink.artifact.documents import Json, Parsed, entry_at
 from pytensor_jaxlink.artifact.graphs.properties import (
@@ -192,8 +193,8 @@ def _arguments(op: Op, inputs: list[Variable]) -> Sequence[object]:
     """The arguments of an Op's ``make_node`` for inputs that it has made."""
     if isinstance(op, MakeList):
         return [inputs]
-    if isinstance(op, Choose) and (owner := inputs[1].owner) is not None:
-        return [inputs[0], owner.inputs]  # of which it makes a list
+    if isinstance(op, Choose) and isinstance(inputs[1].type, TypedListType):
+        return [inputs[0], [inputs[1].type.ttype()]]  # it makes the list
     return inputs
 
 

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+import pytensor.xtensor
 import pytest
 from jax import monitoring
 from pytensor.compile.io import In
@@ -205,6 +206,41 @@ def test_a_false_check_is_left_to_the_graph(path: Path) -> None:
             g(square, 5)
     assert not isinstance(caught.value, CheckFailedError)
     assert g.state[0].get_value() == 3.0
+
+
+def _unstacked(x: Any, n: Any) -> Any:
+    labelled = pytensor.xtensor.as_xtensor(x, dims=("all",))
+    return labelled.unstack({"all": {"a": n, "b": 2}})
+
+
+CHECKED: dict[str, Any] = {
+    "unstacked": lambda x, n: _unstacked(x, n).values,
+    "an entry of it": lambda x, n: _unstacked(x, n).isel(a=n).values,
+    "another entry": lambda x, n: _unstacked(x, 3).isel(a=n, b=-1).values,
+    "chosen": lambda x, n: pt.choose(pt.stack([n]), [x[:1], x[1:2]]) + pt.zeros(n).sum(),
+    "of several": lambda x, n: x.reshape((n, 2))[n] + pt.cumsum(pt.zeros(n - 3))[-1],
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytensor_jaxlink.JAXLinkWarning")  # code for each size
+@pytest.mark.parametrize("name", CHECKED)
+def test_false_checks_raise_as_in_the_function_that_was_saved(name: str, path: Path) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], CHECKED[name](x, n), mode="JAXSELECTIVE")
+    raised(f, np.arange(6.0), 3)
+    save(f, path)
+    loaded = load(path), load(path, prefer="graph")
+    for size in (3, 1, 0, -1, 4, 9):
+        expected = raised(f, np.arange(6.0), size)
+        assert [raised(each, np.arange(6.0), size) for each in loaded] == [expected] * 2
+
+
+def raised(function: Any, *arguments: Any) -> Any:
+    try:
+        function(*arguments)
+    except Exception as error:
+        return type(error), str(error).partition("\n")[0]
+    return None
 
 
 @pytest.mark.parametrize("graph", [True, False])

@@ -194,6 +194,7 @@ def test_ops_that_need_arguments() -> None:
         pt.pad(x, 2, mode="reflect"),
         pt.einsum("ij,kj->ik", x, x),
         pt.choose(indices % 2, [y, y * 2]),
+        pt.choose(indices % 2, pt.stack([y, y])),
         pt.diag(y),
         pytensor.gradient.grad_clip(x, -1, 1),
         pytensor.gradient.grad_scale(x, 2.0),
