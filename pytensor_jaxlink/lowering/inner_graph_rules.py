@@ -31,6 +31,14 @@ _OF_ARGUMENTS = (IndexError, ValueError)
 """The exceptions of rules while JAX traces, where PyTensor raises them when it runs."""
 
 
+class _SidesDifferError(ValueError):
+    """JAX cannot trace a branch: PyTensor has no such exception, and may take either side."""
+
+
+_OF_JAX = (JAXLinkError, jax.errors.JAXIndexError, _SidesDifferError)
+"""Of these the exceptions that PyTensor does not raise."""
+
+
 @jax_rule.register(OpFromGraph)
 @jax_rule.register(Pad)  # PyTensor's rule pads as NumPy does, which its graph does not
 def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunction:
@@ -82,8 +90,7 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
         except TypeError as error:
             if hasattr(error, FAILED_NODE):
                 raise
-            # No `ValueError`: the side that this branch is in may be the one that is taken.
-            raise TypeError("its two sides give arrays of different shapes") from error
+            raise _SidesDifferError("its two sides give arrays of different shapes") from error
         if any(checked):
             require(holds)
         return outputs
@@ -99,7 +106,7 @@ def _side(
         try:
             outputs = tuple(map(jnp.asarray, function(*inputs)))
         except _OF_ARGUMENTS as error:
-            if not isinstance(error, JAXLinkError | jax.errors.JAXIndexError):
+            if not isinstance(error, _OF_JAX):
                 note()
             raise
     checked.append(bool(conditions))
