@@ -64,7 +64,10 @@ _OF_OTHER_DTYPES = (Cast, ScalarLoop)
 
 def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:
     """The function of the scalar Op, with PyTensor's check that no length is stretched."""
-    function = scalar_function(op.scalar_op, node) or upstream_rule(node)
+    own = scalar_function(op.scalar_op, node)
+    function = own or upstream_rule(node)
+    if own is None and len(node.inputs) == 1:
+        return function
 
     def checked(*values: jax.Array) -> jax.Array:
         check_broadcast(node.inputs, [np.shape(value) for value in values])
