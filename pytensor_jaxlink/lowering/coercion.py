@@ -78,16 +78,17 @@ def check_broadcast(variables: Sequence[Variable], shapes: Sequence[tuple[int, .
     would not tell a side of a branch that must not be taken from a rule that fails.
     """
     for axis in range(-max(map(len, shapes), default=0), 0):
-        lengths = {
+        lengths = [
             shape[axis]
             for shape, variable in zip(shapes, variables, strict=True)
             if len(shape) >= -axis and not variable.type.broadcastable[len(shape) + axis]
-            if isinstance(shape[axis], int)  # and no open size
-        }
-        if len(lengths) > 1:
+        ]
+        known = {length for length in lengths if isinstance(length, int)}
+        is_open = any(not isinstance(length, int) for length in lengths)
+        if len(known) > 1 or (1 in known and is_open):
             raise ValueError(
-                f"the inputs have different lengths along axis {axis}: {sorted(lengths)}; a length "
-                "of 1 that the type does not declare is not broadcast"
+                f"the inputs have different lengths along axis {axis}: {lengths}; a length of 1 "
+                "that the type does not declare is not broadcast"
             )
 
 

@@ -66,8 +66,6 @@ OF_SOME: dict[str, Callable[[Any], Any]] = {
     "nested": lambda c: ifelse(c, ifelse(X.sum() > 5, X[0], X[1]), X.sum()),
     "set": lambda c: ifelse(c, pt.set_subtensor(X[0], 2.0), X),
     "gathered": lambda c: ifelse(c, X.sum(), X[np.array([0, 0])].sum()),
-    "two lengths": lambda c: ifelse(c, X.sum(), (X - pt.concatenate([X[1:], X])).sum()),
-    "two lengths, ours": lambda c: ifelse(c, X.sum(), (X % pt.concatenate([X[1:], X])).sum()),
     "in a loop": lambda c: pytensor.scan(
         lambda s: ifelse(c, s + X.sum(), s + X[0]),
         outputs_info=[pt.zeros(())],
@@ -131,3 +129,14 @@ def test_what_is_learned_about_a_branch_in_a_branch_stays_learned(graph: str) ->
         fallbacks.append(f.stats.fallbacks)
     assert fallbacks[len(lengths)] == fallbacks[-1]
     assert all("different shapes" in failure for failure in f.explain().failures)
+
+
+@pytest.mark.parametrize("operation", [pt.sub, pt.mod, pt.pow])
+def test_a_side_with_arrays_of_two_lengths_is_no_failure(operation: Callable[..., Any]) -> None:
+    f = pytensor.function(
+        [X, Y], ifelse(X.sum() > 0, X.sum(), operation(X, Y).sum()), mode=JAXLinker()
+    )
+    for length in (3, 2, 5):
+        assert float(f(np.ones(3), np.ones(length))) == 3
+    assert f.stats.fallbacks == 0
+    assert not f.explain().failures

@@ -633,3 +633,17 @@ def test_numbers_leave_as_they_did(outputs: Any, path: Path) -> None:
     found = [loaded(2.0) for _ in range(8)]  # more often than the fast path may fail
     assert found == expected
     assert {type(value) for value in found} == {type(value) for value in expected}
+
+
+@pytest.mark.parametrize("operation", [pt.sub, pt.mod])
+def test_a_length_of_1_is_not_stretched_to_an_open_one(operation: Any, tmp_path: Path) -> None:
+    x, y = pt.dvectors("x", "y")
+    f = pytensor.function([x, y], operation(x, y[:1]), mode="JAXSELECTIVE")
+    for length in (4, 5):
+        f(np.ones(1), np.ones(length))
+    save(f, tmp_path / "f")
+    loaded = load(tmp_path / "f")
+    np.testing.assert_allclose(loaded(np.ones(1), np.ones(4)), f(np.ones(1), np.ones(4)))
+    for function in (f, loaded):
+        with pytest.raises(ValueError, match="broadcast"):
+            function(np.ones(3), np.ones(4))
