@@ -18,6 +18,7 @@ from pytensor_jaxlink.runtime.compilation import use_compilation_cache as use_co
 from pytensor_jaxlink.runtime.devices import commit as commit
 from pytensor_jaxlink.runtime.devices import named_device as named_device
 from pytensor_jaxlink.runtime.devices import note_different_devices as note_different_devices
+from pytensor_jaxlink.runtime.devices import ready_as as ready_as
 from pytensor_jaxlink.runtime.devices import to_numpy as to_numpy
 from pytensor_jaxlink.runtime.dispatch import Dispatch as Dispatch
 from pytensor_jaxlink.runtime.donated import refuse_donated as refuse_donated
@@ -34,7 +35,6 @@ from pytensor_jaxlink.runtime.forks import is_forked_child as is_forked_child
 from pytensor_jaxlink.runtime.forks import refused as refused
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child as replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store as store
-from pytensor_jaxlink.runtime.last_region import ready_as as ready_as
 from pytensor_jaxlink.runtime.padding import Padding as Padding
 from pytensor_jaxlink.runtime.padding import Place as Place
 from pytensor_jaxlink.runtime.padding import Work as Work

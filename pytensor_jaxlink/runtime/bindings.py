@@ -39,12 +39,14 @@ from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import LoopRun, run_branch
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
+from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import hashable
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, device_put
-from pytensor_jaxlink.runtime.waiting import waited_for, when_ready
+from pytensor_jaxlink.runtime.waiting import all_hold, waited_for, when_ready
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
 if TYPE_CHECKING:
@@ -116,13 +118,13 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
 def fast(
     ready: Runnable,
     boundary: Boundary,
-    arguments: tuple[int, ...] | None = None,
+    reuse: Reuse | None = None,
     code: SharedCode | None = None,
 ) -> Callable[..., Run]:
-    """The plan as a function of its arguments, for a function that runs its last region.
+    """The plan as a function of its arguments, for the clocks that it is to have.
 
-    Clocks may follow that; what is made so several times is compiled once.  A function that is
-    made ``ahead`` of calls compiles the one region that there is, and runs nothing.
+    What is made so several times is compiled once.  A function that is made ``ahead`` of calls
+    compiles its last region, and does not run it; only the last may be cut then.
 
     Parameters
     ----------
@@ -130,10 +132,10 @@ def fast(
         The plan with its functions, which are compiled.
     boundary
         How the function takes its arguments.
-    arguments
-        Those of the last region, where a function given later runs it.
+    reuse
+        The memory that the last region reuses.
     code
-        Of a plan that is one region, its code.
+        Of a plan that is one region and reuses nothing, its code.
     """
     stats = ready.stats
 
@@ -166,27 +168,27 @@ def fast(
         "moved": moved,
         "sent": sent,
     }
+    if reuse is not None:
+        last = ready.plan.own_regions[-1]
+        names["donating"] = Donation(
+            _accepting(ready, last, ready.functions[-1], boundary),
+            jitted[last.index],
+            reuse,
+            ready.constants.placing(reuse.arguments),
+            ready.policy,
+            stats,
+        )
     source = FunctionSource(
         ready.plan,
         by_shape=_by_shape(ready),
         moved=ready.shared,
         cells=boundary.cells,
         leaving=boundary.leave,
-        last=arguments,
+        reuse=reuse,
     )
 
-    def function(
-        last: Run | None = None, clock: Clock | None = None, *, ahead: bool = False
-    ) -> Run:
-        bound = dict(names)
-        bound["last"] = last
-        if ahead:
-            regions = ready.plan.own_regions
-            bound |= dict.fromkeys(
-                [f"step{place}" for place in range(len(ready.plan.steps))], _first
-            )
-            bound |= {f"leave{position}": _as_it_is for position in boundary.leave}
-            bound |= {f"region{r.index}": _compiling(ready, r, jitted[r.index]) for r in regions}
+    def function(clock: Clock | None = None, *, ahead: bool = False) -> Run:
+        bound = names | (_compiling_last(ready, names, jitted) if ahead else {})
         if clock is not None:
             bound |= _behind_clocks(ready, bound, clock, _executed_uncounted, moves=True)
         return source.function(bound)
@@ -194,7 +196,7 @@ def fast(
     return function
 
 
-def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
+def _accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
     """A region, to be traced; the inputs among its arguments are checked only then."""
     generators = ready.plan.generators
     inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
@@ -227,6 +229,7 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
         "stats": ready.stats,
         "hashable": hashable,
         "place_for": place_for,
+        "all_hold": all_hold,
         "host": _host(ready),
         "generator": _as_it_is if keys else _as_generator,
         "matrix": to_scipy,
@@ -263,9 +266,10 @@ def _behind_clocks(
     for place, (step, function) in enumerate(zip(plan.steps, ready.functions, strict=True)):
         match step:
             case Region(index):
-                name = "last" if step is plan.steps[-1] and names.get("last") else f"region{index}"
-                # The arguments of the last one stay as they are: they decide about donation.
-                takes = step.arguments if moves and name != "last" else ()
+                donates = step is plan.steps[-1] and "donating" in names
+                name = "donating" if donates else f"region{index}"
+                # Arguments that may be donated stay as they are: that decides about it.
+                takes = step.arguments if moves and not donates else ()
                 found[name] = clock.region(step, names[name], takes)
             case HostLoop() | HostBranch():
                 run = executed(ready, step, function, clock)
@@ -311,7 +315,7 @@ def _fast_region(
     code: SharedCode | None,
 ) -> Callable[..., object]:
     """A region as `jax.jit` made it, which is also noted by its number."""
-    traced = accepting(ready, region, function, boundary)
+    traced = _accepting(ready, region, function, boundary)
     if code is None:
         compiled = function.jitted(traced)
     else:
@@ -327,6 +331,20 @@ def _fast_region(
         return compiled(*given[:first], *arguments)
 
     return call
+
+
+def _compiling_last(
+    ready: Runnable, names: Mapping[str, Any], jitted: Mapping[int, Any]
+) -> dict[str, Function]:
+    """The names for a function that compiles the last region instead of running it."""
+    if "donating" in names:
+        return {"donating": names["donating"].compile}
+    [region] = ready.plan.own_regions
+    steps = [f"step{place}" for place in range(len(ready.plan.steps))]  # cuts
+    found: dict[str, Function] = dict.fromkeys(steps, _first)
+    found |= {name: _as_it_is for name in names if name.startswith("leave")}
+    found[f"region{region.index}"] = _compiling(ready, region, jitted[region.index])
+    return found
 
 
 def _compiling(ready: Runnable, region: Region, compiled: Any) -> Callable[..., object]:

@@ -17,8 +17,8 @@ A result of a computed length is cut by ``a4 = step1(a3, (slice(None, h2), ))``.
 The names that it does not define are bindings (`runtime.bindings`): the same source serves calls
 that go straight to compiled code, calls that are checked, and values that JAX traces.
 
-Where the last region reuses memory (`runtime.donation`), the function ends with it, and holds on to
-none of the values that it hands over::
+Where the last region reuses memory (`runtime.donation`), the conditions of the steps before are
+waited for, and the function holds on to none of the values that it hands over::
 
     def run(a0):
         a5 = cell1[0]
@@ -26,9 +26,13 @@ none of the values that it hands over::
         h1 = host(a1, 1)
         h2, = step1(h1)
         stats.host_steps += 1
-        static, arguments, others = (), [sent(h2), a5], []
+        if not all_hold(*c0, ):
+            return Result(None, (False, ))
+        o1 = leave1(h2)
+        static, values, new = (), [sent(h2), a5], []
         del a0, a5, a1, h1, h2
-        return last(static, arguments, others, (*c0, ))
+        (a6, ), c1, stored = donating(static, values, new)
+        return Result([a6, o1], c1, stored)
 
 Nothing of the user's goes into the source but numbers.
 """
@@ -49,6 +53,7 @@ from pytensor_jaxlink.plan import (
     Plan,
     Region,
 )
+from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.runnable import read_on_host
 
 FILENAME = "<the plan of a function>"
@@ -71,8 +76,8 @@ class FunctionSource:
         The positions of the inputs that are read from their cells.  The function takes the others.
     leaving
         The positions of the outputs that change their form when they leave.
-    last
-        The arguments of the last region, where that is handed to ``last`` and not called.
+    reuse
+        The memory that the last region reuses, where it does.
     """
 
     def __init__(
@@ -83,9 +88,9 @@ class FunctionSource:
         moved: Collection[int] = (),
         cells: Collection[int] = (),
         leaving: Collection[int] = (),
-        last: tuple[int, ...] | None = None,
+        reuse: Reuse | None = None,
     ) -> None:
-        self._plan, self._last, self._leaving = plan, last, leaving
+        self._plan, self._reuse, self._leaving = plan, reuse, leaving
         self._cells = {plan.inputs[position]: position for position in sorted(cells)}
         self._on_host: set[int] = set(plan.constants)
         self._made_on_host: set[int] = set()
@@ -94,7 +99,7 @@ class FunctionSource:
         self._lines = [f"a{n} = cell{position}[0]" for n, position in self._cells.items()]
         self._read_inputs(moved, by_shape)
         self._conditions: list[str] = []
-        for place, step in enumerate(plan.steps if last is None else plan.steps[:-1]):
+        for place, step in enumerate(plan.steps if reuse is None else plan.steps[:-1]):
             match step:
                 case Fetch(value):
                     self._host(value)
@@ -112,7 +117,8 @@ class FunctionSource:
         steps = [step for step in self._plan.steps if not isinstance(step, CutOff | Fetch | Region)]
         count = sum(not (isinstance(step, HostStep) and step.folded) for step in steps)
         counting = [f"stats.host_steps += {count}"] if count else []
-        ending = self._outputs(counting) if self._last is None else self._before_last(counting)
+        reuse = self._reuse
+        ending = self._outputs(counting) if reuse is None else self._donating(counting, reuse)
         return "\n    ".join([f"def run({inputs}):", *ending])
 
     def function(self, bindings: Mapping[str, Any]) -> Callable[..., Any]:
@@ -126,23 +132,31 @@ class FunctionSource:
         conditions = f", ({self._found()})" if self._conditions else ""
         return [*self._lines, *counting, f"return Result([{outputs}]{conditions})"]
 
-    def _before_last(self, counting: list[str]) -> list[str]:
-        """The end of a function that hands its last region over.
+    def _donating(self, counting: list[str], reuse: Reuse) -> list[str]:
+        """The end of a function whose last region reuses memory.
 
         The static values are written first, because that may add lines.
         """
-        last = self._plan.own_regions[-1]
+        plan, last = self._plan, self._plan.own_regions[-1]
         static = self._static(last)
-        arguments = ", ".join(map(self._given, self._last or ()))
-        others = [k for k, n in enumerate(self._plan.outputs) if n not in last.results]
-        elsewhere = ", ".join(map(self._output, others))
+        values = ", ".join(map(self._given, reuse.arguments))
+        known = [k for k, number in enumerate(plan.outputs) if number not in last.results]
+        new = ", ".join(f"o{k}" for k, _ in reuse.others)
+        outputs = (f"o{k}" if k in known else f"a{n}" for k, n in enumerate(plan.outputs))
+        checking = [f"if not all_hold({self._found()}):", "    return Result(None, (False, ))"]
         return [
             *self._lines,
             *counting,
-            f"static, arguments, others = {static}, [{arguments}], [{elsewhere}]",
+            *(checking if self._conditions else ()),
+            *(f"o{k} = {self._output(k)}" for k in known),
+            f"static, values, new = {static}, [{values}], [{new}]",
             f"del {', '.join(dict.fromkeys(self._defined))}",
-            f"return last(static, arguments, others, ({self._found()}))",
+            f"({self._names(last)}), c{last.index}, stored = donating(static, values, new)",
+            f"return Result([{', '.join(outputs)}], c{last.index}, stored)",
         ]
+
+    def _names(self, region: Region) -> str:
+        return "".join(f"a{number}, " for number in region.results)
 
     def _found(self) -> str:
         """The conditions of all steps."""

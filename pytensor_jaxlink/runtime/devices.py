@@ -35,7 +35,7 @@ from pytensor_jaxlink.runtime.typed_jax import (
     local_devices,
     with_sharding_constraint,
 )
-from pytensor_jaxlink.runtime.waiting import waited_for
+from pytensor_jaxlink.runtime.waiting import wait_for_all, waited_for
 from pytensor_jaxlink.sparse_values import SparseValue
 
 
@@ -111,6 +111,13 @@ def placed_as(old: Any, new: Any) -> Any:
     except ValueError:
         return new
     return device_put(new, where)
+
+
+def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
+    """New values of states, spread over the devices as the old ones are, when all are there."""
+    values = [placed_as(*pair) for pair in zip(old, new, strict=True)]
+    wait_for_all(values)
+    return values
 
 
 def commit(values: list[object], positions: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ What has been donated is gone, so a buffer is donated only where nothing can be 
   variable nobody outside at all (the number of references tells; of memory that NumPy looks at,
   which it does not tell, JAX itself makes a copy);
 - only to the last region, after which nothing is run that could fail, and when the conditions of
-  the regions before it have been found to hold;
+  the steps before it have been found to hold;
 - only if the memory that the region needs is there;
 - the region itself gives the old values back where its own condition is false;
 - the new values are stored before an interrupt (Ctrl-C) is delivered.
@@ -28,7 +28,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.runtime.devices import constrained_as, sharding_of
+from pytensor_jaxlink.runtime.devices import constrained_as, ready_as, sharding_of
 from pytensor_jaxlink.runtime.donated import remember_donated
 from pytensor_jaxlink.runtime.interrupts import interrupts_wait, store
 from pytensor_jaxlink.runtime.reuse import Reuse
@@ -52,50 +52,58 @@ _OF_OURS = getrefcount(_held[0]) + 1
 
 
 class Donation:
-    """Calls a region so that the memory of some of its arguments is reused.
+    """The last region of a plan as a function that reuses the memory of some of its arguments.
 
     Parameters
     ----------
     traced
         The region, of its static values and arguments: it gives results and conditions.
+    compiled
+        The same as `jax.jit` made it, for calls in which nothing can be donated.
     what
-        The arguments that may be donated.
+        The memory that it may reuse.
+    place
+        Moves constants among the arguments to where the others are, if there are any.
     policy
         How to compile.
     stats
         Counts the bytes.
-    show_unusable
-        Whether to show JAX's warning that a donated buffer could not be used.
     """
 
     def __init__(
         self,
         traced: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
+        compiled: Any,
         what: Reuse,
+        place: Callable[[list[object]], None] | None,
         policy: Policy,
         stats: Stats,
-        *,
-        show_unusable: bool,
     ) -> None:
         self._traced, self._what, self._policy, self._stats = traced, what, policy, stats
-        self._show_unusable = show_unusable
+        self._without, self._place = compiled, place
         self._states, self._given = list(what.states), list(what.given)
         self._cells = [cell for _, cell in what.states.values()]
-        self._all_cells = [*self._cells, *[cell for _, cell in what.others]]
+        self._others = [cell for _, cell in what.others]
+        self._all_cells = [*self._cells, *self._others]
         self._compiled: dict[object, _Compiled | None] = {}
         self._last: tuple[object, _Compiled | None] = None, None  # of the last call
 
-    def run(
-        self, static: tuple[object, ...], values: Sequence[object], others: Sequence[object]
-    ) -> tuple[Sequence[object], bool] | None:
+    def __call__(
+        self, static: tuple[object, ...], values: list[object], others: Sequence[object]
+    ) -> tuple[Sequence[object], Sequence[object], bool]:
         """Call the region, donate what nobody else holds, store the new states and the ``others``.
 
-        Returns the results, and whether the conditions hold: where not, the shared variables are as
-        they were.  None, and nothing done, where nothing can be donated.
+        Returns the results, the conditions, and whether the states are stored.  Where nothing can
+        be donated they are not, and nobody has waited for the conditions.  Where a condition is
+        false, the shared variables are as they were.
 
         A large state has thrown all else out of the processor's caches, and then what Python does
         takes ten times its time: so all of a call like the last one is in this one function.
         """
+        if self._place is not None:
+            self._place(values)
+        if others:
+            others = ready_as([cell[0] for cell in self._others], others)
         free = [p for p in self._states if getrefcount(values[p]) <= _OF_OURS]
         if self._given:
             free += [p for p in self._given if _is_given_once(values, values[p])]
@@ -106,7 +114,8 @@ class Donation:
             compiled = self._find(static, values, free, kinds)
             self._last = key, compiled
         if compiled is None:
-            return None
+            results, conditions = self._without(*self._taken(static, values))
+            return results, conditions, False
         if compiled.needed:
             np.empty(compiled.needed, np.uint8)  # MemoryError now, while nothing is lost
         if compiled.careful:
@@ -118,20 +127,37 @@ class Donation:
         self._stats.donated_bytes += compiled.bytes
         found = [cell[0] for cell in self._cells]
         found += results
-        return [found[place] for place in compiled.order], True
+        return [found[place] for place in compiled.order], (), bool(self._all_cells)
 
-    def compile_for(self, static: tuple[object, ...], values: Sequence[object]) -> None:
-        """Compile for values like these, if nobody else will hold those of the states."""
+    def compile(
+        self, static: tuple[object, ...], values: list[object], others: Sequence[object]
+    ) -> tuple[Sequence[object], Sequence[object], bool]:
+        """Compile for values like these, in the place of a call; gives the kinds of the results.
+
+        Twice: for calls in which nothing can be donated, and for those in which nobody else will
+        hold the values of the states.
+        """
+        if self._place is not None:
+            self._place(values)
+        lowered = self._without.lower(*self._taken(static, values))
+        lowered.compile()
         # What is NumPy's now will have been computed by JAX.
         values = [
             device_put(value) if p in self._what.states and type(value) is np.ndarray else value
             for p, value in enumerate(values)
         ]
         self._find(static, values, self._states, _kinds(values))
+        results, conditions = lowered.out_info
+        return results, conditions, False
+
+    def _taken(self, static: tuple[object, ...], values: Sequence[object]) -> Sequence[object]:
+        """What the region takes: the values of states that it does not look at are no part."""
+        taken = values[: self._what.taken]
+        return [static, *taken] if static else taken
 
     def _run_carefully(
         self, compiled: _Compiled, values: Sequence[object], others: Sequence[object]
-    ) -> tuple[Sequence[object], bool]:
+    ) -> tuple[Sequence[object], Sequence[object], bool]:
         """The same where there is something to look at, or JAX has to find its way first."""
         for position in compiled.given:
             name = self._what.given[position]
@@ -146,7 +172,8 @@ class Donation:
                 back = [place for place, p in enumerate(self._states) if p in compiled.donated]
                 store([self._cells[place] for place in back], [found[place] for place in back])
         compiled.careful = bool(compiled.conditional or compiled.given)
-        return [found[place] for place in compiled.order], all_right
+        results = [found[place] for place in compiled.order]
+        return results, () if all_right else (False,), all_right and bool(self._all_cells)
 
     def _find(
         self,
@@ -180,7 +207,7 @@ class Donation:
         def restoring(*arguments: Any) -> list[object]:
             """The new values of the states come first: they are stored one after another."""
             nonlocal conditional, order
-            results, conditions = self._traced(static, *arguments)
+            results, conditions = self._traced(static, *arguments[: self._what.taken])
             conditional = bool(conditions)
             new: list[object] = []
             for position, (result, _) in self._what.states.items():
@@ -196,7 +223,7 @@ class Donation:
             return [*new, *[results[place] for place in rest], *conditions]
 
         with warnings.catch_warnings():
-            if not self._show_unusable:
+            if not self._what.show_unusable:
                 warnings.filterwarnings("ignore", message=_UNUSABLE)
             function = self._policy.jit(restoring, donate_argnums=tuple(chosen))
             try:

@@ -14,10 +14,15 @@ import numpy as np
 from pytensor_jaxlink.plan import ARRAYS, Kind, Plan
 from pytensor_jaxlink.runtime.arguments import Convert
 from pytensor_jaxlink.runtime.bindings import Boundary
-from pytensor_jaxlink.runtime.devices import accepts, commit, copying_to_host, to_numpy
+from pytensor_jaxlink.runtime.devices import (
+    accepts,
+    commit,
+    copying_to_host,
+    ready_as,
+    to_numpy,
+)
 from pytensor_jaxlink.runtime.forks import replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store
-from pytensor_jaxlink.runtime.last_region import ready_as
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy

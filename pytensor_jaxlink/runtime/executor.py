@@ -26,7 +26,6 @@ from pytensor_jaxlink.runtime.forks import (
     replace_in_forked_child,
     warn_once,
 )
-from pytensor_jaxlink.runtime.last_region import LastRegion
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
@@ -263,23 +262,15 @@ class Executor:
         if not ready.jit:
             return None
         reuse = None if donatable is None else self._reuse(donatable)
-        if donatable is not None and reuse is not None:
-            show = donatable.show_unusable
-            last = LastRegion(ready, boundary, reuse, show_unusable=show)
-            function = fast(ready, boundary, reuse.arguments)
-
-            def ahead(values: list[object]) -> None:
-                _run_on(function(last.compile), boundary, values)
-
-            return self._path(function(last), ahead, partial(function, last))
-        if is_whole(ready.plan):
+        if reuse is None and is_whole(ready.plan):
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=self.code)
             path = self._path(whole.call, whole.compile, whole.timed)
             return replace(path, packed=pack is not None, result=whole.condition.result)
-        function = fast(ready, boundary, code=self.code)
+        function = fast(ready, boundary, reuse, None if reuse else self.code)
         call = function()
-        compiling = function(ahead=True) if is_one_region(ready.plan) else call
-        return self._path(call, partial(_run_on, compiling, boundary), partial(function, None))
+        compiles_last = reuse is not None or is_one_region(ready.plan)
+        compiling = function(ahead=True) if compiles_last else call
+        return self._path(call, partial(_run_on, compiling, boundary), function)
 
     def _reuse(self, donatable: Donatable) -> Reuse | None:
         """The memory that the last region may reuse: not that of values which the host reads."""

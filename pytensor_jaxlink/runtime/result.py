@@ -12,7 +12,8 @@ class Result(NamedTuple):
     Attributes
     ----------
     outputs
-        The outputs of the plan, updates included; None where a condition is known to be false.
+        The outputs of the plan, updates included.  Where a condition is known to be false they may
+        be None.
     conditions
         Booleans that have to hold for the outputs to count.  Nobody has waited for them yet.
     stored

@@ -41,6 +41,8 @@ class Reuse:
     arguments
         The values it takes, and after them the old values of states which it computes without
         looking at the old ones.
+    taken
+        The number of those that it takes.
     states
         For each argument that is the value of a state which the region updates: the position of the
         new value among its results, and the cell.
@@ -49,12 +51,16 @@ class Reuse:
     others
         The states that are updated to what is known before the region runs: the positions of their
         new values among the outputs, and the cells.
+    show_unusable
+        As `Donatable` has it.
     """
 
     arguments: tuple[int, ...]
+    taken: int
     states: Mapping[int, tuple[int, list[object]]]
     given: Mapping[int, str]
     others: tuple[tuple[int, list[object]], ...]
+    show_unusable: bool
 
     @classmethod
     def at_the_end(cls, plan: Plan, what: Donatable) -> Reuse | None:
@@ -76,4 +82,7 @@ class Reuse:
         kept = set(plan.outputs)
         given = {places[n]: names[n] for n in arguments if n in names and n not in kept}
         states = {places[number]: found for number, found in last.items()}
-        return cls(arguments, states, given, tuple(others)) if states or given else None
+        if not (states or given):
+            return None
+        taken, show = len(region.arguments), what.show_unusable
+        return cls(arguments, taken, states, given, tuple(others), show)

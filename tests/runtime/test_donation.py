@@ -16,8 +16,9 @@ from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import DonatedArgumentError, JAXLinker
 from pytensor_jaxlink.compat import ifelse
-from pytensor_jaxlink.runtime import WORTH_A_REGION
+from pytensor_jaxlink.runtime import WORTH_A_REGION, Donatable
 from pytensor_jaxlink.runtime.codegen import FunctionSource
+from pytensor_jaxlink.runtime.reuse import Reuse
 from tests.helpers import black_box, sort_down
 
 LARGE = 200_000  # entries of float64: more than a megabyte
@@ -367,14 +368,16 @@ def test_without_64_bit_types(steps: bool) -> None:
     assert f.stats.donated_bytes == 2 * 8 * LARGE
 
 
-def test_the_source_ends_before_the_last_region() -> None:
+def test_the_source_holds_on_to_nothing_that_it_donates() -> None:
     s = pytensor.shared(np.ones(3))
     box = black_box(lambda values: values)
     f = pytensor.function(
         [X], box(X), updates=[(s, s * pt.exp(box(pt.tanh(X))))], mode="JAXSELECTIVE"
     )
+    donatable = Donatable(["x", "s"], {1: (1, [None])}, frozenset(), show_unusable=False)
+    reuse = Reuse.at_the_end(f.plan, donatable)
     assert (
-        str(FunctionSource(f.plan, cells=[1], leaving=[0], last=f.plan.regions[-1].arguments))
+        str(FunctionSource(f.plan, cells=[1], leaving=[0], reuse=reuse))
         == """\
 def run(a0):
     a1 = cell1[0]
@@ -385,9 +388,13 @@ def run(a0):
     h2 = host(a2, 2)
     h3,  = step2(h2)
     stats.host_steps += 2
-    static, arguments, others = (), [a1, sent(h3)], [leave0(h6)]
+    if not all_hold(*c0, ):
+        return Result(None, (False, ))
+    o0 = leave0(h6)
+    static, values, new = (), [a1, sent(h3)], []
     del a0, a1, h0, h6, a2, h2, h3
-    return last(static, arguments, others, (*c0, ))"""
+    (a5, ), c1, stored = donating(static, values, new)
+    return Result([o0, a5], c1, stored)"""
     )
 
 
