@@ -31,26 +31,15 @@ from pytensor_jaxlink.artifact.arrays import (
 )
 from pytensor_jaxlink.artifact.container import Member, digest_of
 from pytensor_jaxlink.artifact.documents import Json, Parsed, dump_document, entry_at
+from pytensor_jaxlink.artifact.generator_states import read_generator, write_generator
+from pytensor_jaxlink.artifact.sparse_matrices import read_sparse, write_sparse
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.trees import a_class
-
-BIT_GENERATORS = {
-    kind.__name__: kind
-    for kind in (
-        np.random.PCG64,
-        np.random.PCG64DXSM,
-        np.random.MT19937,
-        np.random.Philox,
-        np.random.SFC64,
-    )
-}
-"""The sources of random bits that can be saved."""
 
 Content = TypeVar("Content")
 
 _LARGEST_REPEATED = 1 << 24  # bytes
 _MOST_KEYS = 256
-_MOST_WORDS = 64  # of a seed: what is longer, nobody has
 _ITSELF = (type(None), bool, int, str)
 _NESTED = (list, dict)
 
@@ -281,87 +270,6 @@ def _read_array(reader: DataReader, described: Parsed) -> np.ndarray:
     return array_of_document(described)
 
 
-# -- generators ------------------------------------------------------------------------------------
-
-
-def _write_generator(generator: np.random.Generator, writer: DataWriter) -> Json:
-    bits = generator.bit_generator
-    if type(bits).__name__ not in BIT_GENERATORS:
-        raise ArtifactError(f"a generator over {type(bits).__name__} cannot be saved")
-    seed = bits.seed_seq
-    known = isinstance(seed, np.random.SeedSequence)
-    words = (seed.entropy, seed.spawn_key, seed.pool_size, seed.n_children_spawned) if known else ()
-    return {
-        "generator": {
-            "kind": type(bits).__name__,
-            "state": writer.value(_plain_state(bits.state)),
-            "seed": writer.value(_plain_state(words)),
-        }
-    }
-
-
-def _plain_state(state: object) -> object:
-    """A state without NumPy's integers; its arrays are copied, so that the table has them once."""
-    match state:
-        case dict():
-            return {key: _plain_state(each) for key, each in state.items()}
-        case list() | tuple():
-            return tuple(map(_plain_state, state))
-        case np.integer():
-            return int(state)
-    return state
-
-
-def _read_generator(reader: DataReader, described: Parsed) -> np.random.Generator:
-    seed = reader.value(described["seed"])
-    sequence = None
-    if seed:
-        entropy, spawn_key, pool_size, spawned = seed
-        lengths = [len(words) for words in (entropy, spawn_key) if isinstance(words, tuple)]
-        if max([*lengths, pool_size]) > _MOST_WORDS:
-            raise ValueError("the seed of a generator is too long")
-        sequence = np.random.SeedSequence(
-            entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=spawned
-        )
-    bits: Any = BIT_GENERATORS[described["kind"]](0 if sequence is None else sequence)
-    bits.state = reader.value(described["state"])
-    return np.random.Generator(bits)
-
-
-# -- sparse matrices; SciPy's package costs a tenth of what importing JAX does ---------------------
-
-
-def _write_sparse(matrix: Any, writer: DataWriter) -> Json:
-    from scipy import sparse
-
-    if matrix.format not in ("csr", "csc"):
-        raise ArtifactError(f"a sparse matrix in the format {matrix.format!r} cannot be saved")
-    return {
-        "sparse": {
-            "format": matrix.format,
-            "array": isinstance(matrix, sparse.sparray),
-            "shape": [int(length) for length in matrix.shape],
-            "parts": [writer.value(part) for part in (matrix.data, matrix.indices, matrix.indptr)],
-        }
-    }
-
-
-def _read_sparse(reader: DataReader, described: Parsed) -> object:
-    from scipy import sparse
-
-    kinds = {
-        ("csr", True): sparse.csr_array,
-        ("csc", True): sparse.csc_array,
-        ("csr", False): sparse.csr_matrix,
-        ("csc", False): sparse.csc_matrix,
-    }
-    parts = tuple(map(reader.value, described["parts"]))
-    kind = kinds[described["format"], described["array"]]
-    matrix = kind(parts, shape=tuple(described["shape"]))
-    matrix.check_format(full_check=True)  # SciPy's code does not look at indices again
-    return matrix
-
-
 _ENTRIES: dict[str, Callable[[DataReader, Parsed], object]] = {
     "array": _read_array,
     "given": lambda reader, checksum: reader.given[checksum],
@@ -369,8 +277,8 @@ _ENTRIES: dict[str, Callable[[DataReader, Parsed], object]] = {
         extended_dtype(described["dtype"])
     ),
     "view": _read_view,
-    "generator": _read_generator,
-    "sparse": _read_sparse,
+    "generator": read_generator,
+    "sparse": read_sparse,
 }
 
 
@@ -432,7 +340,7 @@ def _entry(describe: Callable[..., Json]) -> Codec:
 
 
 _JAX_ARRAY = _entry(lambda value, writer: writer.array(np.asarray(value)))
-_SPARSE = _entry(_write_sparse)
+_SPARSE = _entry(write_sparse)
 
 BY_CLASS: Mapping[type, Codec] = {
     float: Codec("float", lambda value, _: float.__str__(value), lambda _, text: float(text)),
@@ -446,7 +354,7 @@ BY_CLASS: Mapping[type, Codec] = {
     np.dtype: Codec("dtype", _write_dtype, lambda _, text: plain_dtype(text)),
     np.generic: Codec("scalar", _write_scalar, lambda _, parts: array_of_document(parts)[()]),
     np.ndarray: _entry(lambda array, writer: writer.array(array)),
-    np.random.Generator: _entry(_write_generator),
+    np.random.Generator: _entry(write_generator),
 }
 """How values of each class are written and read."""
 

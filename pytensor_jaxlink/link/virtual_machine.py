@@ -17,7 +17,6 @@ from pytensor_jaxlink.runtime import (
     Executor,
     FastPath,
     Interface,
-    is_one_region,
     refused,
     replace_in_forked_child,
 )
@@ -93,7 +92,7 @@ class VirtualMachine:
         ]
         values += others
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
-        if abstract and not is_one_region(self.compiled.plan):
+        if abstract and not self.compiled.plan.is_one_region:
             text = (
                 "a function of several regions is compiled by running it: "
                 f"{Remedy.GIVE_ARRAYS.text()}"

@@ -208,6 +208,31 @@ class Plan:
         """Those that are steps of its own, whose numbers are those of its values."""
         return tuple(step for step in self.steps if isinstance(step, Region))
 
+    @property
+    def is_one_region(self) -> bool:
+        """Whether it is one region without static values, whose results may be cut."""
+        match [step for step in self.steps if not isinstance(step, CutOff)]:
+            case [Region(static=())]:
+                return True
+            case _:
+                return False
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether it is one such region of arrays, which takes inputs and constants."""
+        if not self.is_one_region:
+            return False
+        [region] = self.own_regions
+        passed = {*region.arguments, *region.results}
+        known = {*self.inputs, *self.constants}
+        return set(region.arguments) <= known and not passed & (self.generators | self.sparse)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is one such region, which gives all outputs."""
+        made = {number for region in self.own_regions for number in region.results}
+        return self.takes_arrays and made >= set(self.outputs)
+
     def located_regions(self) -> Iterator[tuple[Plan, Region]]:
         """Each region with the plan it belongs to, whose names its values have."""
         for step in self.steps:

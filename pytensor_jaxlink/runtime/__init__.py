@@ -5,7 +5,7 @@ from pytensor_jaxlink.runtime.arguments import Converter as Converter
 from pytensor_jaxlink.runtime.arguments import Filter as Filter
 from pytensor_jaxlink.runtime.arguments import argument_converter as argument_converter
 from pytensor_jaxlink.runtime.arguments import fast_converter as fast_converter
-from pytensor_jaxlink.runtime.bindings import Boundary as Boundary
+from pytensor_jaxlink.runtime.boundary import Boundary as Boundary
 from pytensor_jaxlink.runtime.clocks import ARGUMENTS as ARGUMENTS
 from pytensor_jaxlink.runtime.clocks import CALL as CALL
 from pytensor_jaxlink.runtime.clocks import SLOW_PATH as SLOW_PATH
@@ -48,10 +48,9 @@ from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
 from pytensor_jaxlink.runtime.runnable import read_on_host as read_on_host
 from pytensor_jaxlink.runtime.runnable import taken_by_regions as taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
-from pytensor_jaxlink.runtime.specialisation import hashable as hashable
 from pytensor_jaxlink.runtime.specialisation import kind_of as kind_of
 from pytensor_jaxlink.runtime.states import value_of_state as value_of_state
+from pytensor_jaxlink.runtime.static_values import hashable as hashable
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY as ARRAY
 from pytensor_jaxlink.runtime.typed_jax import is_out_of_memory as is_out_of_memory
-from pytensor_jaxlink.runtime.whole import is_one_region as is_one_region

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import NewSizeError
-from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath

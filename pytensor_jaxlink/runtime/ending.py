@@ -13,7 +13,7 @@ import numpy as np
 
 from pytensor_jaxlink.plan import ARRAYS, Kind, Plan
 from pytensor_jaxlink.runtime.arguments import Convert
-from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.devices import (
     accepts,
     commit,

@@ -12,7 +12,8 @@ import numpy as np
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError, OtherCodeError
 from pytensor_jaxlink.plan import Executable, Region
-from pytensor_jaxlink.runtime.bindings import Boundary, Run, checked, fast
+from pytensor_jaxlink.runtime.bindings import Run, checked, fast
+from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
 from pytensor_jaxlink.runtime.devices import (
     as_jax_takes_it,
@@ -29,16 +30,11 @@ from pytensor_jaxlink.runtime.forks import (
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
-from pytensor_jaxlink.runtime.specialisation import (
-    CompiledRegion,
-    Policy,
-    Resizing,
-    hashable,
-    kind_of,
-)
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing, kind_of
+from pytensor_jaxlink.runtime.static_values import hashable
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
-from pytensor_jaxlink.runtime.whole import SharedCode, Whole, is_one_region, is_whole, takes_arrays
+from pytensor_jaxlink.runtime.whole import SharedCode, Whole
 
 Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 """The static values of a region, and the kinds of its arguments."""
@@ -119,7 +115,7 @@ class Executor:
         self._finish = None if resizing is None else resizing.finish
         self._titles, self._untimed = titles, (fallback, self._finish)
         self._recorder: Recorder | None = None
-        shares = is_one_region(self.plan)
+        shares = self.plan.is_one_region
         self.code = SharedCode(identity) if identity is not None and shares else None
         self._ready = Runnable.of(executable, stats, policy, jit=jit, resizing=resizing)
 
@@ -162,7 +158,7 @@ class Executor:
             values, and of what takes other values than arrays.
         """
         plan = self.plan
-        if not takes_arrays(plan):
+        if not plan.takes_arrays:
             return None
         values = dict(zip(plan.inputs, inputs, strict=True))
         values |= self._ready.constants.data
@@ -262,13 +258,13 @@ class Executor:
         if not ready.jit:
             return None
         reuse = None if donatable is None else self._reuse(donatable)
-        if reuse is None and is_whole(ready.plan):
+        if reuse is None and ready.plan.is_whole:
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=self.code)
             path = self._path(whole.call, whole.compile, whole.timed)
             return replace(path, packed=pack is not None, result=whole.condition.result)
         function = fast(ready, boundary, reuse, None if reuse else self.code)
         call = function()
-        compiles_last = reuse is not None or is_one_region(ready.plan)
+        compiles_last = reuse is not None or ready.plan.is_one_region
         compiling = function(ahead=True) if compiles_last else call
         return self._path(call, partial(_run_on, compiling, boundary), function)
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.core
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Sharding
 from jaxlib import xla_client
+
+if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr
 
 ARRAY: type[Any] = xla_client.ArrayImpl
 """The class of arrays: `isinstance(value, jax.Array)` runs Python code on each call.
@@ -78,3 +81,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return True if XLA failed for want of memory, by the code of its error."""
     code = getattr(error, "error_code_string", None)
     return isinstance(error, jax.errors.JaxRuntimeError) and code == "RESOURCE_EXHAUSTED"
+
+
+def sources_of_last(jaxpr: Jaxpr) -> list[int]:
+    """The positions of the inputs that the last output is computed from."""
+    from jax.extend.core import Literal  # imports Pallas: 3 % of `import jax`, for loaded functions
+
+    needed = {v for v in jaxpr.outvars[-1:] if not isinstance(v, Literal)}
+    for equation in reversed(jaxpr.eqns):
+        if not needed.isdisjoint(equation.outvars):
+            needed.update(v for v in equation.invars if not isinstance(v, Literal))
+    return [position for position, variable in enumerate(jaxpr.invars) if variable in needed]

@@ -22,48 +22,21 @@ from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jax.sharding import Sharding
 
 from pytensor_jaxlink.errors import NotAcceptedError, OtherCodeError
-from pytensor_jaxlink.plan import CutOff, Plan, Region
-from pytensor_jaxlink.runtime.bindings import Boundary
+from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
 from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.runtime.region_code import Meet, RegionCode
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import Policy
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, sources_of_last
 from pytensor_jaxlink.runtime.waiting import waited_for
-
-if TYPE_CHECKING:
-    from jax.extend.core import Jaxpr
-
-
-def is_one_region(plan: Plan) -> bool:
-    """Return True if a plan is one region without static values, whose results may be cut."""
-    match [step for step in plan.steps if not isinstance(step, CutOff)]:
-        case [Region(static=())]:
-            return True
-        case _:
-            return False
-
-
-def takes_arrays(plan: Plan) -> bool:
-    """Return True if a plan is one region of arrays that takes inputs and constants."""
-    if not is_one_region(plan):
-        return False
-    [region] = plan.regions
-    passed = {*region.arguments, *region.results}
-    known = {*plan.inputs, *plan.constants}
-    return set(region.arguments) <= known and not passed & (plan.generators | plan.sparse)
-
-
-def is_whole(plan: Plan) -> bool:
-    """Return True if a plan is such a region, which gives all outputs."""
-    return takes_arrays(plan) and set(plan.outputs) <= {n for r in plan.regions for n in r.results}
 
 
 class Whole:
@@ -298,7 +271,7 @@ class Condition:
             except NotAcceptedError:  # JAX has forgotten it, and another function's code is closed
                 return None
             count = len(values)
-            self._decisive[shapes] = tuple(k for k in _sources_of_last(jaxpr) if k < count)
+            self._decisive[shapes] = tuple(k for k in sources_of_last(jaxpr) if k < count)
         decisive = self._decisive[shapes]
         for position in decisive:
             if type(values[position]) is not ARRAY:
@@ -311,49 +284,14 @@ def _shapes(values: Sequence[object]) -> tuple[object, ...]:
     return tuple([getattr(value, "shape", ()) for value in values])
 
 
-def _sources_of_last(jaxpr: Jaxpr) -> list[int]:
-    """The positions of the inputs that the last output is computed from."""
-    from jax.extend.core import Literal  # imports Pallas: 3 % of `import jax`, for loaded functions
-
-    needed = {v for v in jaxpr.outvars[-1:] if not isinstance(v, Literal)}
-    for equation in reversed(jaxpr.eqns):
-        if not needed.isdisjoint(equation.outvars):
-            needed.update(v for v in equation.invars if not isinstance(v, Literal))
-    return [position for position, variable in enumerate(jaxpr.invars) if variable in needed]
-
-
 # -- code that equal plans have in common ---------------------------------------------------------
 
 _MOST = 32
 """Codes that are kept when their functions are gone: those that were used last."""
 
 
-class RegionCode:
-    """A region as `jax.jit` compiled it.
-
-    Attributes
-    ----------
-    compiled
-        The function that JAX made.
-    closed
-        Whether it serves no further shapes, because several functions have it.
-    entries
-        How many entries it computes.
-    """
-
-    compiled: Function
-
-    def __init__(self) -> None:
-        self.closed, self.entries = False, 0
-        self.shapes: set[tuple[object, ...]] = set()
-
-
 _lock = Lock()
 _kept: OrderedDict[Hashable, RegionCode] = OrderedDict()
-
-
-Meet = Callable[[], RegionCode]
-"""Called when a compilation has been counted; gives the code that it becomes."""
 
 
 class SharedCode:

@@ -9,7 +9,6 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from jax import export
 from pytensor.configdefaults import config
 from pytensor.graph.basic import Apply
@@ -30,6 +29,7 @@ from pytensor_jaxlink.artifact.exporting.region_export import (
     export_for_dimensions,
     export_for_shapes,
 )
+from pytensor_jaxlink.artifact.exporting.statics import static_values
 from pytensor_jaxlink.artifact.exporting.traced import TracedFunction
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, is_generic_none
@@ -44,7 +44,7 @@ from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import Executable, HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.remedies import Remedy
-from pytensor_jaxlink.runtime import Ending, hashable
+from pytensor_jaxlink.runtime import Ending
 
 Shapes = dict[int, tuple[int | str, ...]]
 """The lengths of the values of a plan that are known, as numbers, names and expressions."""
@@ -379,25 +379,3 @@ def _assignments(names: Sequence[str], static: Mapping[str, Any]) -> list[list[o
         for name in names
     ]
     return [list(values) for values in product(*choices)]
-
-
-def static_values(lowered: Lowered, given: Mapping[int, object]) -> dict[int, tuple[object, ...]]:
-    """For each region whose static values follow from the given inputs, these values.
-
-    Inputs are given by number, None for those that are not known.
-    """
-    known: dict[int, object] = {
-        number: np.asarray(value) for number, value in given.items() if value is not None
-    }
-    known.update(lowered.constants)
-    found: dict[int, tuple[object, ...]] = {}
-    for step, function in zip(lowered.plan.steps, lowered.functions, strict=True):
-        run: Any = function
-        match step:
-            case HostStep(_, arguments, results, folded=True):
-                if all(number in known for number in arguments):
-                    outputs = run(*(known[number] for number in arguments))
-                    known.update(zip(results, outputs, strict=True))
-            case Region(index, static) if all(number in known for number in static):
-                found[index] = tuple(hashable(known[number]) for number in static)
-    return found

@@ -29,11 +29,8 @@ from pytensor.typed_list.basic import MakeList
 from pytensor.typed_list.type import TypedListType
 
 from pytensor_jaxlink.artifact.documents import Json, Parsed, entry_at
-from pytensor_jaxlink.artifact.graphs.properties import (
-    InnerGraph,
-    build_part,
-    optimiser_parameters,
-)
+from pytensor_jaxlink.artifact.graphs.nested import optimiser_parameters
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, build_part
 from pytensor_jaxlink.artifact.graphs.writer import OF_GRAPHS, GraphWriter
 from pytensor_jaxlink.artifact.names import EveryName, Names
 from pytensor_jaxlink.artifact.values import Checksums, Codec, DataReader, DataWriter

@@ -1,0 +1,122 @@
+"""The functions that the source of a plan calls for its regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytensor_jaxlink.errors import NotAcceptedError
+from pytensor_jaxlink.plan import Region
+from pytensor_jaxlink.runtime.boundary import Boundary
+from pytensor_jaxlink.runtime.keys import as_key
+from pytensor_jaxlink.runtime.runnable import Runnable
+from pytensor_jaxlink.sparse_values import from_scipy
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.runtime.region_code import Meet
+    from pytensor_jaxlink.runtime.whole import SharedCode
+
+
+def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
+    """A region, to be traced; the inputs among its arguments are checked only then."""
+    generators = ready.plan.generators
+    inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
+    pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
+
+    def traced(static: tuple[object, ...], *arguments: object, meet: Meet | None = None) -> object:
+        has_types = ready.policy.has_types()
+        if not has_types or not all(
+            boundary.accepts(position, arguments[k]) for k, position in pairs
+        ):
+            raise NotAcceptedError
+        return function.traced(static, *arguments, meet=meet)
+
+    return traced
+
+
+def checked_region(ready: Runnable, region: Region, function: Any) -> Callable[..., object]:
+    """A region that counts."""
+    stats, index = ready.stats, region.index
+    prepare, first = _preparing(ready, region), 1 if region.static else 0
+
+    def call(*given: object) -> Any:
+        static, arguments = (given[0] if first else ()), list(given[first:])
+        if prepare is not None:
+            prepare(arguments)
+        stats.general_region_calls[index] += 1
+        for argument in arguments:
+            if type(argument) is np.ndarray:
+                stats.bytes_to_device += argument.nbytes
+        return function(static, *arguments)
+
+    return call
+
+
+def fast_region(
+    ready: Runnable,
+    region: Region,
+    function: Any,
+    *,
+    boundary: Boundary,
+    jitted: dict[int, Any],
+    code: SharedCode | None,
+) -> Callable[..., object]:
+    """A region as `jax.jit` made it, which is also noted by its number."""
+    traced = accepting(ready, region, function, boundary)
+    if code is None:
+        compiled = function.jitted(traced)
+    else:
+        compiled = code.jit(ready.policy.jit, lambda: "region", partial(traced, ()))
+    jitted[region.index] = compiled
+    prepare, first = _preparing(ready, region), 1 if region.static else 0
+    if prepare is None:
+        return compiled
+
+    def call(*given: object) -> Any:
+        arguments = list(given[first:])
+        prepare(arguments)
+        return compiled(*given[:first], *arguments)
+
+    return call
+
+
+def compiling_region(ready: Runnable, region: Region, compiled: Any) -> Callable[..., object]:
+    """A region that is compiled for its arguments, and gives the kinds of its results."""
+    prepare, first = _preparing(ready, region), 1 if region.static else 0
+
+    def ahead(*given: object) -> object:
+        arguments = list(given[first:])
+        if prepare is not None:
+            prepare(arguments)
+        lowered = compiled.lower(*given[:first], *arguments)
+        lowered.compile()
+        return lowered.out_info
+
+    return ahead
+
+
+def _preparing(ready: Runnable, region: Region) -> Callable[[list[object]], None] | None:
+    """A function that changes arguments to the forms that a region takes; None if all have them.
+
+    Generators become keys, matrices their arrays, and constants go to where the others are.
+    """
+    plan, numbers = ready.plan, region.arguments
+    forms = [
+        (k, as_key if n in plan.generators else from_scipy)
+        for k, n in enumerate(numbers)
+        if n in plan.generators or n in plan.sparse
+    ]
+    place = ready.constants.placing(numbers)
+    if not forms:
+        return place
+
+    def prepare(arguments: list[object]) -> None:
+        for position, form in forms:
+            arguments[position] = form(arguments[position])
+        if place is not None:
+            place(arguments)
+
+    return prepare
