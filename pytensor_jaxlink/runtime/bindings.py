@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from pytensor_jaxlink.errors import FAILED_NODE, NotAcceptedError
 from pytensor_jaxlink.plan import (
@@ -68,13 +69,13 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
     """
     stats = ready.stats
 
-    def moved(value: object, place: Any) -> object:
+    def moved(value: object, place: Sharding | None) -> object:
         if type(value) is not np.ndarray:
             return value
         stats.bytes_to_device += value.nbytes
         return device_put(value, place)
 
-    def converted(position: int, value: object) -> Any:
+    def converted(position: int, value: object) -> object:
         return value
 
     names: dict[str, Any] = {
@@ -128,7 +129,7 @@ def fast(
             raise NotAcceptedError
         return found
 
-    def moved(value: object, place: Any) -> object:
+    def moved(value: object, place: Sharding | None) -> object:
         return device_put(value, place) if type(value) is np.ndarray else value
 
     jitted: dict[int, Any] = {}
@@ -195,9 +196,9 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
     }
 
 
-def _steps(ready: Runnable, region: Any, executed: Any) -> dict[str, Any]:
+def _steps(ready: Runnable, region: Function, executed: Function) -> dict[str, Function]:
     """The function of each step."""
-    names: dict[str, Any] = {}
+    names: dict[str, Function] = {}
     for place, (step, function) in enumerate(zip(ready.plan.steps, ready.functions, strict=True)):
         if isinstance(step, Region):
             names[f"region{step.index}"] = region(ready, step, function)
@@ -308,7 +309,7 @@ def _executed_uncounted(
     execute, stats = _executed(ready, step, function, clock), ready.stats
     regions = [region.index for inner in step.inner for _, region in inner.located_regions()]
 
-    def run(*arguments: object) -> Any:
+    def run(*arguments: object) -> object:
         found = execute(*arguments)
         for index in regions:
             stats.general_region_calls[index] -= 1

@@ -25,7 +25,7 @@ def fetching(ready: Runnable) -> Callable[[object, int], object]:
     plan, stats = ready.plan, ready.stats
     special = plan.generators | plan.sparse
 
-    def host(value: object, number: int) -> Any:
+    def host(value: object, number: int) -> object:
         if type(value) is ARRAY and number not in special:
             return to_numpy(value, stats)
         if number in plan.generators:

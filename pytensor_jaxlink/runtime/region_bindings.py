@@ -42,7 +42,7 @@ def checked_region(ready: Runnable, region: Region, function: Any) -> Callable[.
     stats, index = ready.stats, region.index
     prepare, first = _preparing(ready, region), 1 if region.static else 0
 
-    def call(*given: object) -> Any:
+    def call(*given: object) -> object:
         static, arguments = (given[0] if first else ()), list(given[first:])
         if prepare is not None:
             prepare(arguments)
@@ -75,7 +75,7 @@ def fast_region(
     if prepare is None:
         return compiled
 
-    def call(*given: object) -> Any:
+    def call(*given: object) -> object:
         arguments = list(given[first:])
         prepare(arguments)
         return compiled(*given[:first], *arguments)
