@@ -7,9 +7,9 @@ padded (`link.padded_graph`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pytensor_jaxlink.analysis.lengths import Lengths, measured
@@ -313,7 +313,7 @@ class ChangingSizes:
         lengths = padding.lengths(inputs)
         if lengths is None or not padding.can_pad(inputs, lengths):
             return True
-        entries = _entries(padded, padding, inputs, padding.buckets(lengths))
+        entries = _entries(padded, padding, inputs)(padding.buckets(lengths))
         return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
 
     def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
@@ -419,21 +419,27 @@ def _with_buckets(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]
     if buckets is not None:
         return replace(padding, bucket=bucket_of(buckets))
 
-    def entries(bucket: int) -> int | None:
-        return _entries(padded, padding, inputs, [bucket] * padding.count)
-
-    work = Work.measured(entries)
-    smallest = () if work is None else (work.smallest_bucket(LITTLE),)
-    return replace(padding, bucket=bucket_of(None, *smallest), work=work)
+    measure = _entries(padded, padding, inputs)
+    work = Work(measure, lambda: padded.installed.executor.entries)
+    smallest = cache(partial(work.smallest_bucket, padding.count, LITTLE))
+    return replace(padding, bucket=bucket_of(None, smallest), work=work)
 
 
 def _entries(
-    padded: CompiledGraph, padding: Padding, inputs: Sequence[Any], buckets: Sequence[int]
-) -> int | None:
-    """The entries that a graph of padded arguments computes for a call, if it is known."""
+    padded: CompiledGraph, padding: Padding, inputs: Sequence[object]
+) -> Callable[[Sequence[int]], int | None]:
+    """For buckets the entries that a graph of padded arguments computes, where they are known.
+
+    The arguments are like those of a call.
+    """
     kinds = [kind_of(value) for value in inputs]
     lengths = padding.lengths(inputs) or [0] * len(padding.groups)
-    return padded.installed.executor.measure(padding.pad(kinds, lengths, buckets, padded.stats))
+
+    def entries(buckets: Sequence[int]) -> int | None:
+        values = padding.pad(kinds, lengths, buckets, padded.stats)
+        return padded.installed.executor.measure(values)
+
+    return entries
 
 
 def _length_of(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:

@@ -120,10 +120,10 @@ class Dispatch:
         if lengths in self._kept:
             return True
         counts = self._counts
-        counts[lengths] += 1
-        if counts[lengths] == 1 and len(self._noted) < self._limit:
+        count = counts[lengths] = counts[lengths] + 1
+        if count == 1 and len(self._noted) < self._limit:
             self._note(lengths, values)
-        often = counts[lengths] >= _OFTEN and counts[lengths] * _SHARE >= self._stats.calls
+        often = count >= _OFTEN and count * _SHARE >= self._stats.calls
         if often and len(self._kept) < self._limit:
             self._kept.add(lengths)
             return True

@@ -303,6 +303,9 @@ class Executor:
         warn_once()
         return list(self._fallback(list(map(from_parent, inputs)), None))
 
+    def measure_in_child(self, inputs: Sequence[object]) -> int | None:
+        """Nothing is known: JAX may compute constants while it traces."""
+
     def trace_in_child(self, inputs: Sequence[object]) -> list[object]:
         """Refuse: JAX cannot run here."""
         raise refused("a function of JAX cannot run")
@@ -312,6 +315,7 @@ replace_in_forked_child(
     Executor,
     __call__=Executor.call_in_child,
     trace=Executor.trace_in_child,
+    measure=Executor.measure_in_child,
 )
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import log2, prod
+from math import prod
 from operator import ge, index
 from typing import Any
 
@@ -41,7 +41,11 @@ Buckets = Sequence[int] | Callable[[int], int] | None
 """The lengths to which arrays are padded, or a function that gives the one for a length."""
 
 
-def bucket_of(buckets: Buckets, smallest: int = SMALLEST_BUCKETS[0]) -> Callable[[int], int]:
+def _shortest() -> int:
+    return SMALLEST_BUCKETS[0]
+
+
+def bucket_of(buckets: Buckets, smallest: Callable[[], int] = _shortest) -> Callable[[int], int]:
     """The function that gives the bucket of a length.
 
     Parameters
@@ -50,7 +54,7 @@ def bucket_of(buckets: Buckets, smallest: int = SMALLEST_BUCKETS[0]) -> Callable
         The lengths to which one is padded, or a function that gives the one for a length.  The
         powers of two follow on them.
     smallest
-        The smallest of these.
+        Gives the smallest of these; called for lengths that it may concern.
     """
     if not callable(buckets):
         return partial(_listed, tuple(sorted(buckets or ())), smallest)
@@ -69,51 +73,67 @@ def bucket_of(buckets: Buckets, smallest: int = SMALLEST_BUCKETS[0]) -> Callable
     return bucket
 
 
-def _listed(buckets: Sequence[int], smallest: int, length: int) -> int:
+def _listed(buckets: Sequence[int], smallest: Callable[[], int], length: int) -> int:
     place = bisect_left(buckets, length)
     if place < len(buckets):
         return buckets[place]
-    return max(smallest, 1 << (length - 1).bit_length())
+    power = 1 << (length - 1).bit_length()
+    return power if power >= SMALLEST_BUCKETS[-1] else max(smallest(), power)
 
 
-@dataclass(frozen=True)
 class Work:
-    """How much a program computes, by the lengths to which its arguments are padded.
+    """How much the programs of buckets compute.
 
-    Attributes
+    Most calls need no figure.  For one that is needed JAX traces the program, once.
+
+    Parameters
     ----------
-    entries
-        The entries that it computes where each length is the shortest bucket.
-    power
-        The power of a length with which they grow, where all lengths do.
+    measure
+        Gives the entries that the program of some buckets computes; None where nobody knows.
+    most
+        Gives those of the largest program that has been traced to be compiled; 0 before.
     """
 
-    entries: float
-    power: float
+    def __init__(
+        self, measure: Callable[[Sequence[int]], int | None], most: Callable[[], int]
+    ) -> None:
+        self._measure, self._most = measure, most
+        self._known: dict[tuple[int, ...], int | None] = {}
 
-    @classmethod
-    def measured(cls, entries: Callable[[int], int | None]) -> Work | None:
-        """Of a program whose entries can be asked for; None where nobody knows.
+    def at(self, buckets: tuple[int, ...]) -> int | None:
+        """The entries that the program of some buckets computes, if it is known."""
+        if buckets not in self._known:
+            self._known[buckets] = self._measure(buckets) or None
+        return self._known[buckets]
 
-        Cost: two traces.
+    def smallest_bucket(self, count: int, little: int) -> int:
+        """The largest of the candidates at which so little is computed; else the shortest.
+
+        ``count`` is the number of buckets in a call; all of them have that length.
         """
-        shortest = SMALLEST_BUCKETS[0]
-        known, doubled = entries(shortest), entries(2 * shortest)
-        if not known or not doubled:
-            return None
-        return cls(known, log2(doubled / known))
+        for bucket in reversed(SMALLEST_BUCKETS):
+            entries = self.at((bucket,) * count)
+            if entries is None or entries <= little:
+                return SMALLEST_BUCKETS[0] if entries is None else bucket
+        return SMALLEST_BUCKETS[0]
 
-    def at(self, buckets: Sequence[int]) -> float:
-        """The entries that the program computes for some buckets."""
-        if not buckets:
-            return self.entries
-        longer = prod(bucket / SMALLEST_BUCKETS[0] for bucket in buckets)
-        return self.entries * longer ** (self.power / len(buckets))
+    def is_in_vain(self, calls: int, found: tuple[int, ...], own: tuple[int, ...]) -> bool:
+        """Whether calls have computed as much more as compiling costs.
 
-    def smallest_bucket(self, little: int) -> int:
-        """The largest of the candidates at which so little is computed; else the shortest."""
-        little_at = [bucket for bucket in SMALLEST_BUCKETS if self.at([bucket]) <= little]
-        return max(little_at, default=SMALLEST_BUCKETS[0])
+        Parameters
+        ----------
+        calls
+            How many calls have been served.
+        found
+            The buckets of the program that served them.
+        own
+            Their buckets.
+        """
+        most = self._most()
+        if 0 < calls * most < _COMPILATION:
+            return False
+        entries, needed = self.at(found), self.at(own)
+        return entries is None or needed is None or calls * (entries - needed) >= _COMPILATION
 
 
 @dataclass(frozen=True)
@@ -211,13 +231,17 @@ class Padding:
         padded, first = list(values), len(self.groups)
         for position, axes in self._axes.items():
             value = padded[position]
-            shape = list(value.shape)
+            shape = [*value.shape]
             for axis, number in axes:
                 shape[axis] = buckets[number]
-            padded[position] = _padded(value, shape, stats)
-        rooms = [np.broadcast_to(_NOTHING, bucket) for bucket in buckets[first:]]
-        return [*padded, *[np.array(length) for length in lengths[:first]], *rooms]
+            padded[position] = _padded(value, (*shape,), stats)
+        padded += [np.array(length) for length in lengths[:first]]
+        if self.unbounded:
+            padded += [np.broadcast_to(_NOTHING, bucket) for bucket in buckets[first:]]
+        return padded
 
+
+_NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 
 _NOTHING = np.zeros((), "int8")  # only the shape of what it fills is read
 
@@ -234,7 +258,7 @@ class Programs:
     def __init__(self, padding: Padding) -> None:
         self._padding = padding
         self._compiled: tuple[tuple[int, ...], ...] = ()
-        self._in_vain: Counter[tuple[int, ...]] = Counter()
+        self._served: Counter[tuple[tuple[int, ...], tuple[int, ...]]] = Counter()
 
     def serving(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """The buckets whose program serves a call."""
@@ -243,9 +267,9 @@ class Programs:
             return own
         longer = [each for each in self._compiled if all(map(ge, each, own))]
         if longer:
-            found = min(longer, key=work.at)
-            self._in_vain[own] += round(work.at(found) - work.at(own))
-            if self._in_vain[own] < _COMPILATION:
+            found = min(longer, key=prod)
+            self._served[found, own] += 1
+            if not work.is_in_vain(self._served[found, own], found, own):
                 return found
         return self.compiled_for(lengths)
 
@@ -256,17 +280,20 @@ class Programs:
         return own
 
 
-def _padded(value: Any, shape: list[int], stats: Stats) -> object:
+def _padded(value: Any, shape: tuple[int, ...], stats: Stats) -> object:
     """A longer array; zeros are behind the values."""
-    kind = class_of(value)
+    kind, given = class_of(value), value.shape
     if kind is jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, value.dtype)
-    if (*shape,) == value.shape:
+    if shape == given:
         return value
     # By NumPy: JAX would compile a program for each length.
     found = np.zeros(shape, value.dtype)
-    given = value if kind is np.ndarray else to_numpy(value, stats)
-    found[(*map(slice, value.shape),)] = given
+    part = tuple([slice(length) for length in given])
+    if kind is _NUMPY_ARRAY:
+        found[part] = value
+        return found
+    found[part] = to_numpy(value, stats)
     return device_put(found, value.sharding) if _is_committed(value) else found
 
 

@@ -18,6 +18,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
 
 from pytensor_jaxlink import JAXLinker, load, save
+from pytensor_jaxlink.runtime import Executor
 from tests.helpers import PYTHON, as_list, black_box, sort_down
 from tests.link.test_dynamic_sizes import answer, assert_same, with_gradient
 
@@ -182,6 +183,24 @@ def test_other_options(options: Any) -> None:
 def test_the_smallest_bucket_depends_on_what_is_computed(graph: Any, smallest: int) -> None:
     f = compare(graph(), lengths=(3, 4))
     assert f"is padded, to {smallest}, {2 * smallest}, ..." in str(f.explain())
+
+
+def test_a_program_is_measured_where_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+    measure = Executor.measure
+
+    def noted(self: Executor, inputs: Any) -> int | None:
+        measured.append(max(each.shape[0] for each in inputs if each.shape))
+        return measure(self, inputs)
+
+    monkeypatch.setattr(Executor, "measure", noted)
+    f = compare(regression(), lengths=(5, 3000, 1500, 700, 513, 1025))
+    assert not measured
+    inputs = inputs_of(regression())
+    f(*arguments_of(inputs, 512))
+    assert measured == [1024]  # a thousand entries are computed as fast as a few
+    f(*arguments_of(inputs, 2))
+    assert measured == [1024]
 
 
 def test_the_program_of_a_longer_bucket_serves_shorter_arguments() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import pytest
 
 from pytensor_jaxlink.runtime.padding import SMALLEST_BUCKETS, Padding, Programs, Work, bucket_of
@@ -10,41 +13,73 @@ ONE = (((0, 0),),)
 TWO = (((0, 0),), ((1, 0),))
 
 
-@pytest.mark.parametrize("power", [1, 2])
-def test_the_growth_of_work_is_measured(power: int) -> None:
-    work = Work.measured(lambda bucket: 5 * bucket**power)
-    assert work is not None
-    assert work.at([1024]) == pytest.approx(5 * 1024**power)
-    assert work.at([1024, 1024]) == pytest.approx(5 * 1024**power)
-    assert work.at([]) == 5 * 64**power
-    assert work.smallest_bucket(5 * 256**power) == 256
-    assert work.smallest_bucket(1) == SMALLEST_BUCKETS[0]
+class Measured:
+    """Programs that compute so many entries for an entry of each argument that is padded."""
+
+    def __init__(self, entries: float) -> None:
+        self.entries, self.asked, self.most = entries, list[tuple[int, ...]](), 0
+        self.work = Work(self.measure, lambda: self.most)
+
+    def measure(self, buckets: Sequence[int]) -> int:
+        self.asked.append((*buckets,))
+        return round(self.entries * prod(buckets))
+
+    def serving(self, programs: Programs, lengths: Sequence[int]) -> tuple[int, ...]:
+        found = programs.serving(lengths)
+        self.most = max(self.most, round(self.entries * prod(found)))
+        return found
 
 
-def test_work_that_nobody_knows() -> None:
-    assert Work.measured(lambda bucket: None) is None
-    assert Work.measured(lambda bucket: 0) is None
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_smallest_bucket_is_the_longest_that_computes_little(count: int) -> None:
+    programs = Measured(5)
+    assert programs.work.smallest_bucket(count, 5 * 256**count) == 256
+    assert programs.work.smallest_bucket(count, 1) == SMALLEST_BUCKETS[0]
+    assert programs.asked == [(1024,) * count, (256,) * count, (64,) * count]
+
+
+def test_a_long_argument_asks_for_no_smallest_bucket() -> None:
+    asked: list[int] = []
+    bucket = bucket_of(None, lambda: asked.append(1) or 256)
+    assert [bucket(n) for n in (513, 1024, 5000)] == [1024, 1024, 8192]
+    assert not asked
+    assert [bucket(n) for n in (0, 3, 256, 257)] == [256, 256, 256, 512]
+
+
+@pytest.mark.parametrize("nothing", [None, 0])
+def test_work_that_nobody_knows(nothing: int | None) -> None:
+    work = Work(lambda buckets: nothing, lambda: 0)
+    assert work.at((64,)) is None
+    assert work.smallest_bucket(1, 10**9) == SMALLEST_BUCKETS[0]
+    programs = Programs(Padding(ONE, bucket_of(None), work=work))
+    assert [programs.serving([n]) for n in (1000, 10)] == [(1024,), (64,)]
 
 
 def test_a_longer_program_serves_until_it_has_cost_a_compilation() -> None:
-    programs = Programs(Padding(ONE, bucket_of(None), work=Work(64_000, 1)))
-    assert programs.serving([100]) == (128,)
-    assert programs.serving([2000]) == (2048,)
-    assert programs.serving([100]) == (128,)
+    known = Measured(1000)
+    programs = Programs(Padding(ONE, bucket_of(None), work=known.work))
+    assert known.serving(programs, [100]) == (128,)
+    assert known.serving(programs, [2000]) == (2048,)
+    assert known.serving(programs, [100]) == (128,)
     # 2048 entries along the dimension are a million more than 1024: 200 calls of these.
-    found = [programs.serving([1000]) for _ in range(300)]
-    assert set(found) == {(2048,), (1024,)}
-    assert 100 < found.index((1024,)) < 250
-    assert programs.serving([500]) == (1024,)
-    assert programs.compiled_for([500]) == (512,) == programs.serving([400])
+    found = [known.serving(programs, [1000]) for _ in range(90)]
+    assert {*found} == {(2048,)}
+    assert not known.asked, "what all of them compute is less than compiling costs"
+    found = [known.serving(programs, [1000]) for _ in range(210)]
+    assert {*found} == {(2048,), (1024,)}
+    assert 90 + found.index((1024,)) == 195
+    assert known.asked == [(2048,), (1024,)]
+    assert known.serving(programs, [500]) == (1024,)
+    assert programs.compiled_for([500]) == (512,) == known.serving(programs, [400])
 
 
 def test_a_program_that_is_long_enough_in_every_dimension() -> None:
-    programs = Programs(Padding(TWO, bucket_of(None), work=Work(100, 2)))
-    assert programs.serving([100, 1000]) == (128, 1024)
-    assert programs.serving([1000, 100]) == (1024, 128)
-    assert programs.serving([100, 100, 7]) == (128, 1024)
-    assert programs.serving([1000, 1000]) == (1024, 1024)
+    known = Measured(0.01)
+    programs = Programs(Padding(TWO, bucket_of(None), work=known.work))
+    assert known.serving(programs, [100, 1000]) == (128, 1024)
+    assert known.serving(programs, [1000, 100]) == (1024, 128)
+    assert known.serving(programs, [100, 100, 7]) == (128, 1024)
+    assert known.serving(programs, [1000, 1000]) == (1024, 1024)
 
 
 def test_buckets_that_the_user_chose_are_those_of_calls() -> None:
