@@ -200,6 +200,20 @@ class _Loop:
         emitted = [jnp.zeros((0,) * kind.ndim, canonical_dtype(kind.dtype)) for kind in free]
         return [*self.scattered, *states, *emitted, *self.carried]
 
+    def _without_entries(self, measured: Sequence[int]) -> list[jax.Array]:
+        """The outputs of a loop without a step, and the lengths of the ``measured`` ones.
+
+        Its step may have no value for these shapes: the first row of an array that has none.
+        """
+        outputs, first = self._of_no_steps(), len(self.scattered)
+        made = [*map(min, map(len, self.initial), self.lengths), *(0 for _ in self.kept)]
+        lengths = [
+            jnp.asarray(length, self.zero.dtype)
+            for position, length in enumerate(made, first)
+            if position in measured
+        ]
+        return [*outputs, *lengths]
+
     # -- as many steps as it takes --------------------------------------------------------------
 
     def loop(self, measured: Sequence[int]) -> list[jax.Array]:
@@ -210,6 +224,9 @@ class _Loop:
         limit = jnp.asarray(self.steps, dtype=self.zero.dtype)
         for sequence in self.sequences:
             require(limit <= sequence.shape[0])
+        if any(sequence.shape[:1] == (0,) for sequence in self.sequences):
+            require(limit >= 0)
+            return self._without_entries(measured)
         # A loop of no steps has outputs of unknown shape: PyTensor decides.
         require(limit >= (1 if self.kept else 0))
         is_measured = [first + position in measured for position in range(len(self.lengths))]
@@ -272,11 +289,9 @@ class _Loop:
         return [*scattered, *states, *(_unrolled(t, made) for t in free), *carried, *lengths]
 
     def _entries(self, step: jax.Array) -> list[jax.Array]:
-        """The entries of the sequences at a step; of an empty one no step ever reads any."""
+        """The entries of the sequences at a step."""
         return [
-            jnp.zeros(sequence.shape[1:], sequence.dtype)
-            if sequence.shape[:1] == (0,)
-            else jax.lax.dynamic_index_in_dim(sequence, step, keepdims=False)
+            jax.lax.dynamic_index_in_dim(sequence, step, keepdims=False)
             for sequence in self.sequences
         ]
 

@@ -146,8 +146,8 @@ class Counts:
         if (dimension := _dimension(length)) is not None:
             return self._resolve(length_of(self.graph, *dimension))
         if isinstance(op, Elemwise):
-            resolved = op(*map(self._resolve, length.owner.inputs))
-            return self._read_again(resolved, written)
+            node = op.make_node(*map(self._resolve, length.owner.inputs))
+            return self._read_again(node.outputs[length.owner.outputs.index(length)], written)
         return self._new(length)
 
     def _read_again(self, resolved: Tensor, written: Polynomial) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -120,6 +121,8 @@ class _Array(_Typed):
 
     def _converted(self, value: Any) -> Any:
         self._check_not_strict(value)
+        if _is_symbolic(value):
+            raise self._wrong(f"{a_class(value)}, which is symbolic and has no value here")
         dtype = self._dtype
         if self._rules.allow_downcast:
             return np.asarray(value).astype(dtype)
@@ -139,6 +142,12 @@ class _Array(_Typed):
         if self._rules.allow_downcast is not None:
             return self._rules.allow_downcast
         return isinstance(value, float | np.floating) and self._dtype == self._rules.float_type
+
+
+def _is_symbolic(value: object) -> bool:
+    """Return True for a variable of a graph, which NumPy takes for a sequence."""
+    basic = sys.modules.get("pytensor.graph.basic")  # who has one has imported it
+    return basic is not None and isinstance(value, basic.Variable)
 
 
 def _exact_integers(dtype: np.dtype) -> tuple[int, int]:

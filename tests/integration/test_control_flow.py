@@ -99,6 +99,24 @@ class TestWhile:
         x, n = pt.dvector("x"), pt.lscalar("n")
         check_against_python([x, n], doubling(50.0, n)(x), (X, 0), (X, 2))
 
+    @pytest.mark.parametrize("kept", ["all", "last", "new"])
+    def test_the_step_of_an_empty_sequence_needs_no_value(self, kept: str) -> None:
+        """The first entry of an empty row: no step asks for it."""
+        x, m = pt.dvector("x"), pt.dmatrix("m")
+
+        def step(row: Any, state: Any = 0.0) -> Any:
+            return state + row[0], until(state + row[0] > 1)
+
+        start = [] if kept == "new" else [pt.zeros(())]
+        steps = (x > 0).sum()
+        out = scan(step, sequences=[m], outputs_info=start, n_steps=steps)
+        full, empty = np.ones((4, 2)), np.zeros((0, 0))
+        f = check_against_python(
+            [x, m], out[-1] if kept == "last" else out, (X, full), (X * 0, empty), (X[:0], empty)
+        )
+        assert not f.explain().failures
+        assert outcome(f, X, empty) is ValueError
+
     def test_assertion_inside(self) -> None:
         x = pt.dvector("x")
 

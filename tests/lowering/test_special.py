@@ -205,6 +205,12 @@ def test_under_jax(name: str) -> None:
     np.testing.assert_allclose(mapped[1][::-1], found, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_of_nothing(name: str) -> None:
+    inputs = [pt.vector() for _ in FUNCTIONS[name][0]]
+    check_against_python(inputs, getattr(pt, name)(*inputs), [np.zeros(0)] * len(inputs))
+
+
 def test_in_a_loop() -> None:
     x, a, b = pt.vector("x"), pt.scalar("a"), pt.scalar("b")
     outputs = pytensor.scan(

@@ -10,12 +10,13 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 import scipy.special
+from pytensor import scalar
 from pytensor.compile.mode import get_mode
 from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.raise_op import Assert
-from pytensor.tensor.elemwise import CAReduce
+from pytensor.tensor.elemwise import CAReduce, Elemwise
 
 from pytensor_jaxlink import JAXLinker, explain
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
@@ -481,6 +482,15 @@ def test_a_rewrite_that_fails_while_a_function_is_built_is_named(
         assert "the rewrite jaxlink_masks failed: RuntimeError" in str(function.explain())
     with config.change_flags(on_opt_error="raise"), pytest.raises(RuntimeError, match="forgot"):
         pytensor.function([x], pt.exp(x[x > 0]).sum(), mode="JAXSELECTIVE")
+
+
+def test_a_length_that_is_one_of_several_results() -> None:
+    x, n = pt.dvector("x"), scalar.int64()
+    longer, double = Elemwise(scalar.Composite([n], [n + 1, n * 2]))((x > 0).sum())
+    f, reference = compile_both([x], x[:double].sum() + longer)
+    for given in ([1.0, -1.0, 2.0], [1.0, -1.0], []):
+        np.testing.assert_allclose(f(given), reference(given))
+    assert not f.explain().failures
 
 
 def test_a_dimension_that_has_the_lengths_of_others_in_it() -> None:

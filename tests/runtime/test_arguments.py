@@ -196,3 +196,13 @@ def test_lists_and_arrays_of_other_types_take_the_fast_path(tmp_path):
         assert function.stats.compilations == [1]
         with pytest.raises(TypeError):
             function(np.array([1j]))
+
+
+def test_a_loaded_function_refuses_what_is_symbolic(tmp_path):
+    x = pt.dvector("x")
+    built = pytensor.function([x], pt.exp(x), mode=BUILT)
+    built(np.ones(2))
+    save(built, tmp_path / "f")
+    loaded = load(tmp_path / "f")
+    for value in (x, pt.dscalar(), pt.constant(np.ones(2)), pytensor.shared(np.ones(2))):
+        assert [found(built, value)[0], found(loaded, value)[0]] == [TypeError, TypeError]

@@ -101,7 +101,7 @@ def _downward(
         return k - 1, here * scale, below * scale, at_v * scale, norm * scale, weight
 
     zero = jnp.zeros_like(x)
-    loop = (first.max(), zero, zero, zero, zero, weight)
+    loop = (first.max(initial=0), zero, zero, zero, zero, weight)
     _, one, low, at_v, norm, _ = jax.lax.while_loop(lambda loop: loop[0] >= 1, step, loop)
     at_v = jnp.where(whole == 0, low, at_v)
     norm = norm + jnp.exp(special.gammaln(mu + 1)) * low
@@ -119,7 +119,7 @@ def _along(
     previous, here = jnp.where(negative, at_one, at_mu), jnp.where(negative, at_mu, at_one)
     start = jnp.where(negative, mu, mu + 1)
     count = jnp.where(negative, -whole, whole - 1)
-    last = count.max()
+    last = count.max(initial=0)
 
     def step(loop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
         k, previous, here = loop
