@@ -27,7 +27,8 @@ from pytensor_jaxlink.lowering import Lowered, as_static, unread
 from pytensor_jaxlink.runtime import Executor, Stats, pure_arguments
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.link.compiler import Analyses, CompiledGraph
+    from pytensor_jaxlink.link.analyses import Analyses
+    from pytensor_jaxlink.link.compiler import CompiledGraph
 
 
 class UserTraces:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -65,6 +65,7 @@ class Instruction:
     writes: tuple[int, ...]
 
 
+@dataclass(eq=False)
 class Program:
     """The instructions of one region, in order, with the roles of its values.
 
@@ -72,32 +73,33 @@ class Program:
 
     Attributes
     ----------
+    view
+        The graph.
+    make_instructions
+        Makes the instructions.
+    rule
+        Gives the function of a node.
+    static, arguments, results
+        The values that it takes as Python's, as arrays, and gives.
     entries
         How many the last evaluation has computed.
     """
 
-    entries = 0
-
-    def __init__(
-        self,
-        view: GraphView,
-        make_instructions: Callable[[], Sequence[Instruction]],
-        rule: Callable[[int], JaxFunction],
-        static: Sequence[int],
-        arguments: Sequence[int],
-        results: Sequence[int],
-    ) -> None:
-        self.view = view
-        self._make_instructions, self._rule = make_instructions, rule
-        self.static, self.arguments, self.results = static, arguments, results
-        self._on_host: dict[int, HostFunction] = {}
+    view: GraphView
+    make_instructions: Callable[[], Sequence[Instruction]]
+    rule: Callable[[int], JaxFunction]
+    static: Sequence[int]
+    arguments: Sequence[int]
+    results: Sequence[int]
+    entries: int = 0
+    _on_host: dict[int, HostFunction] = field(default_factory=dict[int, HostFunction])
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """The instructions, in topological order."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
-            return tuple(self._make_instructions())
+            return tuple(self.make_instructions())
 
     @cached_property
     def small_barriers(self) -> frozenset[int]:
@@ -215,7 +217,7 @@ class Program:
                     static[number] = as_static(output, variables[number].type)
                 return
             inputs = [self._traced(number, static, traced) for number, _ in instruction.reads]
-            function = self._rule(instruction.node)
+            function = self.rule(instruction.node)
         else:
             inputs = [
                 self._static_input(number, instruction, static)
