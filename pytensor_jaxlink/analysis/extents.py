@@ -9,6 +9,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.scalar import basic as scalar
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, AllocEmpty, ScalarFromTensor
+from pytensor.tensor.rewriting.shape import ShapeFeature
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
@@ -262,3 +263,29 @@ def _buffer_of(array: GraphVariable) -> GraphVariable | None:
     if place < states + info.n_nit_sot:
         return array.owner.inputs[1 + info.n_seqs + info.n_untraced_sit_sot + place]
     return None
+
+
+def length_of(fgraph: Any, array: GraphVariable, axis: int) -> Any:
+    """The length of an array of a graph, traced back to the inputs where PyTensor can."""
+    if hasattr(fgraph, "shape_feature") and array in fgraph.variables:
+        found = length_expression(fgraph, array, axis)
+        if found is not None:
+            return found
+    length: Any = Shape_i(axis)
+    return length(array)
+
+
+def length_expression(graph: Any, array: GraphVariable, axis: int) -> Any:
+    """PyTensor's expression for a length; None where it finds none.
+
+    The difference of an int64 and a uint64 is a float, which PyTensor takes for no length.
+    """
+    try:
+        return graph.shape_feature.get_shape(array, axis)
+    except TypeError:
+        return None
+
+
+def measured(graph: Any) -> FunctionGraph:
+    """A graph of the same variables, of which PyTensor knows the shapes."""
+    return FunctionGraph(graph.inputs, graph.outputs, clone=False, features=[ShapeFeature()])

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
@@ -22,17 +21,22 @@ from pytensor.tensor.basic import Join
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
-from pytensor.tensor.rewriting.shape import ShapeFeature
-from pytensor.tensor.shape import Shape_i, SpecifyShape
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pytensor_jaxlink.analysis.extents import Extents, literal, tensor_behind
+from pytensor_jaxlink.analysis.extents import (
+    Extents,
+    length_expression,
+    literal,
+    measured,
+    tensor_behind,
+)
 from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value
 from pytensor_jaxlink.compat import IfElse, mutable
 from pytensor_jaxlink.graph import (
     GraphNode,
     GraphVariable,
-    data_of,
+    axis_and_parts,
     indices_of,
     inputs_of,
     lengths_of,
@@ -202,32 +206,6 @@ class Lengths:
         self._parents[one] = other
 
 
-def length_of(fgraph: Any, array: GraphVariable, axis: int) -> Any:
-    """The length of an array of a graph, traced back to the inputs where PyTensor can."""
-    if hasattr(fgraph, "shape_feature") and array in fgraph.variables:
-        found = length_expression(fgraph, array, axis)
-        if found is not None:
-            return found
-    length: Any = Shape_i(axis)
-    return length(array)
-
-
-def length_expression(graph: Any, array: GraphVariable, axis: int) -> Any:
-    """PyTensor's expression for a length; None where it finds none.
-
-    The difference of an int64 and a uint64 is a float, which PyTensor takes for no length.
-    """
-    try:
-        return graph.shape_feature.get_shape(array, axis)
-    except TypeError:
-        return None
-
-
-def measured(graph: Any) -> FunctionGraph:
-    """A graph of the same variables, of which PyTensor knows the shapes."""
-    return FunctionGraph(graph.inputs, graph.outputs, clone=False, features=[ShapeFeature()])
-
-
 def _rank(variable: GraphVariable) -> int:
     return len(lengths_of(variable))
 
@@ -385,17 +363,6 @@ def _equal_joined(op: Join, node: GraphNode) -> Groups:
         return ()
     axes = [axis for axis in range(ndim_of(result)) if axis != along]
     return [[(array, axis) for array in (*parts, result)] for axis in axes]
-
-
-def axis_and_parts(node: GraphNode) -> tuple[int | None, Sequence[GraphVariable]]:
-    """The dimension along which a `Join` lays its arrays, None where it is computed; and these."""
-    axis = getattr(node.op, "axis", None)
-    if axis is not None:
-        return axis % ndim_of(outputs_of(node)[0]), inputs_of(node)
-    axis, *parts = inputs_of(node)  # until PyTensor 3.1 the axis was an input
-    if not isinstance(axis, Constant):
-        return None, parts
-    return int(data_of(axis)) % ndim_of(outputs_of(node)[0]), parts
 
 
 @equal_dimensions.register(AdvancedSubtensor)

@@ -1,5 +1,6 @@
 """A read-only, integer-indexed view of a PyTensor graph.  Needs PyTensor, never JAX."""
 
+from pytensor_jaxlink.graph import index_expressions as index_expressions  # for `written`
 from pytensor_jaxlink.graph.expressions import Text as Text
 from pytensor_jaxlink.graph.expressions import expression as expression
 from pytensor_jaxlink.graph.expressions import op_name as op_name
@@ -17,6 +18,7 @@ from pytensor_jaxlink.graph.types import ArrayType as ArrayType
 from pytensor_jaxlink.graph.types import GraphNode as GraphNode
 from pytensor_jaxlink.graph.types import GraphType as GraphType
 from pytensor_jaxlink.graph.types import GraphVariable as GraphVariable
+from pytensor_jaxlink.graph.types import axis_and_parts as axis_and_parts
 from pytensor_jaxlink.graph.types import data_of as data_of
 from pytensor_jaxlink.graph.types import dtype_of as dtype_of
 from pytensor_jaxlink.graph.types import first_index as first_index

@@ -19,34 +19,21 @@ from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar.basic import ScalarOp
 from pytensor.scan.op import Scan
-from pytensor.tensor import subtensor
-from pytensor.tensor.basic import (
-    Alloc,
-    Join,
-    MakeVector,
-    Nonzero,
-    ScalarFromTensor,
-    TensorFromScalar,
-)
+from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
-from pytensor.tensor.subtensor import (
-    AdvancedIncSubtensor,
-    AdvancedSubtensor,
-    IncSubtensor,
-    Subtensor,
-)
-
-from pytensor_jaxlink.graph.types import indices_of
 
 LONGEST = 60
 """The characters of an expression."""
 
-_DEEPEST, _MOST_PARTS, _OPERANDS = 8, 60, 4
+MOST_OPERANDS = 4
+"""Those that are shown of one operation."""
+
+_DEEPEST, _MOST_PARTS = 8, 60
 _ELLIPSIS = "..."
 
 Text = Callable[[Variable], str]
@@ -222,11 +209,11 @@ def _call(name: str, operands: Sequence[Variable], text: Text, *more: str) -> st
 
 def _some(operands: Sequence[Variable], text: Text) -> list[str]:
     """The texts of the first operands, and an ellipsis for the rest."""
-    shown = [_bare(text(operand)) for operand in operands[:_OPERANDS]]
-    return [*shown, _ELLIPSIS] if len(operands) > _OPERANDS else shown
+    shown = [without_parentheses(text(operand)) for operand in operands[:MOST_OPERANDS]]
+    return [*shown, _ELLIPSIS] if len(operands) > MOST_OPERANDS else shown
 
 
-def _bare(text: str) -> str:
+def without_parentheses(text: str) -> str:
     """A text without the parentheses around all of it."""
     if not text.startswith("(") or not text.endswith(")"):
         return text
@@ -245,7 +232,7 @@ def _constant(constant: Constant) -> str:
         return str(data) if isinstance(data, int | float | bool | type(None)) else str(constant)
     if array.size == 1:
         return _number(array.item())
-    if array.ndim == 1 and 0 < array.size <= _OPERANDS:
+    if array.ndim == 1 and 0 < array.size <= MOST_OPERANDS:
         return f"[{', '.join(map(_number, array.tolist()))}]"
     return f"a constant {array.dtype}{list(array.shape)}"
 
@@ -263,8 +250,8 @@ def _elementwise(op: Elemwise, node: Apply, text: Text) -> str:
 def _scalar(op: ScalarOp, node: Apply, text: Text) -> str:
     kind = type(op).__name__
     if kind in _INFIX:
-        operands = [text(operand) for operand in node.inputs[:_OPERANDS]]
-        operands += [_ELLIPSIS] * (len(node.inputs) > _OPERANDS)
+        operands = [text(operand) for operand in node.inputs[:MOST_OPERANDS]]
+        operands += [_ELLIPSIS] * (len(node.inputs) > MOST_OPERANDS)
         return f"({f' {_INFIX[kind]} '.join(operands)})"
     if kind in _PREFIX:
         return f"{_PREFIX[kind]}{text(node.inputs[0])}"
@@ -352,7 +339,7 @@ def _length(op: Shape_i, node: Apply, text: Text) -> str:
 
 @written.register(Reshape)
 def _reshaped(op: Reshape, node: Apply, text: Text) -> str:
-    return f"{text(node.inputs[0])}.reshape({_bare(text(node.inputs[1]))})"
+    return f"{text(node.inputs[0])}.reshape({without_parentheses(text(node.inputs[1]))})"
 
 
 @written.register(MakeVector)
@@ -371,48 +358,9 @@ def _filled(op: Alloc, node: Apply, text: Text) -> str:
     value, *lengths = node.inputs
     shown = _some(lengths, text)
     shape = f"({', '.join(shown)})" if len(shown) > 1 else "".join(shown)
-    return f"full({shape}, {_bare(text(value))})"
+    return f"full({shape}, {without_parentheses(text(value))})"
 
 
 @written.register(RandomVariable)
 def _draws(op: RandomVariable, node: Apply, text: Text) -> str:
     return _call(op_name(op), node.inputs[2:], text)
-
-
-@written.register(Subtensor)
-@written.register(AdvancedSubtensor)
-def _indexed(op: object, node: Apply, text: Text) -> str:
-    return f"{text(node.inputs[0])}[{_indices(op, node, text)}]"
-
-
-@written.register(IncSubtensor)
-@written.register(AdvancedIncSubtensor)
-def _written_to(op: Any, node: Apply, text: Text) -> str:
-    array, value = node.inputs[:2]
-    name = "set" if op.set_instead_of_inc else "inc"
-    return f"{text(array)}[{_indices(op, node, text)}].{name}({_bare(text(value))})"
-
-
-def _indices(op: Any, node: Apply, text: Text) -> str:
-    return ", ".join(_index(entry, text) for entry in indices_of(node)[:_OPERANDS])
-
-
-for _name, _rule in (("AdvancedSubtensor1", _indexed), ("AdvancedIncSubtensor1", _written_to)):
-    if hasattr(subtensor, _name):  # until PyTensor 3.2
-        written.register(getattr(subtensor, _name), _rule)
-
-
-def _index(entry: Any, text: Text) -> str:
-    if isinstance(entry, slice):
-        start, stop, step = (_bound(part, text) for part in (entry.start, entry.stop, entry.step))
-        return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
-    if not isinstance(entry, Variable):
-        return str(entry)
-    if entry.owner is not None and isinstance(entry.owner.op, Nonzero) and entry.name is None:
-        entry = entry.owner.inputs[0]  # x[mask] was written so
-    return _bare(text(entry))
-
-
-def _bound(part: object, text: Text) -> str:
-    found = "" if part is None else _bare(text(part) if isinstance(part, Variable) else str(part))
-    return "" if found == "None" else found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.type import Type
@@ -108,3 +108,14 @@ def ndim_of(variable: GraphVariable) -> int:
 def lengths_of(variable: GraphVariable) -> tuple[int | None, ...]:
     """The lengths that the type of a variable promises; none where the type has no shape."""
     return getattr(variable.type, "shape", ())
+
+
+def axis_and_parts(node: GraphNode) -> tuple[int | None, Sequence[GraphVariable]]:
+    """The dimension along which a `Join` lays its arrays, None where it is computed; and these."""
+    axis = getattr(node.op, "axis", None)
+    if axis is not None:
+        return axis % ndim_of(outputs_of(node)[0]), inputs_of(node)
+    axis, *parts = inputs_of(node)  # until PyTensor 3.1 the axis was an input
+    if not isinstance(axis, Constant):
+        return None, parts
+    return int(data_of(axis)) % ndim_of(outputs_of(node)[0]), parts

@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from pytensor_jaxlink.analysis.lengths import Lengths, measured
+from pytensor_jaxlink.analysis.extents import measured
+from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.link.dynamic import LITTLE, Sizes, is_worth
 from pytensor_jaxlink.link.form import Way
@@ -20,15 +21,7 @@ from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded,
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import is_one_integer
-from pytensor_jaxlink.runtime import (
-    Dispatch,
-    Padding,
-    Place,
-    Stats,
-    Work,
-    bucket_of,
-    kind_of,
-)
+from pytensor_jaxlink.runtime import Dispatch, Padding, Place, Stats, Work, bucket_of, kind_of
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch
-from types import CodeType
 from typing import Any
 
 import jax
@@ -32,7 +31,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.analysis import Obstacle
-from pytensor_jaxlink.catalogue import Code, without_codes
+from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import BrokenShapeError
 from pytensor_jaxlink.graph import ArrayType, op_name
@@ -41,6 +40,7 @@ from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 from pytensor_jaxlink.lowering.probing import concrete_inputs
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
+from pytensor_jaxlink.lowering.rule_errors import DEFAULTS, first_line, raised_by
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.ops import (
@@ -256,30 +256,10 @@ def _failure(op: Op, find_rule: Callable[[], object]) -> Reason | None:
             reason = f"`{op_name(op)}` is a Python function that JAX cannot trace"
             return Code.PYTHON_FUNCTION, reason
         code = Code.NO_SAMPLER if isinstance(op, RandomVariable) else Code.NO_RULE
-        if _raised_by(error) in _DEFAULTS:
+        if raised_by(error) in DEFAULTS:
             return code, f"{op_name(op)} has no JAX implementation"
         return code, first_line(error)
     return None
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, without codes of ours."""
-    return without_codes(str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-_DEFAULTS = frozenset(table.dispatch(object).__code__ for table in (jax_funcify, jax_sample_fn))
-"""The code of the entries that PyTensor's tables have for every class: they say that none is there.
-
-An entry for a class may fail too: its rule needs another package, or other inputs.
-"""
-
-
-def _raised_by(error: BaseException) -> CodeType | None:
-    """The code of the function that raised an exception."""
-    trace, code = error.__traceback__, None
-    while trace is not None:
-        trace, code = trace.tb_next, trace.tb_frame.f_code
-    return code
 
 
 class Rules:

@@ -8,25 +8,18 @@ parameters in the order of the distribution's own ``rng_fn``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy import special
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.domains import of_distribution, possible_draw
-from pytensor_jaxlink.lowering.rejection import (
-    Shape,
-    accepted,
-    binomial,
-    gamma,
-    log_gamma,
-    poisson,
-)
+from pytensor_jaxlink.lowering.draw import Draw, Sampler
+from pytensor_jaxlink.lowering.rejection import accepted, binomial, gamma, log_gamma, poisson
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
 from pytensor_jaxlink.lowering.streams import (
     exponential,
@@ -35,57 +28,11 @@ from pytensor_jaxlink.lowering.streams import (
     next_round,
     normal,
     normal_of,
-    real_of,
     uniform,
     uniforms,
     wide,
 )
 from pytensor_jaxlink.ops import is_foreign_module
-
-
-@dataclass(frozen=True)
-class Draw:
-    """The key of a draw, its shape without what one draw has itself, and its dtype."""
-
-    key: jax.Array
-    shape: Shape
-    dtype: str
-
-    @property
-    def real(self) -> np.dtype:
-        """The dtype in which real numbers are computed."""
-        return real_of(self.dtype)
-
-    def uniform(self) -> jax.Array:
-        """Numbers between 0 and 1."""
-        return uniform(self.key, self.shape, self.real)
-
-    def chances(self) -> jax.Array:
-        """The same, as exact as NumPy's: they are compared with probabilities."""
-        return uniform(self.key, self.shape, wide())
-
-    def normal(self) -> jax.Array:
-        """Standard normal numbers."""
-        return normal(self.key, self.shape, self.real)
-
-    def normals(self) -> jax.Array:
-        """Two of them for each entry."""
-        return normal(self.key, (2, *self.shape), self.real)
-
-    def exponential(self) -> jax.Array:
-        """Exponential numbers with mean 1."""
-        return exponential(self.key, self.shape, self.real)
-
-    def gamma(self, alpha: jax.Array) -> jax.Array:
-        """Gamma variables with scale 1."""
-        return gamma(self.key, self.shape, alpha, self.real)
-
-    def fork(self) -> Draw:
-        """The second part of the same draw."""
-        return replace(self, key=fork(self.key))
-
-
-Sampler = Callable[..., jax.Array]
 
 
 def sampler_of(op: RandomVariable) -> Sampler | None:

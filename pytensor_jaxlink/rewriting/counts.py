@@ -23,8 +23,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import Subtensor
 
 from pytensor_jaxlink.analysis import range_of
-from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
-from pytensor_jaxlink.analysis.lengths import length_of
+from pytensor_jaxlink.analysis.extents import Extents, length_of, tensor_behind
 from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value, difference
 from pytensor_jaxlink.rewriting.entry_bounds import bound_from
 from pytensor_jaxlink.rewriting.selections import Tensor

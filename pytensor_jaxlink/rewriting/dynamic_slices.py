@@ -37,8 +37,7 @@ from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
-from pytensor_jaxlink.analysis.extents import tensor_behind
-from pytensor_jaxlink.analysis.lengths import length_of
+from pytensor_jaxlink.analysis.extents import length_of, tensor_behind
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
 from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, other_sum

@@ -11,13 +11,9 @@ from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor import subtensor
 from pytensor.tensor.basic import ARange, Join
-from pytensor.tensor.subtensor import (
-    AdvancedIncSubtensor,
-    AdvancedSubtensor,
-)
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
-from pytensor_jaxlink.analysis.lengths import axis_and_parts
-from pytensor_jaxlink.graph import indices_of
+from pytensor_jaxlink.graph import axis_and_parts, indices_of
 from pytensor_jaxlink.ops import Indexable, Merged, other_sum
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.selections import (

@@ -18,8 +18,7 @@ from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.type import discrete_dtypes
 
 from pytensor_jaxlink.analysis import BindingTime, input_binding_times
-from pytensor_jaxlink.analysis.extents import tensor_behind
-from pytensor_jaxlink.analysis.lengths import length_of
+from pytensor_jaxlink.analysis.extents import length_of, tensor_behind
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.rewriting.bounds import is_one
 from pytensor_jaxlink.rewriting.buffers import not_negative

@@ -33,7 +33,8 @@ from pytensor.tensor.basic import Alloc, ARange, Eye
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
 from pytensor_jaxlink.analysis import input_binding_times
-from pytensor_jaxlink.analysis.lengths import Lengths, length_of
+from pytensor_jaxlink.analysis.extents import length_of
+from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.graph import GraphView, op_name
 from pytensor_jaxlink.rewriting.bounds import entries_of_shape, is_countable, parts_of_range

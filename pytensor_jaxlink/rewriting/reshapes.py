@@ -41,8 +41,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.analysis import input_binding_times
-from pytensor_jaxlink.analysis.lengths import axis_and_parts
-from pytensor_jaxlink.graph import GraphView, indices_of
+from pytensor_jaxlink.graph import GraphView, axis_and_parts, indices_of
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.notes import late_values, note
 

@@ -33,9 +33,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import integer_dtypes
 
 from pytensor_jaxlink.analysis import input_binding_times
-from pytensor_jaxlink.analysis.lengths import axis_and_parts
 from pytensor_jaxlink.analysis.polynomials import Polynomials
-from pytensor_jaxlink.graph import GraphView, indices_of
+from pytensor_jaxlink.graph import GraphView, axis_and_parts, indices_of
 from pytensor_jaxlink.rewriting.bounds import in_range, integers_of, is_countable, parts_of_range
 from pytensor_jaxlink.rewriting.buffers import not_negative
 from pytensor_jaxlink.rewriting.notes import late_values, note

@@ -10,8 +10,8 @@ import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.shape import Shape_i
 
-from pytensor_jaxlink.analysis.extents import tensor_behind
-from pytensor_jaxlink.analysis.lengths import Lengths, length_of
+from pytensor_jaxlink.analysis.extents import length_of, tensor_behind
+from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.ops import Fitted, Realign
 from pytensor_jaxlink.rewriting.bounds import normalised
 from pytensor_jaxlink.rewriting.selections import Selection, Tensor

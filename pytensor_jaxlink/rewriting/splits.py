@@ -16,7 +16,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Split
 
-from pytensor_jaxlink.analysis.lengths import length_of
+from pytensor_jaxlink.analysis.extents import length_of
 from pytensor_jaxlink.rewriting.bounds import entries_of_shape
 from pytensor_jaxlink.rewriting.selections import Tensor
 

@@ -15,7 +15,8 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import load, save
-from pytensor_jaxlink.analysis.lengths import Lengths, measured
+from pytensor_jaxlink.analysis.extents import measured
+from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.compat import ifelse
 
 X, Y, Z = pt.dmatrix("x"), pt.dvector("y"), pt.dvector("z")

@@ -10,7 +10,8 @@ import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 
-from pytensor_jaxlink.analysis.lengths import Dimension, Lengths, measured
+from pytensor_jaxlink.analysis.extents import measured
+from pytensor_jaxlink.analysis.lengths import Dimension, Lengths
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.graph import ArrayType
