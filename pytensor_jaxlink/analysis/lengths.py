@@ -7,7 +7,7 @@ length one expression; that others are equal to it is kept here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, singledispatch
 from itertools import pairwise
 from typing import Any
@@ -31,6 +31,7 @@ from pytensor_jaxlink.analysis.extents import (
     measured,
     tensor_behind,
 )
+from pytensor_jaxlink.analysis.inner_lengths import shaped_as_outside
 from pytensor_jaxlink.analysis.polynomials import Polynomial, constant_value
 from pytensor_jaxlink.compat import IfElse, mutable
 from pytensor_jaxlink.graph import (
@@ -179,7 +180,7 @@ class Lengths:
         op: Any = node.op
         inner = measured(mutable(op.fgraph))
         self._relate(inner, keys)
-        for (variable, less), array in _inside(node, inner):
+        for (variable, less), array in shaped_as_outside(node, inner):
             self._identify(keys, variable, array, less)
 
     def _identify(
@@ -232,35 +233,6 @@ def _expressed(graph: Any, extents: Extents, variable: GraphVariable, axis: int)
         return number
     source = extents.dimension(extents.single(polynomial))
     return source or (extents, frozenset(polynomial.items()))
-
-
-def _inside(
-    node: GraphNode, inner: FunctionGraph
-) -> Iterator[tuple[tuple[GraphVariable, int], GraphVariable]]:
-    """The variables of an inner graph, each with an array outside whose shape, or entries, it has.
-
-    The number is 1 for entries.
-    """
-    op: Any = node.op
-    given, made = list(inputs_of(inner)), list(outputs_of(inner))
-    if isinstance(op, OpFromGraph):
-        for one, other in zip([*given, *made], [*inputs_of(node), *outputs_of(node)], strict=True):
-            yield (one, 0), other
-        return
-    info, outer = op.info, inputs_of(node)[1:]
-    taken = [1] * info.n_seqs
-    taken += map(len, (*info.mit_mot_in_slices, *info.mit_sot_in_slices, *info.sit_sot_in_slices))
-    for count, array in zip(taken, outer, strict=False):
-        for _ in range(count):
-            yield (given.pop(0), 1), array
-    fixed = op.inner_non_seqs(inputs_of(inner)), op.outer_non_seqs(inputs_of(node))
-    for one, other in zip(*fixed, strict=True):
-        yield (one, 0), other
-    left = [*map(len, info.mit_mot_out_slices)]
-    left += [1] * (info.n_mit_sot + info.n_sit_sot + info.n_nit_sot)
-    for count, array in zip(left, outputs_of(node), strict=False):
-        for _ in range(count):
-            yield (made.pop(0), 1), array
 
 
 # -- which dimensions of a node are equal ----------------------------------------------------------
