@@ -19,7 +19,7 @@ from pytensor.tensor.linalg.solvers import lstsq
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 
-from pytensor_jaxlink.lowering.coercion import as_jax, check_broadcast
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast
 from pytensor_jaxlink.lowering.linalg import with_nan
 from pytensor_jaxlink.lowering.rule import (
     Context,
@@ -27,8 +27,10 @@ from pytensor_jaxlink.lowering.rule import (
     functions_by,
     jax_rule,
     jax_rule_for,
+    upstream_rule,
 )
 from pytensor_jaxlink.lowering.shapes import reshaped
+from pytensor_jaxlink.ops import running_dtype
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
 _function = functions_by(_register)
@@ -93,13 +95,19 @@ def _irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
     return jnp.fft.irfftn(array[..., 0] + 1j * array[..., 1], s=sizes) * prod(sizes)
 
 
+@_register("Convolve1d")
+def _convolve_vectors(op: Any, node: Apply, context: Context) -> JaxFunction:
+    return upstream_rule(node, {2}, node.outputs[0].type.dtype)
+
+
 @_register("Convolve2d")
 def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
-    method = "fft" if op.method == "fft" else "direct"
+    method, dtype = "fft" if op.method == "fft" else "direct", node.outputs[0].type.dtype
 
     def convolved(one: jax.Array, other: jax.Array, full: object) -> jax.Array:
-        if method == "direct" and one.dtype == other.dtype and one.dtype in (jnp.bool, jnp.float16):
+        if method == "direct" and dtype in ("bool", "float16"):
             raise ValueError("SciPy sums no products of booleans and of half precision")
+        one, other = as_dtype(one, dtype), as_dtype(other, dtype)
         found = convolve(one, other, mode="full" if full else "valid", method=method)
         whole = method == "fft" and jnp.issubdtype(jnp.result_type(one, other), jnp.integer)
         return jnp.round(found) if whole else found  # as SciPy does
@@ -125,6 +133,14 @@ def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
         return with_nan(jnp.linalg.tensorsolve(a, b, op.axes), as_jax(a).reshape((1, -1)))
 
     return tensor_solve
+
+
+@jax_rule.register(extra_ops.CumOp)
+def _running(op: extra_ops.CumOp, node: Apply, context: Context) -> JaxFunction:
+    """In the type in which NumPy adds."""
+    dtype = running_dtype(node.inputs[0].type.dtype)
+    run = jnp.cumsum if op.mode == "add" else jnp.cumprod
+    return lambda array: run(as_dtype(array, dtype), axis=op.axis)
 
 
 @jax_rule.register(PermuteRowElements)

@@ -22,7 +22,7 @@ from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX, as_static
 from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop
+from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop, held_type
 from pytensor_jaxlink.size_functions import size_function
 
 HostFunction = Callable[..., Sequence[Any]]
@@ -110,7 +110,8 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
     """
     op = node.op
     perform = None
-    kinds = [(p, _dtype_of(variable.type), variable.type) for p, variable in enumerate(node.inputs)]
+    types = list(map(held_type, node.inputs))
+    kinds = [(position, _dtype_of(kind), kind) for position, kind in enumerate(types)]
     results = [(_dtype_of(variable.type), variable.type) for variable in node.outputs]
     single = len(results) == 1
     first, first_kind = results[0] if results else (None, None)

@@ -17,6 +17,7 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import AllocDiag
+from pytensor.tensor.linalg.constructors import BlockDiagonal
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.decomposition.eigen import Eig, Eigh, Eigvalsh
 from pytensor.tensor.linalg.decomposition.lu import LU, LUFactor
@@ -24,8 +25,9 @@ from pytensor.tensor.linalg.decomposition.qr import QR
 from pytensor.tensor.linalg.decomposition.schur import Schur
 from pytensor.tensor.linalg.decomposition.svd import SVD
 from pytensor.tensor.linalg.inverse import MatrixInverse, MatrixPinv
-from pytensor.tensor.linalg.products import Expm
+from pytensor.tensor.linalg.products import Expm, KroneckerProduct
 from pytensor.tensor.linalg.solvers.general import Solve
+from pytensor.tensor.linalg.solvers.psd import CholeskySolve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
@@ -40,7 +42,8 @@ from pytensor_jaxlink.ops import Contraction, is_a_factor
 @jax_rule.register(Solve)
 @jax_rule.register(SolveTriangular)
 def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
-    function = upstream_rule(node, context.static)
+    dtype = node.outputs[0].type.dtype if len(node.inputs) > 1 else None
+    function = upstream_rule(node, context.static, dtype)
     match op:
         case Cholesky():
             return lambda matrix: _factor_or_nan(function(matrix), as_jax(matrix))
@@ -61,6 +64,13 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
         case Solve():
             return lambda a, b: _solved(function(a, b), a, b, op.b_ndim)
     return lambda matrix: with_nan(function(matrix), matrix)
+
+
+@jax_rule.register(BlockDiagonal)
+@jax_rule.register(CholeskySolve)
+@jax_rule.register(KroneckerProduct)
+def _of_one_type(op: Op, node: Apply, context: Context) -> JaxFunction:
+    return upstream_rule(node, dtype=node.outputs[0].type.dtype)
 
 
 @jax_rule.register(MatrixInverse)

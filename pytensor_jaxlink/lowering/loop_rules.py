@@ -200,6 +200,15 @@ class _Loop:
         emitted = [jnp.zeros((0,) * kind.ndim, canonical_dtype(kind.dtype)) for kind in free]
         return [*self.scattered, *states, *emitted, *self.carried]
 
+    def _reads_nothing(self, limit: jax.Array) -> bool:
+        """Return True if a sequence is empty; no step may go beyond one."""
+        for sequence in self.sequences:
+            require(limit <= sequence.shape[0])
+        if all(sequence.shape[:1] != (0,) for sequence in self.sequences):
+            return False
+        require(limit >= 0)
+        return True
+
     def _without_entries(self, measured: Sequence[int]) -> list[jax.Array]:
         """The outputs of a loop without a step, and the lengths of the ``measured`` ones.
 
@@ -222,10 +231,7 @@ class _Loop:
             return self.scan()  # which JAX can also differentiate backward
         layout, first = self.layout, len(self.scattered)
         limit = jnp.asarray(self.steps, dtype=self.zero.dtype)
-        for sequence in self.sequences:
-            require(limit <= sequence.shape[0])
-        if any(sequence.shape[:1] == (0,) for sequence in self.sequences):
-            require(limit >= 0)
+        if self._reads_nothing(limit):
             return self._without_entries(measured)
         # A loop of no steps has outputs of unknown shape: PyTensor decides.
         require(limit >= (1 if self.kept else 0))

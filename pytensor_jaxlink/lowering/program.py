@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from pytensor.graph.type import Type
 from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomType
@@ -35,6 +36,7 @@ from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction
 from pytensor_jaxlink.lowering.rules import Rules
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
+from pytensor_jaxlink.ops import held_type
 from pytensor_jaxlink.partition import RegionDraft
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
@@ -95,6 +97,16 @@ class Program:
     _on_host: dict[int, HostFunction] = field(default_factory=dict[int, HostFunction])
 
     @cached_property
+    def types(self) -> list[Type]:
+        """The types of the values; what the graph gives has those that it declares."""
+        return list(map(held_type, self.view.variables))
+
+    def _given_type(self, number: int) -> Type:
+        """The type of a result."""
+        is_output = number in self.view.outputs
+        return self.view.variables[number].type if is_output else self.types[number]
+
+    @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """The instructions, in topological order."""
         with warnings.catch_warnings():
@@ -113,13 +125,12 @@ class Program:
 
     def __call__(self, static: Sequence[object], *arguments: object) -> tuple[tuple[Any, ...], Any]:
         """Evaluate, tracing or not.  Returns the results, and the conditions as () or (bool,)."""
-        variables = self.view.variables
         static_values = {
-            number: as_static(value, variables[number].type)
+            number: as_static(value, self.types[number])
             for number, value in zip(self.static, static, strict=True)
         }
         traced = {
-            number: as_declared(value, variables[number].type)
+            number: as_declared(value, self.types[number])
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
@@ -134,10 +145,7 @@ class Program:
         values = dict(zip(self.static, static, strict=True))
         for number, value in zip(self.arguments, arguments, strict=True):
             values[number] = self._of_host(number, value)
-        values |= {
-            number: as_static(value, self.view.variables[number].type)
-            for number, value in values.items()
-        }
+        values |= {number: as_static(value, self.types[number]) for number, value in values.items()}
 
         def value_of(number: int) -> Any:
             return values[number] if number in values else self.view.constants[number]
@@ -154,11 +162,12 @@ class Program:
                 raise
             # Some `perform` methods give another dtype than they declare; a region never does.
             found = {
-                number: as_declared(output, self.view.variables[number].type)
+                number: as_declared(output, self.types[number])
                 for number, output in zip(instruction.writes, outputs, strict=True)
             }
             values = found | values
-        return tuple(map(value_of, self.results)), ()
+        types = map(self._given_type, self.results)
+        return tuple(map(as_declared, map(value_of, self.results), types)), ()
 
     def _of_host(self, number: int, value: object) -> Any:
         """An argument of a region as PyTensor's own implementations take it."""
@@ -209,12 +218,11 @@ class Program:
     def _run(
         self, instruction: Instruction, static: dict[int, object], traced: dict[int, object]
     ) -> None:
-        variables = self.view.variables
         if instruction.folded:
             outputs = self._folded(instruction, static, traced)
             if outputs is not None:
                 for number, output in zip(instruction.writes, outputs, strict=True):
-                    static[number] = as_static(output, variables[number].type)
+                    static[number] = as_static(output, self.types[number])
                 return
             inputs = [self._traced(number, static, traced) for number, _ in instruction.reads]
             function = self.rule(instruction.node)
@@ -232,7 +240,7 @@ class Program:
         if len(instruction.writes) == 1 and not isinstance(outputs, tuple | list):
             outputs = (outputs,)
         for number, output in zip(instruction.writes, outputs, strict=True):
-            kind = variables[number].type
+            kind = self.types[number]
             traced[number] = as_declared(of_code(output, kind), kind)
 
     def _folded(
@@ -286,7 +294,8 @@ class Program:
         return value
 
     def _result(self, number: int, static: dict[int, object], traced: dict[int, object]) -> Any:
-        return traced[number] if number in traced else self._traced(number, static, traced)
+        value = traced[number] if number in traced else self._traced(number, static, traced)
+        return as_declared(value, self._given_type(number))
 
     def _locate(self, error: Exception, node: int) -> None:
         """Tell the innermost node that failed."""

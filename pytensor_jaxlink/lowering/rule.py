@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 
 from pytensor_jaxlink.analysis import InnerAnalysis
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_jax
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 
 JaxFunction = Callable[..., Any]
@@ -102,14 +102,20 @@ def functions_by(register: Callable[..., Callable]) -> Callable[..., Callable]:
     return function_of
 
 
-def upstream_rule(node: Apply, static: Collection[int] = ()) -> JaxFunction:
-    """PyTensor's rule for a node; all its inputs but the ``static`` ones come as JAX arrays."""
+def upstream_rule(
+    node: Apply, static: Collection[int] = (), dtype: str | None = None
+) -> JaxFunction:
+    """PyTensor's rule for a node; all its inputs but the ``static`` ones come as JAX arrays.
+
+    With ``dtype`` they come in that: JAX makes float32 of float32 and integers, PyTensor float64.
+    """
     function = jax_funcify(node.op, node=node)
+    to_jax = as_jax if dtype is None else partial(as_dtype, dtype=dtype)
 
     def with_arrays(*values: object) -> object:
         return function(
             *(
-                value if position in static else as_jax(value)
+                value if position in static else to_jax(value)
                 for position, value in enumerate(values)
             )
         )

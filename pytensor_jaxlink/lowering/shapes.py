@@ -153,9 +153,15 @@ def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Join)
 def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
+    """In the declared type: JAX makes float16 of that and integers."""
+    dtype = node.outputs[0].type.dtype
+
+    def joined(arrays: Sequence[ArrayLike], axis: int) -> jax.Array:
+        return jnp.concatenate([as_dtype(array, dtype) for array in arrays], axis=axis)
+
     if (along := getattr(op, "axis", None)) is not None:
-        return lambda *arrays: jnp.concatenate(arrays, axis=along)
-    return lambda axis, *arrays: jnp.concatenate(arrays, axis=int(axis))
+        return lambda *arrays: joined(arrays, along)
+    return lambda axis, *arrays: joined(arrays, int(axis))
 
 
 @jax_rule.register(Split)

@@ -16,6 +16,9 @@ from pytensor_jaxlink.ops.fitting import Indexable as Indexable
 from pytensor_jaxlink.ops.fitting import Merged as Merged
 from pytensor_jaxlink.ops.fitting import Stretched as Stretched
 from pytensor_jaxlink.ops.fitting import overlap as overlap
+from pytensor_jaxlink.ops.held_types import held_dtype as held_dtype
+from pytensor_jaxlink.ops.held_types import held_type as held_type
+from pytensor_jaxlink.ops.held_types import running_dtype as running_dtype
 from pytensor_jaxlink.ops.increments import other_sum as other_sum
 from pytensor_jaxlink.ops.increments import types_of_sum as types_of_sum
 from pytensor_jaxlink.ops.inner_graph import NestedGraph as NestedGraph

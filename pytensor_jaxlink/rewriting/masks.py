@@ -61,7 +61,7 @@ from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.extents import measured_by, tensor_behind
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, indices_of, op_name
-from pytensor_jaxlink.ops import Fitted
+from pytensor_jaxlink.ops import Fitted, held_dtype
 from pytensor_jaxlink.rewriting.graph_masks import Masks, is_one_integer
 from pytensor_jaxlink.rewriting.mask_indices import MaskIndex, mask_of
 from pytensor_jaxlink.rewriting.notes import late_values, may_cut_results, note
@@ -307,6 +307,8 @@ class _Attempt(Masks):
 
     def _source(self, node: Apply) -> list[Selection]:
         """The selections that the outputs of a node are, where they begin here."""
+        if node.inputs and held_dtype(node.inputs[0]) is not None:
+            return []  # what is not selected would be replaced in the declared type
         match node.op:
             case AdvancedSubtensor():
                 found = self._selected(node)

@@ -23,6 +23,7 @@ from pytensor.tensor.type import float_dtypes
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.graph import indices_of
+from pytensor_jaxlink.ops import running_dtype
 from pytensor_jaxlink.rewriting.packing import order as order_of
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -40,8 +41,8 @@ def _follow_running(op: CumOp, node: Apply, known: Known) -> Results:
     """A running sum or product takes over what is not selected as it is."""
     chosen = known.plain(node.inputs[0])
     axis = 0 if op.axis is None and node.inputs[0].type.ndim == 1 else op.axis
-    if axis is None or chosen.full.type.dtype == "bool":
-        return None
+    if axis is None or running_dtype(chosen.full.type.dtype) != chosen.full.type.dtype:
+        return None  # what is not selected would be replaced in the declared type
     full = chosen.masked(0 if op.mode == "add" else 1, [axis])
     return [Selection(CumOp(axis, op.mode)(full), chosen.masks)]
 

@@ -41,7 +41,7 @@ from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-from pytensor_jaxlink.ops import WhileLoop
+from pytensor_jaxlink.ops import WhileLoop, held_dtype, held_type
 from pytensor_jaxlink.plan import Executable, HostBranch, HostLoop, HostStep, Region, Step
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Ending
@@ -347,7 +347,7 @@ class _FunctionWriter(PlanWriter):
 
     @staticmethod
     def _leaf(program: Program, number: int, shapes: Shapes) -> ArrayKind:
-        kind: Any = program.view.variables[number].type
+        kind: Any = program.types[number]
         if isinstance(kind, RandomType):
             return (2,), "uint32"
         if isinstance(kind, SparseTensorType):
@@ -362,8 +362,10 @@ class _FunctionWriter(PlanWriter):
 
 def _describe_op(node: Apply, writer: GraphWriter) -> int:
     """The place of a graph that holds the node alone, its inputs variables where they can be."""
-    inputs = [each if is_generic_none(each) else each.type() for each in node.inputs]
-    outputs = [variable.type() for variable in node.outputs]
+    passes = all(map(held_dtype, (*node.inputs[:1], *node.outputs)))
+    types = {each: held_type(each) if passes else each.type for each in node.inputs + node.outputs}
+    inputs = [each if is_generic_none(each) else types[each]() for each in node.inputs]
+    outputs = [types[each]() for each in node.outputs]
     free = [each for each in inputs if each not in node.inputs]
     return writer.place(InnerGraph(free, outputs, [Apply(node.op, inputs, outputs)]))
 

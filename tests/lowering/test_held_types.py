@@ -1,0 +1,79 @@
+"""Running sums of booleans and of narrow integers have NumPy's 64 bits, as in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import JAXLinker, load, save
+from tests.helpers import PYTHON
+
+X, I = pt.dvector("x"), pt.bvector("i")
+ONES = np.ones(70)
+CALLS = (
+    (np.array([1.0, -1.0, 2.0, 3.0]), np.array([100, 100, 100, 1], "int8")),
+    (np.array([1.0, -1.0]), np.array([-100, -100], "int8")),
+    (ONES, ONES.astype("int8")),
+)
+
+GRAPHS: dict[str, Callable[[], Any]] = {
+    "counted": lambda: pt.cumsum(X > 0)[-1] * 1.0,
+    "places": lambda: X[pt.cumsum(X > 0) - 1],
+    "indices": lambda: pt.inc_subtensor(pt.zeros(99)[pt.cumsum(X > 0)], X),
+    "ranks of some": lambda: pt.cumsum(X > 0)[X > 0] - 1,
+    "some": lambda: pt.cumsum(I)[X > 0].sum(),
+    "of some": lambda: pt.cumsum(I[X > 0]).sum(),
+    "sum": lambda: pt.cumsum(I).sum(),
+    "mean": lambda: pt.cumsum(I)[::-1].mean(),
+    "product": lambda: pt.cumprod(I).sum(),
+    "unsigned": lambda: pt.cumsum(pt.abs(I).astype("uint8")).sum(),
+    "compared": lambda: pt.cumsum(I) > 90,
+    "converted": lambda: pt.cumsum(I).astype("float64"),
+    "with reals": lambda: pt.cumsum(I) * X,
+    "reshaped": lambda: pt.cumsum(I)[:, None].reshape((1, -1)).sum(),
+    "written to": lambda: pt.set_subtensor(pt.cumsum(I)[0], 1).sum(),
+    "repeated": lambda: pt.repeat(pt.cumsum(X > 0), 2).sum(),
+    "twice": lambda: pt.cumsum(pt.cumsum(I)).sum(),
+}
+
+
+def functions(name: str, **options: Any) -> tuple[Any, Any]:
+    made = [
+        pytensor.function([X, I], GRAPHS[name](), mode=mode, on_unused_input="ignore")
+        for mode in (JAXLinker(**options), PYTHON)
+    ]
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_values(name: str) -> None:
+    f, reference = functions(name)
+    for call in CALLS:
+        np.testing.assert_allclose(f(*call), reference(*call))
+
+
+@pytest.mark.filterwarnings("ignore:region . was compiled")
+@pytest.mark.parametrize("name", ["ranks of some", "some", "counted"])
+def test_other_ways(name: str, tmp_path: Any) -> None:
+    for options in ({"recompile_limit": 1, "dynamic": False}, {"dynamic": True}, {"jit": False}):
+        f, reference = functions(name, **options)
+        for call in CALLS:
+            np.testing.assert_allclose(f(*call), reference(*call))
+    f, reference = functions(name)
+    f(*CALLS[0])
+    save(f, tmp_path / "f")
+    save(f, tmp_path / "compiled", graph=False)
+    for path in (tmp_path / "f", tmp_path / "compiled"):
+        np.testing.assert_allclose(load(path)(*CALLS[0]), reference(*CALLS[0]))
+
+
+def test_an_update_has_the_declared_type() -> None:
+    total = pytensor.shared(np.zeros(4, "int8"))
+    f = pytensor.function([I], pt.cumsum(I).sum(), updates={total: pt.cumsum(I)}, mode=JAXLinker())
+    assert f(CALLS[0][1]) == 100 + 200 + 300 + 301
+    np.testing.assert_array_equal(total.get_value(), np.array([100, -56, 44, 45], "int8"))

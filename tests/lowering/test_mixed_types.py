@@ -1,0 +1,53 @@
+"""Operations on arrays of two types compute in PyTensor's common type, not in JAX's.
+
+JAX makes float32 of that and 64-bit integers, and float16 of that and any; PyTensor float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from pytensor.tensor.signal import convolve1d, convolve2d
+
+from tests.edges.compare import same
+from tests.edges.known import OLD
+from tests.helpers import as_list, compile_both
+
+LARGE = 2**31 - 3  # float32 has 24 bits
+PAIRS = [("float32", "int64"), ("complex64", "int64"), ("uint64", "int64")]
+PAIRS += [] if OLD else [("float16", "uint32")]  # Numba, which PyTensor 3.0 asks, has none
+
+
+def _definite(m: Any) -> Any:
+    return pt.abs(m) @ pt.abs(m).T + pt.eye(2, dtype=m.dtype) * 3
+
+
+GRAPHS: dict[str, Callable[[Any, Any], Any]] = {
+    "joined": lambda m, n: pt.concatenate([m, n]),
+    "joined after": lambda m, n: pt.concatenate([n, m], axis=1),
+    "stacked": lambda m, n: pt.stack([m, n]),
+    "stacked numbers": lambda m, n: pt.stack([m[0, 0], n[0, 0]]),
+    "block diagonal": lambda m, n: pt.linalg.block_diag(m, n),
+    "Kronecker product": lambda m, n: pt.linalg.kron(m, n),
+    "convolved": lambda m, n: convolve1d(m[0], n[0]),
+    "convolved matrices": lambda m, n: convolve2d(m, n),
+    "solved": lambda m, n: pt.linalg.solve(_definite(m), n),
+    "solved, triangular": lambda m, n: pt.linalg.solve_triangular(_definite(m), n),
+    "solved by a factor": lambda m, n: pt.linalg.cho_solve((_definite(m), True), n),
+    "product": lambda m, n: m @ n,
+    "chosen": lambda m, n: pt.switch(pt.eye(2), m, n),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_values(name: str, one: str, other: str) -> None:
+    m, n = pt.matrix("m", dtype=one), pt.matrix("n", dtype=other)
+    f, reference = compile_both([m, n], GRAPHS[name](m, n))
+    given = np.array([[3, 1], [2, 5]], one), np.array([[LARGE, 7], [5, LARGE - 2]], other)
+    for found, expected in zip(as_list(f(*given)), as_list(reference(*given)), strict=True):
+        assert same(np.asarray(found), np.asarray(expected), rtol=1e-13, signs_of_zero=False)
