@@ -13,6 +13,7 @@ from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering import solvers as _solvers
 from pytensor_jaxlink.lowering import sparse_rules as _sparse_rules
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
+from pytensor_jaxlink.lowering.build import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.build import lower as lower
 from pytensor_jaxlink.lowering.checks import unread as unread
 from pytensor_jaxlink.lowering.coercion import as_declared as as_declared
@@ -20,7 +21,6 @@ from pytensor_jaxlink.lowering.coercion import as_static as as_static
 from pytensor_jaxlink.lowering.derivatives import LowerGraph as LowerGraph
 from pytensor_jaxlink.lowering.optimisation import optimiser_rules as _optimiser_rules
 from pytensor_jaxlink.lowering.program import Program as Program
-from pytensor_jaxlink.lowering.program import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.rules import Rules as Rules
 from pytensor_jaxlink.lowering.special import scalar_ops as _special_scalar_ops
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -19,10 +19,16 @@ from pytensor_jaxlink.analysis import (
     called,
     input_binding_times,
 )
+from pytensor_jaxlink.analysis.facts import static_variables
 from pytensor_jaxlink.graph import UNKNOWN, GraphView, indices_of, user_location
+from pytensor_jaxlink.lowering.barriers import SMALL
+from pytensor_jaxlink.lowering.callbacks import HostCall
+from pytensor_jaxlink.lowering.coercion import as_static
+from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.loop_rules import layout_of
-from pytensor_jaxlink.lowering.program import Program, ProgramBuilder
+from pytensor_jaxlink.lowering.program import Instruction, Program
+from pytensor_jaxlink.lowering.rule import Context, JaxFunction
 from pytensor_jaxlink.lowering.rules import Rules
 from pytensor_jaxlink.ops import Branch, CutResult, WhileLoop
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
@@ -38,6 +44,7 @@ from pytensor_jaxlink.plan import (
     Step,
     check_plan,
 )
+from pytensor_jaxlink.size_functions import is_open
 
 INLINE_BYTES = 4096
 """Constants above this size are arguments: XLA folds what is inlined, and takes seconds for it."""
@@ -223,3 +230,146 @@ def _large_constants(view: GraphView, facts: Sequence[NodeFacts], draft: RegionD
 def _bytes(data: Any) -> int:
     """The size of a constant that can be an argument of a region."""
     return data.data.nbytes if issparse(data) else getattr(data, "nbytes", 0)
+
+
+class ProgramBuilder:
+    """Makes programs for one graph; the rules of its nodes are looked up once."""
+
+    def __init__(
+        self, view: GraphView, facts: Sequence[NodeFacts], rules: Rules, *, checks: bool
+    ) -> None:
+        self.view, self.facts, self.rules, self.checks = view, facts, rules, checks
+        self._functions: dict[int, JaxFunction] = {}
+
+    def region(
+        self,
+        draft: RegionDraft,
+        static: Sequence[int],
+        arguments: Sequence[int],
+        results: Sequence[int],
+    ) -> Program:
+        """The program of one region of the partition."""
+        return Program(
+            self.view,
+            lambda: self._instructions(draft.traced, draft.folded),
+            self.rule,
+            static,
+            arguments,
+            results,
+        )
+
+    def _instructions(self, traced: Collection[int], folded: Collection[int]) -> list[Instruction]:
+        instructions = []
+        for node in sorted({*traced, *folded}):
+            if node in folded:
+                instructions.append(self._folded(node))
+            if node in traced:
+                instructions.append(self._traced(node))
+        return instructions
+
+    def _folded(self, node: int) -> Instruction:
+        by_shape = self.facts[node].shape_only
+        return Instruction(
+            node,
+            True,
+            host_function(self.view.nodes[node]),
+            tuple((number, number not in by_shape) for number in self.view.node_inputs[node]),
+            self.view.node_outputs[node],
+        )
+
+    def _traced(self, node: int) -> Instruction:
+        facts = self.facts[node]
+        return Instruction(
+            node,
+            False,
+            self.rule(node),
+            tuple((number, number in facts.static) for number in self.view.node_inputs[node]),
+            self.view.node_outputs[node],
+        )
+
+    def rule(self, node: int) -> JaxFunction:
+        """The JAX function of a node."""
+        if node not in self._functions and self.facts[node].callback is not None:
+            self._functions[node] = self._host_call(node)
+        if node not in self._functions:
+            facts = self.facts[node]
+            static = frozenset(
+                position
+                for position, number in enumerate(self.view.node_inputs[node])
+                if number in facts.static
+            )
+            context = Context(
+                static,
+                self.checks,
+                facts.inner,
+                self.lower_inner,
+                self.rules.function,
+                self.rules.lower_graph,
+                lambda: user_location(self.view, node),
+            )
+            self._functions[node] = self.rules.function(self.view.nodes[node], context)
+        return self._functions[node]
+
+    def _host_call(self, node: int) -> JaxFunction:
+        apply, callback = self.view.nodes[node], self.facts[node].callback
+        assert callback is not None
+        where = user_location(self.view, node)
+        function, static = host_function(apply, where), callback.shapes.by_value
+        derivatives = Derivatives(apply, where, static, self.rules.lower_graph)
+        call = HostCall(apply, callback.shapes, function, where, derivatives)
+        self.rules.host_calls.append(call)
+        return call
+
+    def lower_inner(self, inner: InnerAnalysis) -> JaxFunction:
+        """An inner graph as a function of its inputs; it returns the list of its outputs.
+
+        Static inputs of the inner graph must be NumPy values.  Conditions of the inner
+        graph are added to those of the surrounding program.
+        """
+        builder = ProgramBuilder(inner.view, inner.facts, self.rules, checks=self.checks)
+        return builder.whole_graph(inner)
+
+    def whole_graph(self, inner: InnerAnalysis) -> JaxFunction:
+        """All of the builder's graph as a function of its inputs."""
+        view, facts = self.view, self.facts
+        static = static_variables(view, facts, inner.times)
+        folded = {view.producer[number] for number in static} - {-1}
+        live = _live_nodes(view, facts)
+        program = Program(view, lambda: self._instructions(live, folded), self.rule, (), (), ())
+        return _inner_function(program, inner)
+
+
+def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
+    view = program.view
+
+    def function(*inputs: object) -> list[Any]:
+        static = {
+            number: as_static(inputs[position], view.variables[number].type)
+            for position, number in enumerate(view.inputs)
+            if position in inner.static or is_open(inputs[position])
+        }
+        traced = {
+            number: value
+            for number, value in zip(view.inputs, inputs, strict=True)
+            if not is_open(value)
+        }
+        program.evaluate(static, traced, program.small_barriers, SMALL)
+        return [program._result(number, static, traced) for number in view.outputs]
+
+    return function
+
+
+def _live_nodes(view: GraphView, facts: Sequence[NodeFacts]) -> set[int]:
+    """The nodes whose outputs are used as traced values."""
+    live: set[int] = set()
+    stack = list(view.outputs)
+    # What is folded may read the shape of a traced value.
+    stack += [number for fact in facts for number in fact.shape_only]
+    while stack:
+        node = view.producer[stack.pop()]
+        if node < 0 or node in live:
+            continue
+        live.add(node)
+        static = facts[node].static
+        stack += [number for number in view.node_inputs[node] if number not in static]
+    return live

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import jax
@@ -15,6 +14,16 @@ from pytensor.scan.op import Scan
 
 from pytensor_jaxlink.lowering.checks import collecting, conjunction, require
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
+from pytensor_jaxlink.lowering.histories import (
+    History,
+    Strip,
+    joined_history,
+    last_entries,
+    moved_history,
+    ring_of,
+    split_history,
+    unrolled_ring,
+)
 from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import WhileLoop
@@ -24,8 +33,6 @@ from pytensor_jaxlink.size_functions import as_integer
 Step = Callable[..., Sequence[jax.Array]]
 
 Tree = TypeVar("Tree")
-History = tuple[jax.Array, ...] | jax.Array
-"""The entries that a step sees of a state, as they are carried: few each by itself."""
 
 Carry = tuple[list[tuple[jax.Array, ...]], list[History], list[jax.Array]]
 """The registers of strips, the states, and the values that are carried."""
@@ -125,7 +132,7 @@ class _Loop:
             for length, depth in zip(self.lengths, self.layout.history_lengths, strict=True)
         ]
         strips = [
-            _Strip.of(buffer, places, steps)
+            Strip.of(buffer, places, steps)
             for buffer, places in zip(self.scattered, self.layout.scattered_places, strict=True)
         ]
 
@@ -147,13 +154,13 @@ class _Loop:
                     strip.put(values, place, value)
             stacked = [entry for entry, keep in zip(states, is_stacked, strict=True) if keep]
             leaving = [values[0] for values in seen]
-            moved = list(map(_moved, histories, states))
+            moved = list(map(moved_history, histories, states))
             after = ([tuple(values[1:]) for values in seen], moved, parts.carried)
             return after, (leaving, stacked, list(map(jnp.asarray, parts.emitted)), conditions)
 
         start = (
             [strip.registers for strip in strips],
-            [_split(history) for history in self.initial],
+            [split_history(history) for history in self.initial],
             self.carried,
         )
         sequences = [sequence[:steps] for sequence in self.sequences]
@@ -174,12 +181,15 @@ class _Loop:
         ]
         remaining = iter(stacked)
         states = [
-            _last(jnp.concatenate([initial, next(remaining)]) if keep else _joined(history), length)
+            last_entries(
+                jnp.concatenate([initial, next(remaining)]) if keep else joined_history(history),
+                length,
+            )
             for initial, history, length, keep in zip(
                 self.initial, histories, self.lengths, is_stacked, strict=True
             )
         ]
-        free = [_last(output, kept) for output, kept in zip(emitted, self.kept, strict=True)]
+        free = [last_entries(output, kept) for output, kept in zip(emitted, self.kept, strict=True)]
         return [*scattered, *states, *free, *carried]
 
     def _in_order(self, arrays: Tree) -> Tree:
@@ -192,7 +202,7 @@ class _Loop:
         Nothing tells how long an entry would be, and PyTensor makes all lengths 0.
         """
         states = [
-            _last(initial, length)
+            last_entries(initial, length)
             for initial, length in zip(self.initial, self.lengths, strict=True)
         ]
         first = len(self.scattered) + len(states)
@@ -237,7 +247,7 @@ class _Loop:
         require(limit >= (1 if self.kept else 0))
         is_measured = [first + position in measured for position in range(len(self.lengths))]
         rings = [
-            _ring(initial, length) if measure else None
+            ring_of(initial, length) if measure else None
             for initial, length, measure in zip(
                 self.initial, self.lengths, is_measured, strict=True
             )
@@ -272,7 +282,7 @@ class _Loop:
                 holds = holds & condition
             return state, rings, free, jnp.asarray(stop) != 0, holds
 
-        start = (self.zero, self.scattered, list(map(_split, self.initial)), self.carried)
+        start = (self.zero, self.scattered, list(map(split_history, self.initial)), self.carried)
         false, true = jnp.asarray(False), jnp.asarray(True)
         state, rings, free, _, holds = jax.lax.while_loop(
             goes_on, body, (start, rings, free, false, true)
@@ -282,17 +292,17 @@ class _Loop:
         states, lengths = [], []
         for ring, history, length in zip(rings, histories, self.lengths, strict=True):
             if ring is None:
-                states.append(_last(_joined(history), length))
+                states.append(last_entries(joined_history(history), length))
             else:
                 filled = made + len(history)
-                states.append(_unrolled(ring, filled))
+                states.append(unrolled_ring(ring, filled))
                 lengths.append(jnp.minimum(filled, length))
         position = first + len(states)
         for output in free:
             if position in measured:
                 lengths.append(jnp.minimum(made, output.shape[0]))
             position += 1
-        return [*scattered, *states, *(_unrolled(t, made) for t in free), *carried, *lengths]
+        return [*scattered, *states, *(unrolled_ring(t, made) for t in free), *carried, *lengths]
 
     def _entries(self, step: jax.Array) -> list[jax.Array]:
         """The entries of the sequences at a step."""
@@ -322,7 +332,7 @@ class _Loop:
                 scattered, self.layout.scattered_writes, parts.scattered, strict=True
             )
         ]
-        moved = list(map(_moved, histories, states))
+        moved = list(map(moved_history, histories, states))
         emitted = list(map(jnp.asarray, parts.emitted))
         return (counter + 1, written, moved, parts.carried), states, emitted, parts.stop, conditions
 
@@ -346,88 +356,9 @@ class _Loop:
         return parts, states, conjunction(conditions)
 
 
-@dataclass(frozen=True)
-class _Strip:
-    """The part of a buffer that a step reads and writes, which moves by one entry a step.
-
-    It is carried in registers, as people write such loops: what enters at one end is a sequence of
-    the loop, and what leaves at the other a stacked output.  Nothing is scattered.
-    """
-
-    buffer: jax.Array
-    first: int
-    registers: tuple[jax.Array, ...]
-    arriving: jax.Array
-
-    @classmethod
-    def of(cls, buffer: jax.Array, places: Sequence[int], steps: int) -> _Strip:
-        """The strip of a buffer, of which a step touches the places, at distances from it."""
-        first, last = min(places), max(places)
-        if buffer.shape[0] < steps + last:
-            raise ValueError("a buffer of the scan is shorter than its number of steps")
-        registers = tuple(buffer[place] for place in range(first, last))
-        return cls(buffer, first, registers, buffer[last : last + steps])
-
-    def at(self, values: Sequence[jax.Array], place: int) -> jax.Array:
-        """The entry that a step reads at a place."""
-        return values[place - self.first]
-
-    def put(self, values: list[jax.Array], place: int, value: jax.Array) -> None:
-        """Write the entry of a step at a place."""
-        values[place - self.first] = jnp.asarray(value, self.buffer.dtype)
-
-    def whole(self, left: jax.Array, kept: Sequence[jax.Array]) -> jax.Array:
-        """The buffer after the loop."""
-        end = self.first + left.shape[0] + len(kept)
-        parts = [self.buffer[: self.first], left, *(value[None] for value in kept)]
-        return jnp.concatenate([*parts, self.buffer[end:]])
-
-
-_FEW = 16  # entries of a state that are carried each by itself
-
-
-def _split(history: jax.Array) -> History:
-    """The entries that a step sees of a state, as they are carried."""
-    return tuple(history) if history.shape[0] <= _FEW else history
-
-
-def _moved(history: History, entry: jax.Array) -> History:
-    """The entries after one step: the oldest goes."""
-    if isinstance(history, tuple):
-        return (*history[1:], entry)
-    return jnp.concatenate([history[1:], entry[None]])
-
-
-def _joined(history: History) -> jax.Array:
-    return jnp.stack(history) if isinstance(history, tuple) else history
-
-
-def _last(array: jax.Array, length: int) -> jax.Array:
-    """The last entries; where there are fewer the rest is zero, as in PyTensor's buffers."""
-    missing = length - array.shape[0]
-    if missing > 0:
-        return jnp.concatenate([array, jnp.zeros((missing, *array.shape[1:]), array.dtype)])
-    return array[array.shape[0] - length :]
-
-
 def _write(
     buffer: jax.Array, counter: jax.Array, places: Sequence[int], values: Sequence[jax.Array]
 ) -> jax.Array:
     for place, value in zip(places, values, strict=True):
         buffer = buffer.at[counter + place].set(value)
     return buffer
-
-
-def _ring(initial: jax.Array, length: int) -> jax.Array:
-    """A buffer that is written round and round, with the initial entries in it."""
-    ring = jnp.zeros((length, *initial.shape[1:]), initial.dtype)
-    return ring.at[: initial.shape[0]].set(initial)
-
-
-def _unrolled(ring: jax.Array, filled: jax.Array) -> jax.Array:
-    """The entries of a ring, oldest first."""
-    length = ring.shape[0]
-    if length <= 1:
-        return ring
-    shift = jnp.where(filled > length, filled % length, 0)
-    return jnp.roll(ring, -shift, axis=0)

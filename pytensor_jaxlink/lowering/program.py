@@ -22,22 +22,16 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import Subtensor
 from scipy.sparse import issparse
 
-from pytensor_jaxlink.analysis import InnerAnalysis, NodeFacts
-from pytensor_jaxlink.analysis.facts import static_variables
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
-from pytensor_jaxlink.lowering.barriers import SMALL, barriers_of, small_barriers_of, stored
-from pytensor_jaxlink.lowering.callbacks import HostCall
+from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of, stored
 from pytensor_jaxlink.lowering.checks import collecting, conjunction
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
-from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
-from pytensor_jaxlink.lowering.rule import Context, JaxFunction
-from pytensor_jaxlink.lowering.rules import Rules
+from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
 from pytensor_jaxlink.ops import held_type
-from pytensor_jaxlink.partition import RegionDraft
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
@@ -307,150 +301,7 @@ class Program:
             setattr(error, FAILED_NODE, self.view.nodes[node])
 
 
-class ProgramBuilder:
-    """Makes programs for one graph; the rules of its nodes are looked up once."""
-
-    def __init__(
-        self, view: GraphView, facts: Sequence[NodeFacts], rules: Rules, *, checks: bool
-    ) -> None:
-        self.view, self.facts, self.rules, self.checks = view, facts, rules, checks
-        self._functions: dict[int, JaxFunction] = {}
-
-    def region(
-        self,
-        draft: RegionDraft,
-        static: Sequence[int],
-        arguments: Sequence[int],
-        results: Sequence[int],
-    ) -> Program:
-        """The program of one region of the partition."""
-        return Program(
-            self.view,
-            lambda: self._instructions(draft.traced, draft.folded),
-            self.rule,
-            static,
-            arguments,
-            results,
-        )
-
-    def _instructions(self, traced: Collection[int], folded: Collection[int]) -> list[Instruction]:
-        instructions = []
-        for node in sorted({*traced, *folded}):
-            if node in folded:
-                instructions.append(self._folded(node))
-            if node in traced:
-                instructions.append(self._traced(node))
-        return instructions
-
-    def _folded(self, node: int) -> Instruction:
-        by_shape = self.facts[node].shape_only
-        return Instruction(
-            node,
-            True,
-            host_function(self.view.nodes[node]),
-            tuple((number, number not in by_shape) for number in self.view.node_inputs[node]),
-            self.view.node_outputs[node],
-        )
-
-    def _traced(self, node: int) -> Instruction:
-        facts = self.facts[node]
-        return Instruction(
-            node,
-            False,
-            self.rule(node),
-            tuple((number, number in facts.static) for number in self.view.node_inputs[node]),
-            self.view.node_outputs[node],
-        )
-
-    def rule(self, node: int) -> JaxFunction:
-        """The JAX function of a node."""
-        if node not in self._functions and self.facts[node].callback is not None:
-            self._functions[node] = self._host_call(node)
-        if node not in self._functions:
-            facts = self.facts[node]
-            static = frozenset(
-                position
-                for position, number in enumerate(self.view.node_inputs[node])
-                if number in facts.static
-            )
-            context = Context(
-                static,
-                self.checks,
-                facts.inner,
-                self.lower_inner,
-                self.rules.function,
-                self.rules.lower_graph,
-                lambda: user_location(self.view, node),
-            )
-            self._functions[node] = self.rules.function(self.view.nodes[node], context)
-        return self._functions[node]
-
-    def _host_call(self, node: int) -> JaxFunction:
-        apply, callback = self.view.nodes[node], self.facts[node].callback
-        assert callback is not None
-        where = user_location(self.view, node)
-        function, static = host_function(apply, where), callback.shapes.by_value
-        derivatives = Derivatives(apply, where, static, self.rules.lower_graph)
-        call = HostCall(apply, callback.shapes, function, where, derivatives)
-        self.rules.host_calls.append(call)
-        return call
-
-    def lower_inner(self, inner: InnerAnalysis) -> JaxFunction:
-        """An inner graph as a function of its inputs; it returns the list of its outputs.
-
-        Static inputs of the inner graph must be NumPy values.  Conditions of the inner
-        graph are added to those of the surrounding program.
-        """
-        builder = ProgramBuilder(inner.view, inner.facts, self.rules, checks=self.checks)
-        return builder.whole_graph(inner)
-
-    def whole_graph(self, inner: InnerAnalysis) -> JaxFunction:
-        """All of the builder's graph as a function of its inputs."""
-        view, facts = self.view, self.facts
-        static = static_variables(view, facts, inner.times)
-        folded = {view.producer[number] for number in static} - {-1}
-        live = _live_nodes(view, facts)
-        program = Program(view, lambda: self._instructions(live, folded), self.rule, (), (), ())
-        return _inner_function(program, inner)
-
-
-def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
-    view = program.view
-
-    def function(*inputs: object) -> list[Any]:
-        static = {
-            number: as_static(inputs[position], view.variables[number].type)
-            for position, number in enumerate(view.inputs)
-            if position in inner.static or is_open(inputs[position])
-        }
-        traced = {
-            number: value
-            for number, value in zip(view.inputs, inputs, strict=True)
-            if not is_open(value)
-        }
-        program.evaluate(static, traced, program.small_barriers, SMALL)
-        return [program._result(number, static, traced) for number in view.outputs]
-
-    return function
-
-
 def _has_at_most(value: Any, largest: float) -> bool:
     """Return True if a value surely has at most so many entries."""
     size = np.size(value)
     return largest == np.inf or (not is_open(size) and size <= largest)
-
-
-def _live_nodes(view: GraphView, facts: Sequence[NodeFacts]) -> set[int]:
-    """The nodes whose outputs are used as traced values."""
-    live: set[int] = set()
-    stack = list(view.outputs)
-    # What is folded may read the shape of a traced value.
-    stack += [number for fact in facts for number in fact.shape_only]
-    while stack:
-        node = view.producer[stack.pop()]
-        if node < 0 or node in live:
-            continue
-        live.add(node)
-        static = facts[node].static
-        stack += [number for number in view.node_inputs[node] if number not in static]
-    return live

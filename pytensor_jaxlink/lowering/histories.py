@@ -1,0 +1,91 @@
+"""Entries of a loop's states that its steps read again: rings and strips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+_FEW = 16  # entries of a state that are carried each by itself
+
+History = tuple[jax.Array, ...] | jax.Array
+"""The entries that a step sees of a state, as they are carried: few each by itself."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The part of a buffer that a step reads and writes, which moves by one entry a step.
+
+    It is carried in registers, as people write such loops: what enters at one end is a sequence of
+    the loop, and what leaves at the other a stacked output.  Nothing is scattered.
+    """
+
+    buffer: jax.Array
+    first: int
+    registers: tuple[jax.Array, ...]
+    arriving: jax.Array
+
+    @classmethod
+    def of(cls, buffer: jax.Array, places: Sequence[int], steps: int) -> Strip:
+        """The strip of a buffer, of which a step touches the places, at distances from it."""
+        first, last = min(places), max(places)
+        if buffer.shape[0] < steps + last:
+            raise ValueError("a buffer of the scan is shorter than its number of steps")
+        registers = tuple(buffer[place] for place in range(first, last))
+        return cls(buffer, first, registers, buffer[last : last + steps])
+
+    def at(self, values: Sequence[jax.Array], place: int) -> jax.Array:
+        """The entry that a step reads at a place."""
+        return values[place - self.first]
+
+    def put(self, values: list[jax.Array], place: int, value: jax.Array) -> None:
+        """Write the entry of a step at a place."""
+        values[place - self.first] = jnp.asarray(value, self.buffer.dtype)
+
+    def whole(self, left: jax.Array, kept: Sequence[jax.Array]) -> jax.Array:
+        """The buffer after the loop."""
+        end = self.first + left.shape[0] + len(kept)
+        parts = [self.buffer[: self.first], left, *(value[None] for value in kept)]
+        return jnp.concatenate([*parts, self.buffer[end:]])
+
+
+def split_history(history: jax.Array) -> History:
+    """The entries that a step sees of a state, as they are carried."""
+    return tuple(history) if history.shape[0] <= _FEW else history
+
+
+def moved_history(history: History, entry: jax.Array) -> History:
+    """The entries after one step: the oldest goes."""
+    if isinstance(history, tuple):
+        return (*history[1:], entry)
+    return jnp.concatenate([history[1:], entry[None]])
+
+
+def joined_history(history: History) -> jax.Array:
+    """The entries as one array."""
+    return jnp.stack(history) if isinstance(history, tuple) else history
+
+
+def last_entries(array: jax.Array, length: int) -> jax.Array:
+    """The last entries; where there are fewer the rest is zero, as in PyTensor's buffers."""
+    missing = length - array.shape[0]
+    if missing > 0:
+        return jnp.concatenate([array, jnp.zeros((missing, *array.shape[1:]), array.dtype)])
+    return array[array.shape[0] - length :]
+
+
+def ring_of(initial: jax.Array, length: int) -> jax.Array:
+    """A buffer that is written round and round, with the initial entries in it."""
+    ring = jnp.zeros((length, *initial.shape[1:]), initial.dtype)
+    return ring.at[: initial.shape[0]].set(initial)
+
+
+def unrolled_ring(ring: jax.Array, filled: jax.Array) -> jax.Array:
+    """The entries of a ring, oldest first."""
+    length = ring.shape[0]
+    if length <= 1:
+        return ring
+    shift = jnp.where(filled > length, filled % length, 0)
+    return jnp.roll(ring, -shift, axis=0)
