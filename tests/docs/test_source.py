@@ -6,10 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pytensor_jaxlink"
 MOST_LINES_WITH_ANY = 750
 """``grep -rw Any pytensor_jaxlink --include=*.py | wc -l``"""
+
+LONGEST_MODULE, MEDIAN_FUNCTION = 392, 6
+"""Lines."""
 
 ASKS = {"startswith", "endswith", "find", "index", "count"}
 
@@ -85,3 +89,12 @@ def test_any_stands_where_pytensor_forces_it() -> None:
         line for _, text in modules() for line in text.splitlines() if re.search(r"\bAny\b", line)
     ]
     assert len(found) < MOST_LINES_WITH_ANY
+
+
+def test_modules_and_functions_are_short() -> None:
+    """As short as when the project had half of its code: a module is read in one go."""
+    long = {path: n for path, text in modules() if (n := text.count("\n")) > LONGEST_MODULE}
+    assert not long
+    nodes = [node for _, text in modules() for node in ast.walk(ast.parse(text))]
+    lengths = [(n.end_lineno or 0) - n.lineno + 1 for n in nodes if isinstance(n, ast.FunctionDef)]
+    assert median(lengths) <= MEDIAN_FUNCTION
