@@ -32,7 +32,7 @@ from pytensor_jaxlink.runtime.devices import constrained_as, ready_as, sharding_
 from pytensor_jaxlink.runtime.donated import remember_donated
 from pytensor_jaxlink.runtime.interrupts import interrupts_wait, store
 from pytensor_jaxlink.runtime.reuse import Reuse
-from pytensor_jaxlink.runtime.specialisation import Policy
+from pytensor_jaxlink.runtime.specialisation import Computed, Policy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
@@ -72,7 +72,7 @@ class Donation:
 
     def __init__(
         self,
-        traced: Callable[..., tuple[Sequence[Any], Sequence[Any]]],
+        traced: Callable[..., Computed],
         compiled: Any,
         what: Reuse,
         place: Callable[[list[object]], None] | None,

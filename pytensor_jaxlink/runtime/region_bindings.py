@@ -11,8 +11,10 @@ import numpy as np
 from pytensor_jaxlink.errors import NotAcceptedError
 from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.runtime.boundary import Boundary
+from pytensor_jaxlink.runtime.clocks import Function
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.runnable import Runnable
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Computed
 from pytensor_jaxlink.sparse_values import from_scipy
 
 if TYPE_CHECKING:
@@ -20,13 +22,17 @@ if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.whole import SharedCode
 
 
-def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary) -> Any:
+def accepting(
+    ready: Runnable, region: Region, function: CompiledRegion, boundary: Boundary
+) -> Callable[..., Computed]:
     """A region, to be traced; the inputs among its arguments are checked only then."""
     generators = ready.plan.generators
     inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
     pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
 
-    def traced(static: tuple[object, ...], *arguments: object, meet: Meet | None = None) -> object:
+    def traced(
+        static: tuple[object, ...], *arguments: object, meet: Meet | None = None
+    ) -> Computed:
         has_types = ready.policy.has_types()
         if not has_types or not all(
             boundary.accepts(position, arguments[k]) for k, position in pairs
@@ -37,7 +43,7 @@ def accepting(ready: Runnable, region: Region, function: Any, boundary: Boundary
     return traced
 
 
-def checked_region(ready: Runnable, region: Region, function: Any) -> Callable[..., object]:
+def checked_region(ready: Runnable, region: Region, function: Function) -> Function:
     """A region that counts."""
     stats, index = ready.stats, region.index
     prepare, first = _preparing(ready, region), 1 if region.static else 0
@@ -58,7 +64,7 @@ def checked_region(ready: Runnable, region: Region, function: Any) -> Callable[.
 def fast_region(
     ready: Runnable,
     region: Region,
-    function: Any,
+    function: CompiledRegion,
     *,
     boundary: Boundary,
     jitted: dict[int, Any],

@@ -38,6 +38,9 @@ from pytensor_jaxlink.runtime.typed_jax import (
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.region_code import Meet, RegionCode
 
+Computed = tuple[Sequence[Any], Sequence[Any]]
+"""The results of a region, and its conditions."""
+
 _SHOWN = 4  # values in a warning
 
 
@@ -152,7 +155,7 @@ class CompiledRegion:
         # JAX takes longer for a call with a static argument, even an empty one.
         self._jitted: Callable[..., Any] = jitted if region.static else without_static
 
-    def __call__(self, static: tuple[object, ...], *arguments: object) -> tuple[object, object]:
+    def __call__(self, static: tuple[object, ...], *arguments: object) -> Computed:
         """The results of the region, and its conditions."""
         if self._said and _signature(static, arguments) not in self._seen:
             return self._beyond(static, arguments)
@@ -171,7 +174,7 @@ class CompiledRegion:
         static: tuple[object, ...],
         *arguments: object,
         meet: Meet | None = None,
-    ) -> tuple[object, object]:
+    ) -> Computed:
         """The same while JAX traces.
 
         ``meet`` is called when the compilation has been counted: gives the code that this becomes.
@@ -255,7 +258,7 @@ class CompiledRegion:
                     found[inputs.index(number), axis] = [shape[axis] for shape in each]
         return found
 
-    def jitted(self, traced: Callable[..., tuple[object, object]]) -> Any:
+    def jitted(self, traced: Callable[..., Computed]) -> Any:
         """The jitted form of `traced`, or of a function that calls it.
 
         The function does not take the static values where the region has none.
@@ -269,9 +272,7 @@ class CompiledRegion:
         kinds = jax.tree_util.tree_map(kind_of, list(arguments))
         self._stats.signatures[self._region.index].append((static, kinds))
 
-    def _beyond(
-        self, static: tuple[object, ...], arguments: Sequence[object]
-    ) -> tuple[object, object]:
+    def _beyond(self, static: tuple[object, ...], arguments: Sequence[object]) -> Computed:
         self._warn(_signature(static, arguments))
         if self._policy.beyond == "compile":
             return self._kept_for(_signature(static, arguments))(static, *arguments)
