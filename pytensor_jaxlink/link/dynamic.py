@@ -102,7 +102,7 @@ class Sizes:
         )
 
 
-LITTLE = 20_000
+LITTLE = 25_000
 """Entries; to compute as many takes less time than a call."""
 
 _MUCH = 4

@@ -118,7 +118,7 @@ class Work:
         return SMALLEST_BUCKETS[0]
 
     def is_in_vain(self, calls: int, found: tuple[int, ...], own: tuple[int, ...]) -> bool:
-        """Whether calls have computed as much more as compiling costs.
+        """Return True if calls have computed as much more as compiling costs.
 
         Parameters
         ----------
