@@ -7,27 +7,34 @@ padded (`link.padded_graph`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytensor_jaxlink.analysis.extents import measured
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.errors import NewSizeError
-from pytensor_jaxlink.link.dynamic import LITTLE, Sizes, is_worth
+from pytensor_jaxlink.link.dynamic import Sizes, is_worth
 from pytensor_jaxlink.link.form import Way
-from pytensor_jaxlink.link.padded_graph import Groups, groups_of, may_be_padded, padded_graph
+from pytensor_jaxlink.link.padded_graph import (
+    Groups,
+    groups_of,
+    is_worth_cutting,
+    length_of_group,
+    may_be_padded,
+    named_group,
+    padded_graph,
+    with_buckets,
+    with_programs,
+)
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.rewriting import is_one_integer
-from pytensor_jaxlink.runtime import Dispatch, Padding, Place, Stats, Work, bucket_of, kind_of
+from pytensor_jaxlink.runtime import Dispatch, Padding, Place, Stats, bucket_of
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
-
-
-_NOTHING = Padding((), bucket_of(None))
 
 
 class ChangingSizes:
@@ -62,7 +69,7 @@ class ChangingSizes:
 
     def _forget_padding(self) -> None:
         self._padded: CompiledGraph | None = None
-        self._padding = _NOTHING
+        self._padding = Padding((), bucket_of(None))
         self._kept: set[tuple[int, ...]] = set()
 
     def record(self, failure: str) -> None:
@@ -259,9 +266,12 @@ class ChangingSizes:
                 padding = Padding(
                     groups, bucket_of(None), tuple(sorted(sizes)), tuple(sorted(unbounded))
                 )
-                if further and not many and not self._is_worth(padded, padding, inputs):
-                    self._costly |= further
-                    return
+                if further and not many:
+                    assert inputs is not None
+                    cutting = replace(padding, bucket=self._padding.bucket)
+                    if not is_worth_cutting(compiled, padded, cutting, inputs):
+                        self._costly |= further
+                        return
                 self._install(padded, padding, lengths, inputs)
                 return
             if needed := sizes.intersection(refused):
@@ -286,40 +296,16 @@ class ChangingSizes:
         compiled, groups = self._compiled, padding.groups
         known = groups and not padding.sizes
         self._kept = {
-            tuple(_length_of(group, each) for group in groups)
-            for each in (self._programs(lengths) if known else ())
+            tuple(length_of_group(group, each) for group in groups)
+            for each in (with_programs(lengths, self._kept, self._padding.groups) if known else ())
         }
         before = len(self._padding.groups) + len(self._padding.sizes)
         compiled.stats.dynamic_sizes += len(groups) + len(padding.sizes) - before
         if padding.count and inputs is not None:
-            padding = _with_buckets(padded, padding, inputs)
+            padding = with_buckets(padded, padding, inputs)
         self._padding = padding
         self._padded, padded.when_installed = padded, self._dispatch
         self._dispatch()
-
-    def _is_worth(
-        self, padded: CompiledGraph, padding: Padding, inputs: Sequence[Any] | None
-    ) -> bool:
-        """The rule of cost for results that are cut (`dynamic.is_worth`)."""
-        assert inputs is not None
-        padding = replace(padding, bucket=self._padding.bucket)
-        lengths = padding.lengths(inputs)
-        if lengths is None or not padding.can_pad(inputs, lengths):
-            return True
-        entries = _entries(padded, padding, inputs)(padding.buckets(lengths))
-        return entries is None or is_worth(entries, self._compiled.installed.executor.entries)
-
-    def _programs(self, lengths: Mapping[Place, Sequence[int]]) -> list[dict[Place, int]]:
-        """For each combination of lengths that has a program of its own, the lengths."""
-        if not self._kept:
-            count = min(map(len, lengths.values())) - 1
-            return [{place: seen[k] for place, seen in lengths.items()} for k in range(count)]
-        added = {place: seen[0] for place, seen in lengths.items()}
-        groups = self._padding.groups
-        return [
-            added | {place: n for group, n in zip(groups, known, strict=True) for place in group}
-            for known in self._kept
-        ]
 
     def _dispatch(self) -> None:
         """Send calls to the programs for their lengths from now on."""
@@ -387,12 +373,12 @@ class ChangingSizes:
         limit = None if self._for_all is None else compiled.policy.limit
         bucket = self._padding.bucket
         padded = [
-            f"the length of {_named(names, group)} is padded, to {bucket(1)}, "
+            f"the length of {named_group(names, group)} is padded, to {bucket(1)}, "
             f"{bucket(bucket(1) + 1)}, ...: one program serves all lengths up to there"
             for group in self._padding.groups
         ]
         static = [
-            f"the length of {_named(names, [place])} is static: {reason}"
+            f"the length of {named_group(names, [place])} is static: {reason}"
             for place, reason in self._unpadded.items()
         ]
         up_to = f" up to {bucket(1)}, {bucket(bucket(1) + 1)}, ..."
@@ -404,43 +390,3 @@ class ChangingSizes:
         """Tell what became of the sizes, in the explanation and in the log."""
         self._compiled.forget_explanation()
         Topic.RECOMPILES.log(lambda: "; ".join([*map(str, changes), *self.described()]))
-
-
-def _with_buckets(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Padding:
-    """The padding with the buckets of the options, or those that suit what the graph computes."""
-    buckets = padded.options.buckets
-    if buckets is not None:
-        return replace(padding, bucket=bucket_of(buckets))
-
-    measure = _entries(padded, padding, inputs)
-    work = Work(measure, lambda: padded.installed.executor.entries)
-    smallest = cache(partial(work.smallest_bucket, padding.count, LITTLE))
-    return replace(padding, bucket=bucket_of(None, smallest), work=work)
-
-
-def _entries(
-    padded: CompiledGraph, padding: Padding, inputs: Sequence[object]
-) -> Callable[[Sequence[int]], int | None]:
-    """For buckets the entries that a graph of padded arguments computes, where they are known.
-
-    The arguments are like those of a call.
-    """
-    kinds = [kind_of(value) for value in inputs]
-    lengths = padding.lengths(inputs) or [0] * len(padding.groups)
-
-    def entries(buckets: Sequence[int]) -> int | None:
-        values = padding.pad(kinds, lengths, buckets, padded.stats)
-        return padded.installed.executor.measure(values)
-
-    return entries
-
-
-def _length_of(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:
-    return next(lengths[place] for place in group if place in lengths)
-
-
-def _named(names: Sequence[str], group: Sequence[Place]) -> str:
-    return ", ".join(
-        names[position] if axis == 0 else f"{names[position]} along axis {axis}"
-        for position, axis in group
-    )

@@ -18,8 +18,10 @@ the slices cannot become masks is not padded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
@@ -30,8 +32,12 @@ from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.graph import ArrayType, dtype_of
+from pytensor_jaxlink.link.dynamic import LITTLE, is_worth
 from pytensor_jaxlink.rewriting import hand_on
-from pytensor_jaxlink.runtime import Place
+from pytensor_jaxlink.runtime import Padding, Place, Work, bucket_of, kind_of
+
+if TYPE_CHECKING:
+    from pytensor_jaxlink.link.compiler import CompiledGraph
 
 Groups = tuple[tuple[Place, ...], ...]
 """The dimensions of inputs, by position and axis, that are padded; equally long within a group."""
@@ -135,3 +141,80 @@ def _specified(array: Any, shape: Sequence[Any]) -> Any:
         return array
     specify: Any = SpecifyShape()
     return specify(array, *shape)
+
+
+def with_buckets(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Padding:
+    """The padding with the buckets of the options, or those that suit what the graph computes."""
+    buckets = padded.options.buckets
+    if buckets is not None:
+        return replace(padding, bucket=bucket_of(buckets))
+
+    measure = _entries(padded, padding, inputs)
+    work = Work(measure, lambda: padded.installed.executor.entries)
+    smallest = cache(partial(work.smallest_bucket, padding.count, LITTLE))
+    return replace(padding, bucket=bucket_of(None, smallest), work=work)
+
+
+def _entries(
+    padded: CompiledGraph, padding: Padding, inputs: Sequence[object]
+) -> Callable[[Sequence[int]], int | None]:
+    """For buckets the entries that a graph of padded arguments computes, where they are known.
+
+    The arguments are like those of a call.
+    """
+    kinds = [kind_of(value) for value in inputs]
+    lengths = padding.lengths(inputs) or [0] * len(padding.groups)
+
+    def entries(buckets: Sequence[int]) -> int | None:
+        values = padding.pad(kinds, lengths, buckets, padded.stats)
+        return padded.installed.executor.measure(values)
+
+    return entries
+
+
+def is_worth_cutting(
+    compiled: CompiledGraph, padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]
+) -> bool:
+    """The rule of cost for results that are cut (`dynamic.is_worth`)."""
+    lengths = padding.lengths(inputs)
+    if lengths is None or not padding.can_pad(inputs, lengths):
+        return True
+    entries = _entries(padded, padding, inputs)(padding.buckets(lengths))
+    return entries is None or is_worth(entries, compiled.installed.executor.entries)
+
+
+def with_programs(
+    lengths: Mapping[Place, Sequence[int]], kept: Collection[tuple[int, ...]], groups: Groups
+) -> list[dict[Place, int]]:
+    """For each combination of lengths that has a program of its own, the lengths.
+
+    Parameters
+    ----------
+    lengths
+        For the dimensions that were not padded before, the lengths that they had.
+    kept
+        The combinations of lengths of the groups that were padded before.
+    groups
+        These groups.
+    """
+    if not kept:
+        count = min(map(len, lengths.values())) - 1
+        return [{place: seen[k] for place, seen in lengths.items()} for k in range(count)]
+    added = {place: seen[0] for place, seen in lengths.items()}
+    return [
+        added | {place: n for group, n in zip(groups, known, strict=True) for place in group}
+        for known in kept
+    ]
+
+
+def length_of_group(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:
+    """The length of a group, of which some dimensions are known."""
+    return next(lengths[place] for place in group if place in lengths)
+
+
+def named_group(names: Sequence[str], group: Sequence[Place]) -> str:
+    """The dimensions of a group, in words."""
+    return ", ".join(
+        names[position] if axis == 0 else f"{names[position]} along axis {axis}"
+        for position, axis in group
+    )
