@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.signal import convolve
 from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
 from pytensor.tensor import basic, blas, extra_ops, fft
 from pytensor.tensor.basic import Choose, PermuteRowElements
 from pytensor.tensor.fourier import Fourier
@@ -96,7 +97,7 @@ def _irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
 
 
 @_register("Convolve1d")
-def _convolve_vectors(op: Any, node: Apply, context: Context) -> JaxFunction:
+def _convolve_vectors(op: Op, node: Apply, context: Context) -> JaxFunction:
     dtype = node.outputs[0].type.dtype
 
     def convolved(one: jax.Array, other: jax.Array, full: object) -> jax.Array:

@@ -111,10 +111,10 @@ def upstream_rule(
     """
     function = jax_funcify(node.op, node=node)
 
-    def to_jax(value: Any) -> object:
+    def to_jax(value: ArrayLike) -> object:
         return as_jax(value) if dtype is None else as_dtype(value, dtype)
 
-    def with_arrays(*values: object) -> object:
+    def with_arrays(*values: ArrayLike) -> object:
         return function(
             *(
                 value if position in static else to_jax(value)
