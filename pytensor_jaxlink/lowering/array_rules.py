@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.signal import convolve
 from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
 from pytensor.tensor import basic, blas, extra_ops, fft
 from pytensor.tensor.basic import Choose, PermuteRowElements
 from pytensor.tensor.fourier import Fourier
@@ -27,7 +29,6 @@ from pytensor_jaxlink.lowering.rule import (
     functions_by,
     jax_rule,
     jax_rule_for,
-    upstream_rule,
 )
 from pytensor_jaxlink.lowering.shapes import reshaped
 from pytensor_jaxlink.ops import running_dtype
@@ -96,8 +97,29 @@ def _irfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
 
 
 @_register("Convolve1d")
-def _convolve_vectors(op: Any, node: Apply, context: Context) -> JaxFunction:
-    return upstream_rule(node, {2}, node.outputs[0].type.dtype)
+def _convolve_vectors(op: Op, node: Apply, context: Context) -> JaxFunction:
+    dtype = node.outputs[0].type.dtype
+
+    def convolved(one: jax.Array, other: jax.Array, full: object) -> jax.Array:
+        return _convolved(as_dtype(one, dtype), as_dtype(other, dtype), full, jnp.convolve)
+
+    return convolved
+
+
+def _convolved(
+    one: jax.Array, other: jax.Array, full: object, of_reals: Callable[..., jax.Array]
+) -> jax.Array:
+    """A convolution.  Of integers JAX's functions compute it in floating point, and lose digits."""
+    mode, empty = "full" if full else "valid", 0 in (*one.shape, *other.shape)
+    if not jnp.issubdtype(one.dtype, jnp.integer) or empty:
+        return of_reals(one, other, mode=mode)
+    if not full and all(k <= n for k, n in zip(one.shape, other.shape, strict=True)):
+        one, other = other, one
+    if not full and any(k < n for k, n in zip(one.shape, other.shape, strict=True)):
+        return of_reals(one, other, mode=mode)  # it raises
+    room = [(n - 1, n - 1) if full else (0, 0) for n in other.shape]
+    kernel = jnp.flip(other)[None, None]
+    return jax.lax.conv_general_dilated(one[None, None], kernel, (1,) * one.ndim, room)[0, 0]
 
 
 @_register("Convolve2d")
@@ -108,9 +130,10 @@ def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
         if method == "direct" and dtype in ("bool", "float16"):
             raise ValueError("SciPy sums no products of booleans and of half precision")
         one, other = as_dtype(one, dtype), as_dtype(other, dtype)
+        if method == "direct":
+            return _convolved(one, other, full, convolve)
         found = convolve(one, other, mode="full" if full else "valid", method=method)
-        whole = method == "fft" and jnp.issubdtype(jnp.result_type(one, other), jnp.integer)
-        return jnp.round(found) if whole else found  # as SciPy does
+        return jnp.round(found) if jnp.issubdtype(dtype, jnp.integer) else found  # as SciPy does
 
     return convolved
 

@@ -63,7 +63,7 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
             return tridiagonal
         case Solve():
             return lambda a, b: _solved(function(a, b), a, b, op.b_ndim)
-    return lambda matrix: with_nan(function(matrix), matrix)
+    return lambda matrix: _without_sign(with_nan(function(matrix), matrix))
 
 
 @jax_rule.register(BlockDiagonal)
@@ -137,6 +137,7 @@ def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
 
     def slogdet(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
         sign, logarithm = (with_nan(output, matrix) for output in function(matrix))
+        sign = _without_sign(sign)
         if jnp.iscomplexobj(sign):
             return sign, logarithm
         return jnp.where(jnp.isnan(sign), jnp.ones((), sign.dtype), sign), logarithm
@@ -204,6 +205,12 @@ def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
         return jax.lax.dot_general(left, right, dimensions)
 
     return contract
+
+
+def _without_sign(value: jax.Array) -> jax.Array:
+    """A value with 0.0 for -0.0, which is added so that a derivative of JAX passes."""
+    zero = jnp.zeros((), value.dtype)
+    return value + jax.lax.stop_gradient(jnp.where(value == 0, zero, -zero))
 
 
 def _factor_or_nan(factor: jax.Array, matrix: jax.Array) -> jax.Array:

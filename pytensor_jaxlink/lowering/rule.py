@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import singledispatch
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -110,9 +110,11 @@ def upstream_rule(
     With ``dtype`` they come in that: JAX makes float32 of float32 and integers, PyTensor float64.
     """
     function = jax_funcify(node.op, node=node)
-    to_jax = as_jax if dtype is None else partial(as_dtype, dtype=dtype)
 
-    def with_arrays(*values: object) -> object:
+    def to_jax(value: ArrayLike) -> object:
+        return as_jax(value) if dtype is None else as_dtype(value, dtype)
+
+    def with_arrays(*values: ArrayLike) -> object:
         return function(
             *(
                 value if position in static else to_jax(value)

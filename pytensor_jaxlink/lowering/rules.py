@@ -108,7 +108,7 @@ _OF_REAL_NUMBERS = frozenset([
 
 @not_right.register(Elemwise)
 def _not_right_elemwise(op: Elemwise, node: Apply) -> str | None:
-    of_complex = node.inputs[0].type.dtype.startswith("complex") if node.inputs else False
+    of_complex = any(variable.type.dtype.startswith("complex") for variable in node.inputs)
     if of_complex and type(op.scalar_op).__name__ in _OF_REAL_NUMBERS:
         return "JAX has this function for real numbers only"
     if isinstance(op.scalar_op, PolyGamma):

@@ -7,8 +7,6 @@ too; an elementwise operation converts to the type that it declares.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
@@ -19,6 +17,7 @@ from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.extra_ops import CumOp, Repeat
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
+from pytensor_jaxlink.graph import GraphType
 from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice
 
 # PyTensor before 3.1 has separate Ops for one vector of integers on the first axis.
@@ -45,7 +44,7 @@ def running_dtype(dtype: str) -> str:
     return str(np.cumsum(np.empty(0, dtype)).dtype)
 
 
-def held_type(variable: Variable) -> Any:
+def held_type(variable: Variable) -> GraphType:
     """The type of the value of a variable."""
     dtype = held_dtype(variable)
     return variable.type if dtype is None else variable.type.clone(dtype=dtype)

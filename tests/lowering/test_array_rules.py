@@ -18,6 +18,7 @@ from pytensor.tensor.signal import conv
 from scipy.sparse import csr_matrix
 
 from pytensor_jaxlink import JAXLinker
+from tests.helpers import compile_both
 
 SIGNAL = np.random.default_rng(1).normal(size=(3, 8))
 CUBE = np.arange(24.0).reshape(2, 3, 4)
@@ -91,3 +92,19 @@ def test_a_fourier_transform_of_integers_is_rounded(dtype: str) -> None:
     given = (np.arange(36).reshape(6, 6) * 7).astype(dtype)
     np.testing.assert_array_equal(f(given), plain(given))
     assert f.stats.host_regions == 0
+
+
+@pytest.mark.parametrize("mode", ["full", "valid"])
+@pytest.mark.parametrize(
+    ("one", "other"), [("int32", "int32"), ("int16", "uint16"), ("int64", "int8")]
+)
+def test_convolutions_of_integers_are_exact(mode: str, one: str, other: str) -> None:
+    x, y = pt.matrix("x", dtype=one), pt.matrix("y", dtype=other)
+    outputs = [conv.convolve1d(x[0], y[0], mode=mode), conv.convolve2d(x, y, mode=mode)]
+    largest, least = np.iinfo(one).max, np.iinfo(other).min
+    values = np.array([[largest, 3, -1, largest // 3]], one), np.array([[1, least, 7]], other)
+    f, reference = compile_both([x, y], outputs)
+    for call in (values, tuple(each[:, :2] for each in values), (values[0][:, :2], values[1])):
+        for found, expected in zip(f(*call), reference(*call), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)

@@ -13,7 +13,7 @@ import pytest
 from pytensor_jaxlink import JAXLinker, load, save
 from tests.helpers import PYTHON
 
-X, I = pt.dvector("x"), pt.bvector("i")
+X, N = pt.dvector("x"), pt.bvector("n")
 ONES = np.ones(70)
 CALLS = (
     (np.array([1.0, -1.0, 2.0, 3.0]), np.array([100, 100, 100, 1], "int8")),
@@ -26,25 +26,25 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "places": lambda: X[pt.cumsum(X > 0) - 1],
     "indices": lambda: pt.inc_subtensor(pt.zeros(99)[pt.cumsum(X > 0)], X),
     "ranks of some": lambda: pt.cumsum(X > 0)[X > 0] - 1,
-    "some": lambda: pt.cumsum(I)[X > 0].sum(),
-    "of some": lambda: pt.cumsum(I[X > 0]).sum(),
-    "sum": lambda: pt.cumsum(I).sum(),
-    "mean": lambda: pt.cumsum(I)[::-1].mean(),
-    "product": lambda: pt.cumprod(I).sum(),
-    "unsigned": lambda: pt.cumsum(pt.abs(I).astype("uint8")).sum(),
-    "compared": lambda: pt.cumsum(I) > 90,
-    "converted": lambda: pt.cumsum(I).astype("float64"),
-    "with reals": lambda: pt.cumsum(I) * X,
-    "reshaped": lambda: pt.cumsum(I)[:, None].reshape((1, -1)).sum(),
-    "written to": lambda: pt.set_subtensor(pt.cumsum(I)[0], 1).sum(),
+    "some": lambda: pt.cumsum(N)[X > 0].sum(),
+    "of some": lambda: pt.cumsum(N[X > 0]).sum(),
+    "sum": lambda: pt.cumsum(N).sum(),
+    "mean": lambda: pt.cumsum(N)[::-1].mean(),
+    "product": lambda: pt.cumprod(N).sum(),
+    "unsigned": lambda: pt.cumsum(pt.abs(N).astype("uint8")).sum(),
+    "compared": lambda: pt.cumsum(N) > 90,
+    "converted": lambda: pt.cumsum(N).astype("float64"),
+    "with reals": lambda: pt.cumsum(N) * X,
+    "reshaped": lambda: pt.cumsum(N)[:, None].reshape((1, -1)).sum(),
+    "written to": lambda: pt.set_subtensor(pt.cumsum(N)[0], 1).sum(),
     "repeated": lambda: pt.repeat(pt.cumsum(X > 0), 2).sum(),
-    "twice": lambda: pt.cumsum(pt.cumsum(I)).sum(),
+    "twice": lambda: pt.cumsum(pt.cumsum(N)).sum(),
 }
 
 
 def functions(name: str, **options: Any) -> tuple[Any, Any]:
     made = [
-        pytensor.function([X, I], GRAPHS[name](), mode=mode, on_unused_input="ignore")
+        pytensor.function([X, N], GRAPHS[name](), mode=mode, on_unused_input="ignore")
         for mode in (JAXLinker(**options), PYTHON)
     ]
     return made[0], made[1]
@@ -74,6 +74,6 @@ def test_other_ways(name: str, tmp_path: Any) -> None:
 
 def test_an_update_has_the_declared_type() -> None:
     total = pytensor.shared(np.zeros(4, "int8"))
-    f = pytensor.function([I], pt.cumsum(I).sum(), updates={total: pt.cumsum(I)}, mode=JAXLinker())
+    f = pytensor.function([N], pt.cumsum(N).sum(), updates={total: pt.cumsum(N)}, mode=JAXLinker())
     assert f(CALLS[0][1]) == 100 + 200 + 300 + 301
     np.testing.assert_array_equal(total.get_value(), np.array([100, -56, 44, 45], "int8"))

@@ -156,3 +156,22 @@ def test_the_gradient_of_a_diagonal_has_no_scatter() -> None:
     gradient = pt.grad(pt.log(pt.diag(m)).sum(), m)
     f = check_against_python([m], gradient, (MATRIX,))
     assert "scatter" not in str(jax.make_jaxpr(f.jax_fn)(MATRIX))
+
+
+@pytest.mark.parametrize(
+    "matrix", [[[-0.0]], [[0, -2], [0, -2]], [[2, -2, 2], [2, -2, 2], [2, 0, 2]], np.zeros((4, 4))]
+)
+def test_the_determinant_of_a_singular_matrix_has_no_sign(matrix: Any) -> None:
+    m = pt.dmatrix("m")
+    f, reference = compile_both([m], [pt.linalg.det(m), *pt.linalg.slogdet(m)])
+    found, expected = ([np.asarray(each) for each in g(np.array(matrix))] for g in (f, reference))
+    assert list(map(np.signbit, found)) == list(map(np.signbit, expected))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_determinant_of_a_singular_matrix_has_a_gradient() -> None:
+    """For JAX, which does not know of the zero that is added to it."""
+    m = pt.dmatrix("m")
+    f = pytensor.function([m], pt.linalg.det(m), mode="JAXSELECTIVE")
+    slope = jax.grad(lambda values: f.jax_fn(values)[0])(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    np.testing.assert_allclose(slope, [[4, -2], [-2, 1]])

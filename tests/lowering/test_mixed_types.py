@@ -51,3 +51,10 @@ def test_values(name: str, one: str, other: str) -> None:
     given = np.array([[3, 1], [2, 5]], one), np.array([[LARGE, 7], [5, LARGE - 2]], other)
     for found, expected in zip(as_list(f(*given)), as_list(reference(*given)), strict=True):
         assert same(np.asarray(found), np.asarray(expected), rtol=1e-13, signs_of_zero=False)
+
+
+def test_functions_of_real_numbers_refuse_a_complex_number_in_any_place() -> None:
+    x, z = pt.dvector("x"), pt.zvector("z")
+    for function in compile_both([x, z], pt.arctan2(x, z)):
+        with pytest.raises(TypeError):
+            function(np.ones(2), np.ones(2, "complex128"))
