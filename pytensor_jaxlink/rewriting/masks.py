@@ -27,9 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any
 
-import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
@@ -48,25 +46,22 @@ from pytensor.tensor.basic import (
 )
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.extra_ops import Unique
-from pytensor.tensor.sort import sort
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
     IncSubtensor,
     Subtensor,
 )
-from pytensor.tensor.type import discrete_dtypes, float_dtypes
 
 from pytensor_jaxlink.analysis import input_binding_times
-from pytensor_jaxlink.analysis.extents import measured_by, tensor_behind
+from pytensor_jaxlink.analysis.extents import measured_by
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, indices_of, op_name
-from pytensor_jaxlink.ops import Fitted, held_dtype
-from pytensor_jaxlink.rewriting.graph_masks import Masks, is_one_integer
-from pytensor_jaxlink.rewriting.mask_indices import MaskIndex, mask_of
+from pytensor_jaxlink.rewriting.beginnings import Beginnings
+from pytensor_jaxlink.rewriting.graph_masks import is_one_integer
+from pytensor_jaxlink.rewriting.mask_indices import mask_of
 from pytensor_jaxlink.rewriting.notes import late_values, may_cut_results, note
-from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
-from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor, follow, is_literal
+from pytensor_jaxlink.rewriting.selections import Selection, Tensor, follow
 from pytensor_jaxlink.rewriting.splits import Parts, put_back, sliced
 
 NAME = "jaxlink_masks"
@@ -167,7 +162,7 @@ def _is_computed(length: Tensor) -> bool:
     return True
 
 
-class _Attempt(Masks):
+class _Attempt(Beginnings):
     """One pass over the graph, with some masks refused."""
 
     def __init__(
@@ -255,7 +250,7 @@ class _Attempt(Masks):
 
     def _visit(self, node: Apply) -> list[Variable]:
         """Decide on one node.  Returns the selections that it needs as they are."""
-        found = self._source(node)
+        found = self.source(node)
         if found:
             for output, selection in zip(node.outputs, found, strict=True):
                 self._select(output, selection)
@@ -289,7 +284,7 @@ class _Attempt(Masks):
     def _fills(self, node: Apply) -> bool:
         """Return True if a node writes to the places of a mask, or of a slice, computed late."""
         if isinstance(node.op, IncSubtensor):
-            return self._sliced(node) is not None
+            return self.sliced(node) is not None
         if not isinstance(node.op, AdvancedIncSubtensor):
             return False
         found = mask_of(node, self.new)
@@ -302,175 +297,6 @@ class _Attempt(Masks):
             return
         outputs = node.clone_with_new_inputs([self.values.get(v, v) for v in node.inputs]).outputs
         self.values.update(zip(node.outputs, outputs, strict=True))
-
-    # -- where selections begin ------------------------------------------------------------------
-
-    def _source(self, node: Apply) -> list[Selection]:
-        """The selections that the outputs of a node are, where they begin here."""
-        if node.inputs and held_dtype(node.inputs[0]) is not None:
-            return []  # what is not selected would be replaced in the declared type
-        match node.op:
-            case AdvancedSubtensor():
-                found = self._selected(node)
-            case Subtensor() if node.inputs[0] not in self.selections:
-                found = self._part_of(node)
-            case Unique():
-                found = self._distinct(node)
-            case Nonzero():
-                return self._places(node)
-            case _:
-                return []
-        return [] if found is None else [found]
-
-    def _places(self, node: Apply) -> list[Selection]:
-        """``nonzero(mask)`` selects from the numbers of the rows, columns, ..., by the mask."""
-        given = node.inputs[0]
-        if given not in self.late_masks or given in self.refused or given in self.selections:
-            return []
-        mask = self.new(given)
-        if mask.type.dtype != "bool":
-            mask = self.derived("true", (mask,), lambda: pt.neq(self.new(given), 0))
-        self.origin[mask] = given
-        numbers = []
-        for axis in range(mask.type.ndim):
-            order: list[Tensor] = ["x"] * mask.type.ndim
-            order[axis] = 0
-            counter = pt.arange(mask.shape[axis]).dimshuffle(order)
-            numbers.append(Selection(pt.switch(mask, counter, 0), (mask,)))
-        return numbers
-
-    def _distinct(self, node: Apply) -> Selection | None:
-        """``unique(x)`` selects from the sorted values those that differ from the one before."""
-        array, op = node.inputs[0], node.op
-        extra = op.return_index or op.return_inverse or op.return_counts
-        if (
-            extra
-            or op.axis is not None
-            or array.type.dtype not in (*float_dtypes, *discrete_dtypes)
-        ):
-            return None
-        if array not in self.late_masks or array in self.refused or array in self.selections:
-            return None
-        ordered: Any = sort(self.new(array).flatten())
-        repeated: Any = pt.eq(ordered[1:], ordered[:-1])
-        if array.type.dtype in float_dtypes:
-            missing: Any = pt.isnan(ordered)
-            repeated = repeated | (missing[1:] & missing[:-1])
-        first: Any = pt.ones(ordered.shape, dtype="bool")
-        mask = pt.set_subtensor(first[1:], ~repeated)
-        self.origin[mask] = array
-        return Selection(ordered, (mask,))
-
-    def _selected(self, node: Apply) -> Selection | None:
-        found = mask_of(node, self.new)
-        if found is None:
-            return None
-        axis, mask = found.axis, found.mask
-        array = node.inputs[0]
-        outer, inner = self.chosen(array), self.selections.get(mask)
-        if found.beside is not None and outer.axes:
-            return None
-        if inner is None:
-            here = outer.masks[axis : axis + mask.type.ndim]
-            if not self.is_late(mask) or any(own is not None for own in here):
-                return None
-            new = self.new(mask)
-            self.origin[new] = mask
-            if outer.axes:
-                full = Fitted(outer.places(axis)[0], by_places=found.by_places)(outer.full, new)
-                after = outer.masks[axis + mask.type.ndim :]
-                return Selection(full, (*outer.masks[:axis], new, *after))
-            whole = outer.full if found.beside is None else outer.full[found.beside]
-            full = self._fitting(array if whole is outer.full else whole, axis, found)
-            return Selection.along(axis, full, new)
-        own = outer.masks[axis]
-        moved = None if own is None else self.aligned(inner, 0, own)
-        if moved is None or len(moved.masks) > 1:
-            return None
-        both = self.derived("both", (own, mask), lambda: own & moved.full)
-        return Selection(outer.full, (*outer.masks[:axis], both, *outer.masks[axis + 1 :]))
-
-    def _part_of(self, node: Apply) -> Selection | None:
-        """The selection that slices to late bounds take of an array."""
-        found = self._sliced(node)
-        if found is None:
-            return None
-        return found.entries
-
-    def _sliced(self, node: Apply) -> Destination | None:
-        """The part of an array that a node takes by slices to late bounds, literals and scalars."""
-        array = node.inputs[0]
-        indices = indices_of(node)
-        indices += [slice(None)] * (array.type.ndim - len(indices))
-        chosen, beside, masks = self.sliceable(array, cut_axes(indices)), [], []
-        if not chosen.is_plain:
-            return None
-        for axis, index in enumerate(indices):
-            taken = self._taken(node, axis, index)
-            if taken is None:
-                return None
-            beside.append(taken[0])
-            masks += taken[1]
-        if not chosen.axes and all(mask is None for mask in masks):
-            return None
-        if all(isinstance(index, slice) and index == slice(None) for index in beside):
-            return Destination(chosen.full, Selection(chosen.full, tuple(masks)))
-        if not all(is_literal(index) for index in beside if isinstance(index, slice)):
-            return None
-        left = chosen.full[tuple(beside)]
-        return Destination(left, Selection(left, tuple(masks)), tuple(beside))
-
-    def _taken(self, node: Apply, axis: int, index: object) -> tuple[Any, Sequence[Tensor]] | None:
-        """The index of the full array in one dimension, and the mask of what that leaves."""
-        array = node.inputs[0]
-        chosen = self.chosen(array)
-        own = chosen.masks[axis]
-        if own is None and isinstance(index, slice):
-            mask = self.slice_mask(array, axis, index)
-            return (index, [None]) if mask is None else (slice(None), [mask])
-        if not isinstance(index, slice):
-            index = self.new(tensor_behind(index))
-            return index if own is None else place_of(own, index, self), []
-        if self._is_front(own, index, node, axis):
-            return index, [None]
-        mask = part_of(chosen, axis, index, self)
-        return None if mask is None else (slice(None), [mask])
-
-    def _is_front(self, mask: object, index: slice, node: Apply, axis: int) -> bool:
-        """Return True where all of a value is written to the first entries of a longer prefix."""
-        writes = isinstance(node.op, IncSubtensor)
-        if not writes or not is_literal(index) or not self._spans.is_prefix(mask):
-            return False
-        missing = node.inputs[0].type.ndim - node.inputs[1].type.ndim
-        value = self.chosen(node.inputs[1])
-        stop = None if index.stop is None else int(index.stop.data)
-        _, more = self._longer.get(mask, (mask, 0))
-        return (
-            index.start is None
-            and stop is not None
-            and 0 <= stop <= more
-            and (axis < missing or value.masks[axis - missing] is None)
-        )
-
-    # -- what the rules ask ------------------------------------------------------------------------
-
-    def _fitting(self, array: object, axis: int, index: MaskIndex) -> Tensor:
-        """The array that stands for one now, as long as a mask; `IndexError` where it cannot be."""
-        return self._spans.fitting(array, axis, index.mask, by_places=index.by_places)
-
-    def target(self, node: Apply) -> Destination | None:
-        """The entries that a node writes to, or None."""
-        if isinstance(node.op, IncSubtensor):
-            return self._sliced(node)
-        base, found = node.inputs[0], mask_of(node, self.new)
-        if found is None or base in self.selections:
-            return None
-        new, there = self.new(found.mask), self.new(base)
-        if found.beside is not None:
-            there = there[found.beside]
-        old = self._fitting(base if found.beside is None else there, found.axis, found)
-        entries = Selection.along(found.axis, old, new)
-        return Destination(there, entries, found.beside, by_places=found.by_places)
 
 
 def _made_last(nodes: Sequence[Apply]) -> Iterator[Apply]:
