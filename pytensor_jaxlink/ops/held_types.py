@@ -1,8 +1,8 @@
 """Where NumPy gives another type than an Op declares, and others compute with that.
 
 A running sum declares the type of its array.  `numpy.cumsum` adds booleans and integers of less
-than 64 bits in 64, and gives these: ``cumsum(x > 0)`` counts.  So do SciPy's sums.  Parts of the result have its type
-too; an elementwise operation converts to the type that it declares.
+than 64 bits in 64, and gives these: ``cumsum(x > 0)`` counts.  So do SciPy's sums.  Parts of the
+result have its type too; an elementwise operation converts to the type that it declares.
 """
 
 from __future__ import annotations
