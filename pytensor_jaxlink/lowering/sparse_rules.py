@@ -21,6 +21,7 @@ from pytensor.sparse import math as sparse_math
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, functions_by, jax_rule_for
+from pytensor_jaxlink.ops import running_dtype
 from pytensor_jaxlink.sparse_values import SparseValue
 
 JaxRule: TypeAlias = Callable[[Op, Apply, Context], JaxFunction]
@@ -242,11 +243,14 @@ def _sampling_dot(x: jax.Array, y: jax.Array, pattern: SparseValue) -> SparseVal
 
 @_register("SpSum")
 def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
+    dtype = running_dtype(node.inputs[0].type.dtype)  # SciPy adds in NumPy's type for sums
+
     def total(x: SparseValue) -> jax.Array:
+        data = as_dtype(x.data, dtype)
         if op.axis is None:
-            return x.data.sum()
+            return data.sum()
         kept = 1 - op.axis % 2
-        return jnp.zeros((x.shape[kept],), x.dtype).at[x.coordinates[kept]].add(x.data)
+        return jnp.zeros((x.shape[kept],), data.dtype).at[x.coordinates[kept]].add(data)
 
     return total
 

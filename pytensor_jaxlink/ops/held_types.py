@@ -1,8 +1,8 @@
 """Where NumPy gives another type than an Op declares, and others compute with that.
 
 A running sum declares the type of its array.  `numpy.cumsum` adds booleans and integers of less
-than 64 bits in 64, and gives these: ``cumsum(x > 0)`` counts.  Parts of the result have its type
-too; an elementwise operation converts to the type that it declares.
+than 64 bits in 64, and gives these: ``cumsum(x > 0)`` counts.  So do SciPy's sums.  Parts of the
+result have its type too; an elementwise operation converts to the type that it declares.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
+from pytensor.sparse.math import SpSum
 from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle
@@ -53,7 +54,7 @@ def held_type(variable: Variable) -> GraphType:
 def held_dtype(variable: Variable) -> str | None:
     """The dtype of a value where it is not the declared one, or None."""
     while (node := variable.owner) is not None:
-        if isinstance(node.op, CumOp):
+        if isinstance(node.op, CumOp | SpSum):
             declared = variable.type.dtype
             dtype = running_dtype(declared)
             return dtype if dtype != declared else None

@@ -9,6 +9,8 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.sparse
+from pytensor import sparse
 
 from pytensor_jaxlink import JAXLinker, load, save
 from tests.helpers import PYTHON
@@ -70,6 +72,15 @@ def test_other_ways(name: str, tmp_path: Any) -> None:
     save(f, tmp_path / "compiled", graph=False)
     for path in (tmp_path / "f", tmp_path / "compiled"):
         np.testing.assert_allclose(load(path)(*CALLS[0]), reference(*CALLS[0]))
+
+
+def test_sums_of_sparse_matrices() -> None:
+    s = sparse.csr_matrix("s", dtype="int8")
+    graph = [sparse.sp_sum(s) * 1.0, sparse.sp_sum(s, axis=0).sum(), sparse.sp_sum(s, axis=1) > 99]
+    full = scipy.sparse.csr_matrix(np.full((3, 3), 100, "int8"))
+    for mode in (JAXLinker(), PYTHON):
+        total, columns, rows = pytensor.function([s], graph, mode=mode)(full)
+        assert (total, columns, np.asarray(rows).all()) == (900, 900, True)
 
 
 def test_an_update_has_the_declared_type() -> None:
