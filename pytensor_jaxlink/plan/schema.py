@@ -210,7 +210,7 @@ class Plan:
 
     @property
     def is_one_region(self) -> bool:
-        """Whether it is one region without static values, whose results may be cut."""
+        """True for one region without static values, whose results may be cut."""
         match [step for step in self.steps if not isinstance(step, CutOff)]:
             case [Region(static=())]:
                 return True
@@ -219,7 +219,7 @@ class Plan:
 
     @property
     def takes_arrays(self) -> bool:
-        """Whether it is one such region of arrays, which takes inputs and constants."""
+        """True for one such region of arrays, which takes inputs and constants."""
         if not self.is_one_region:
             return False
         [region] = self.own_regions
@@ -229,7 +229,7 @@ class Plan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is one such region, which gives all outputs."""
+        """True for one such region, which gives all outputs."""
         made = {number for region in self.own_regions for number in region.results}
         return self.takes_arrays and made >= set(self.outputs)
 

@@ -151,7 +151,7 @@ class Donation:
         return results, conditions, False
 
     def _taken(self, static: tuple[object, ...], values: Sequence[object]) -> Sequence[object]:
-        """What the region takes: the values of states that it does not look at are no part."""
+        """The arguments of the region, without the values of states that it does not look at."""
         taken = values[: self._what.taken]
         return [static, *taken] if static else taken
 
