@@ -354,7 +354,7 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
             if not is_open(value)
         }
         program.evaluate(static, traced, program.small_barriers, SMALL)
-        return [program._result(number, static, traced) for number in view.outputs]
+        return [program.result(number, static, traced) for number in view.outputs]
 
     return function
 

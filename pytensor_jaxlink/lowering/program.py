@@ -129,7 +129,7 @@ class Program:
         }
         with collecting() as conditions:
             self.evaluate(static_values, traced, self.barriers)
-            results = tuple(self._result(number, static_values, traced) for number in self.results)
+            results = tuple(self.result(number, static_values, traced) for number in self.results)
             computed = (value for number, value in traced.items() if number not in self.arguments)
             self.entries = sum(getattr(value, "size", 1) for value in computed)
             return results, conjunction(conditions)
@@ -287,7 +287,8 @@ class Program:
             value = traced[number] = from_scipy(value)
         return value
 
-    def _result(self, number: int, static: dict[int, object], traced: dict[int, object]) -> Any:
+    def result(self, number: int, static: dict[int, object], traced: dict[int, object]) -> Any:
+        """A result, in its type."""
         value = traced[number] if number in traced else self._traced(number, static, traced)
         return as_declared(value, self._given_type(number))
 
