@@ -25,7 +25,7 @@ WITH_MODE = (
     ("pymc.step_methods.metropolis", "compile"),
     ("pymc.step_methods.slicer", "compile"),
     ("pymc.smc.kernels", "compile"),
-    ("pymc.tuning.scipy_interface", "compile"),
+    ("pymc.tuning.scipy_interface", "compile"),  # from PyMC 6.4 on
 )
 """The functions of PyMC that compile such a function, and take ``mode``."""
 
@@ -45,7 +45,10 @@ with, in place too."""
 
 
 def give_numpy_to_samplers() -> None:
-    """Have PyMC, which must have been imported, compute with NumPy arrays at these places."""
+    """Have PyMC, which must have been imported, compute with NumPy arrays at these places.
+
+    A place that this version of PyMC does not have is left out.
+    """
     places = (
         (WITH_MODE, _with_mode),
         (WITH_COMPILE_KWARGS, _with_compile_kwargs),
@@ -54,12 +57,21 @@ def give_numpy_to_samplers() -> None:
     for named, wrap in places:
         for module, path in named:
             *owners, name = path.split(".")
-            owner: Any = import_module(module)
+            owner: Any = _module(module)
             for each in owners:
                 owner = getattr(owner, each, None)
-            original = getattr(owner, name, None)
-            if original is not None:
-                setattr(owner, name, wrap(original))
+            if owner is not None and hasattr(owner, name):
+                setattr(owner, name, wrap(getattr(owner, name)))
+
+
+def _module(name: str) -> object:
+    """The module, or None where there is none of this name."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            return None
+        raise
 
 
 def _with_mode(original: Callable[..., object]) -> Callable[..., object]:
