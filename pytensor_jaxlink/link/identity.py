@@ -23,7 +23,7 @@ from pytensor_jaxlink.analysis import has_callbacks
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.options import PLACES, Options
-from pytensor_jaxlink.lowering import Lowered
+from pytensor_jaxlink.lowering import Lowered, is_known_draw
 from pytensor_jaxlink.ops import is_foreign_module
 
 _LARGEST = 1 << 24  # bytes of constants that are read
@@ -81,11 +81,13 @@ def described_graph(
 def _known(op: Op) -> tuple[Op, tuple[Hashable, ...]]:
     """The Op and its inner constants, if all of its code is PyTensor's or ours.
 
+    A distribution of PyMC's that our sampler draws counts as ours.
+
     To PyTensor's comparison of inner graphs 0.0 is -0.0.
     """
     constants: list[Hashable] = []
     for part in _parts(op, set()):
-        if is_foreign_module(type(part).__module__):
+        if is_foreign_module(type(part).__module__) and not is_known_draw(part):
             raise _UnknownError
         for value in vars(part).values():
             if isinstance(value, partial | MethodType) or _is_foreign(value):

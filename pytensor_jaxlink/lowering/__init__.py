@@ -22,6 +22,7 @@ from pytensor_jaxlink.lowering.derivatives import LowerGraph as LowerGraph
 from pytensor_jaxlink.lowering.optimisation import optimiser_rules as _optimiser_rules
 from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.rules import Rules as Rules
+from pytensor_jaxlink.lowering.samplers import is_known_draw as is_known_draw
 from pytensor_jaxlink.lowering.special import scalar_ops as _special_scalar_ops
 
 # Importing these modules registers their rules.

@@ -13,6 +13,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 from jax.scipy import special
+from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.op import RandomVariable
 
@@ -47,6 +48,19 @@ def sampler_of(op: RandomVariable) -> Sampler | None:
     if sampler is None:
         return None
     return lambda key, shape, dtype, *parameters: sampler(Draw(key, shape, dtype), *parameters)
+
+
+def is_known_draw(op: object) -> bool:
+    """Return True for a distribution of PyMC's that is drawn by our sampler.
+
+    PyMC defines the class alone, so nothing that a user can change takes part in the draw.
+    """
+    return (
+        isinstance(op, RandomVariable)
+        and type(op).__module__.startswith("pymc.")
+        and not is_foreign_module(jax_funcify.dispatch(type(op)).__module__)
+        and sampler_of(op) is not None
+    )
 
 
 # -- samplers --------------------------------------------------------------------------------------

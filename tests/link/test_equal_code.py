@@ -14,6 +14,8 @@ import pytest
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
+from pytensor.link.jax.dispatch.random import jax_sample_fn
+from pytensor.tensor.random.basic import WaldRV
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker
@@ -180,6 +182,39 @@ def test_draws_are_those_of_each_generator():
     np.testing.assert_array_equal(a, c)
     assert not np.any(a == b)
     assert not np.any(a[0] == a[1])
+
+
+def distribution_of_pymc():
+    """A class that PyMC defines and we have a sampler for; PyMC need not be there."""
+    return type("WaldRV", (WaldRV,), {"__module__": "pymc.distributions.continuous"})
+
+
+def drawn_from(distribution):
+    generator = pytensor.shared(np.random.default_rng(1))
+    following, draws = distribution(2.0, 1.0, rng=generator, size=4).owner.outputs
+    f = pytensor.function([], draws, updates={generator: following}, mode="JAXSELECTIVE")
+    return f, f()
+
+
+def test_draws_of_pymcs_distributions_by_our_samplers():
+    kind = distribution_of_pymc()
+    (first, a), (second, b) = drawn_from(kind()), drawn_from(kind())
+    assert (first.stats.equal_code, second.stats.equal_code) == (0, 1)
+    np.testing.assert_array_equal(a, b)
+
+
+def test_draws_by_a_sampler_of_the_users_are_compiled_for_each():
+    kind = distribution_of_pymc()
+    jax_sample_fn.register(kind, lambda op, node: lambda key, *_: jax.numpy.full(4, by))
+    for by in (2.0, 3.0):
+        f, draws = drawn_from(kind())
+        assert f.stats.equal_code == 0
+        np.testing.assert_array_equal(draws, np.full(4, by))
+
+
+def test_draws_of_a_class_of_the_users_are_compiled_for_each():
+    kind = type("Mine", (distribution_of_pymc(),), {})
+    assert [drawn_from(kind())[0].stats.equal_code for _ in range(2)] == [0, 0]
 
 
 def test_checks_are_those_of_each():
