@@ -26,6 +26,7 @@ from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
+from pytensor_jaxlink.size_functions import at_least
 
 
 @jax_rule.register(Elemwise)
@@ -96,7 +97,7 @@ def _of_something(
         return range(np.ndim(array)) if axes is None else axes
 
     def reduce(array: jax.Array) -> jax.Array:
-        empty = any(np.shape(array)[axis] == 0 for axis in reduced_axes(array))
+        empty = not all(at_least(np.shape(array)[axis], 1) for axis in reduced_axes(array))
         if empty and isinstance(op, Softmax | LogSoftmax) and not EMPTY_SOFTMAX_RAISES:
             return array
         if empty and not getattr(op, "initial", None):

@@ -159,6 +159,39 @@ def test_what_is_set_into_no_entries(index: str, tmp_path: Path) -> None:
             loaded(values, given, 1)
 
 
+REDUCTIONS: dict[str, Callable[[Any], Any]] = {
+    "maximum": lambda y: y.max(),
+    "minimum of integers": lambda y: y.astype("int8").min(),
+    "gradient of a maximum": lambda y: pytensor.grad(y.max(), y),
+    "maxima of rows": lambda y: pt.outer(y, y).max(axis=1),
+    "place of the largest": lambda y: y.argmax(),
+    "softmax": lambda y: pt.special.softmax(y),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_parts_that_may_be_empty(name: str, tmp_path: Path) -> None:
+    """`y.shape[0] - 2` entries: JAX takes it for at least 1 where it compares it with 0."""
+    output = REDUCTIONS[name](Y[: Y.shape[0] - 2])
+    python = pytensor.function([Y], output, mode="FAST_COMPILE")
+    f = pytensor.function([Y], output, mode="JAXSELECTIVE")
+    f(np.ones(6))
+    save(f, tmp_path / "f")
+    loaded = load(tmp_path / "f", prefer="compiled")
+    for rows in (9, 3, 2, 1, 0):
+        given, expected, error = np.arange(1.0, rows + 1), None, None
+        try:
+            expected = python(given)
+        except ValueError as raised:
+            error = raised
+        if error is None:
+            np.testing.assert_allclose(loaded(given), expected)
+        else:
+            with pytest.raises(ValueError, match="zero-size|empty|no entries"):
+                loaded(given)
+
+
 def test_loops_that_end_by_a_condition_have_no_reverse_mode(tmp_path: Path) -> None:
     y = pt.dvector("y")
     sums = pytensor.scan(
