@@ -7,17 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
 
-from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.checks import are_read, require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
+from pytensor_jaxlink.lowering.overlaps import kept_apart
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, Realign
+from pytensor_jaxlink.size_functions import at_least
 
 
 @jax_rule.register(DynamicSlice)
 def _dynamic_slice(op: DynamicSlice, node: Apply, context: Context) -> JaxFunction:
     def take(array: jax.Array, start: jax.Array, stop: jax.Array, length: int) -> jax.Array:
-        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
-        return jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
+        array, length = as_jax(array), int(length)
+        if _is_too_short(op, array, length):
+            return jnp.zeros(_with_length(op, array, length), array.dtype)
+        begin = _begin(op, array.shape[op.axis], start, stop, length)
+        return jax.lax.dynamic_slice_in_dim(array, begin, length, op.axis)
 
     return take
 
@@ -27,15 +32,16 @@ def _dynamic_update_slice(op: DynamicUpdateSlice, node: Apply, context: Context)
     def update(
         array: jax.Array, value: jax.Array, start: jax.Array, stop: jax.Array, length: int
     ) -> jax.Array:
-        begin = _begin(op, np.shape(array)[op.axis], start, int(length))
-        shape = list(np.shape(array))
-        shape[op.axis] = int(length)
-        new = jnp.broadcast_to(as_dtype(value, array.dtype), shape)
+        array, length = as_jax(array), int(length)
+        if _is_too_short(op, array, length):
+            return array
+        begin = _begin(op, array.shape[op.axis], start, stop, length)
+        new = jnp.broadcast_to(as_dtype(value, array.dtype), _with_length(op, array, length))
         if not op.set_instead_of_inc:
-            new = new + jax.lax.dynamic_slice_in_dim(as_jax(array), begin, int(length), op.axis)
-        return jax.lax.dynamic_update_slice_in_dim(as_jax(array), new, begin, op.axis)
+            new = new + jax.lax.dynamic_slice_in_dim(array, begin, length, op.axis)
+        return jax.lax.dynamic_update_slice_in_dim(array, new, begin, op.axis)
 
-    return update
+    return kept_apart(node, update)
 
 
 @jax_rule.register(Realign)
@@ -70,11 +76,34 @@ def _padding(op: Realign, array: jax.Array, more: tuple[int, int]) -> list[tuple
     return [more if place == op.axis else (0, 0) for place in range(np.ndim(array))]
 
 
-def _begin(op: DynamicSlice, whole: int, start: jax.Array, length: int) -> jax.Array:
+def _is_too_short(op: DynamicSlice, array: jax.Array, length: int) -> bool:
+    """Return True if no slice of such a length lies in an array, and state that one has to.
+
+    The condition is one that is read after the call, as for a place outside of a longer array: no
+    failure of JAX, so arrays of other lengths keep their region.  Where nobody reads it, this ends
+    the trace.
+    """
+    too_short = not op.exact and not at_least(array.shape[op.axis], length)
+    if too_short:
+        require(jnp.array(False) if are_read() else np.array(False))
+    return too_short
+
+
+def _with_length(op: DynamicSlice, array: jax.Array, length: int) -> tuple[int, ...]:
+    return (*array.shape[: op.axis], length, *array.shape[op.axis + 1 :])
+
+
+def _begin(
+    op: DynamicSlice,
+    whole: int,
+    start: jax.Array,
+    stop: jax.Array,
+    length: int,
+) -> jax.Array:
     """Where a slice begins.  That it lies in the array is no check that could be dropped."""
-    start = jnp.asarray(start)
+    start, stop = jnp.asarray(start), jnp.asarray(stop)
     if not op.exact:
-        from_front = (start >= 0) & (start <= whole - length)
-        from_end = (start + length < 0) & (start + whole >= 0)
-        require(from_front | from_end if length <= whole else np.array(False))
+        from_front = (start >= 0) & (stop <= whole)
+        from_end = (stop < 0) & (start + whole >= 0)
+        require((from_front | from_end) & (stop - start == length))
     return jnp.where(start < 0, start + whole, start)

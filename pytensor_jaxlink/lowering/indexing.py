@@ -28,6 +28,7 @@ from pytensor_jaxlink.analysis import Range, range_of
 from pytensor_jaxlink.graph import data_of, first_index, indices_from
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
+from pytensor_jaxlink.lowering.overlaps import kept_apart
 from pytensor_jaxlink.lowering.rule import (
     Context,
     JaxFunction,
@@ -295,7 +296,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
             _check_indices(node, np.shape(array), indices)
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
-    return _adding(node, increment)
+    return kept_apart(node, _adding(node, increment))
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,10 @@ class DynamicSlice(ArrayOp):
     def __init__(self, axis: int, *, exact: bool) -> None:
         self.axis, self.exact = axis, exact
 
+    def inexact(self) -> DynamicSlice:
+        """The same Op for bounds that may be less far apart than the length says."""
+        return DynamicSlice(self.axis, exact=False)
+
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type, with an open length in the dimension."""
         [array, *_] = inputs
@@ -62,6 +66,12 @@ class DynamicUpdateSlice(DynamicSlice):
     def __init__(self, axis: int, *, exact: bool, set_instead_of_inc: bool) -> None:
         super().__init__(axis, exact=exact)
         self.set_instead_of_inc = set_instead_of_inc
+
+    def inexact(self) -> DynamicUpdateSlice:
+        """The same Op for bounds that may be less far apart than the length says."""
+        return DynamicUpdateSlice(
+            self.axis, exact=False, set_instead_of_inc=self.set_instead_of_inc
+        )
 
     def make_node(self, *inputs: Variable) -> Apply:
         """An array of the same type."""

@@ -1,7 +1,8 @@
 """How a selection passes through what depends on the order of its entries.
 
-Sorting, running sums, the place of an extreme, a softmax, one entry.  All of them take selections
-by a mask of one dimension; the empty selection raises what NumPy raises, or is empty.
+Sorting, running sums, the place of an extreme, a softmax, one entry, a few in a row.  All of them
+take selections by a mask of one dimension; the empty selection raises what NumPy raises, or is
+empty.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from pytensor.tensor.type import float_dtypes
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.graph import indices_of
-from pytensor_jaxlink.ops import running_dtype
+from pytensor_jaxlink.ops import DynamicSlice, running_dtype
+from pytensor_jaxlink.rewriting.bounds import normalised
 from pytensor_jaxlink.rewriting.packing import order as order_of
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
     Selection,
     Tensor,
+    at_front,
     follow,
     has_entries,
     is_literal,
@@ -148,6 +151,29 @@ def _follow_index(op: Subtensor, node: Apply, known: Known) -> Results:
     full = chosen.full
     whole = all(isinstance(place, slice) and place == slice(None) for place in places)
     return [Selection(full if whole else full[tuple(places)], tuple(masks))]
+
+
+@follow.register(DynamicSlice)
+def _follow_dynamic_slice(op: DynamicSlice, node: Apply, known: Known) -> Results:
+    """A few entries in a row, taken of a selection or written to it: those of the full array.
+
+    The bounds count from the ends of the selection.
+    """
+    array, *values, start, stop, length = node.inputs
+    if any(v in known.selections for v in node.inputs[1:]):
+        return None
+    chosen = known.chosen(array)
+    mask = chosen.masks[op.axis] if chosen.is_plain else None
+    moved = None if mask is None else at_front(chosen, [op.axis], known)
+    if moved is None:
+        return None
+    count = known.count(mask)
+    bounds = [normalised(known.new(bound), count) for bound in (start, stop)]
+    full = op.inexact()(moved.full, *map(known.new, values), *bounds, known.new(length))
+    masks = list(moved.masks)
+    if not values:
+        masks[op.axis] = None
+    return [Selection(full, tuple(masks))]
 
 
 def cut_axes(indices: Sequence[Tensor]) -> list[int]:

@@ -12,6 +12,7 @@ import pytest
 from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 
+from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
 from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_dynamic_slices
 from tests.helpers import compile_both
@@ -156,3 +157,54 @@ def test_polynomials() -> None:
     assert constant_value(difference(terms.of(AT), terms.of(SIZE))) is None
     expression = terms.expression(terms.of((AT - 2) * (SIZE + 1)))
     assert expression.eval({AT: 5, SIZE: 3}) == 12
+
+
+SELECTIONS = {
+    "a prefix": lambda: X[: X.shape[0] - 1],
+    "a mask": lambda: X[X > 0],
+    "rows": lambda: M[Y > 0],
+}
+TAKEN = {
+    "taken": lambda part: part[K : K + 2],
+    "from the end": lambda part: part[K - 2 : K].sum(axis=0),
+    "set": lambda part: pt.set_subtensor(part[K : K + 2], 7.0),
+    "increased": lambda part: pt.inc_subtensor(part[K : K + 2], 1.5).sum(),
+}
+
+
+@pytest.mark.parametrize("part", SELECTIONS)
+@pytest.mark.parametrize("name", TAKEN)
+def test_slices_of_selections(part: str, name: str) -> None:
+    """The lengths change, too; no slice lies in the shortest arrays."""
+    output = TAKEN[name](SELECTIONS[part]())
+    f, reference = compile_both(INPUTS, output, JAXLinker(dynamic=True))
+    for length in (7, 1, 70, 2):
+        data = np.random.default_rng(length).normal(size=length)
+        for at in (0.0, length - 2.0, length - 1.0, -3.0):
+            given = np.r_[at, data[1:]], data, data[:, None] * [1.0, 2.0], 0, 1
+            found, expected = outcome(f, *given), outcome(reference, *given)
+            assert isinstance(found, type) == isinstance(expected, type)
+            if isinstance(found, type):
+                assert found is expected
+            else:
+                np.testing.assert_allclose(found, expected)
+    assert f.stats.failures == 0
+
+
+def test_one_program_for_all_lengths() -> None:
+    f, reference = compile_both([X], X[K : K + 2].prod())
+    for length in (7, 9, 30, 11, 8):
+        given = np.arange(1.0, length + 1)
+        np.testing.assert_allclose(f(given), reference(given))
+    assert (f.stats.compilations, f.stats.padded.compilations) == ([1], [1])
+
+
+def test_an_array_that_is_too_short_is_no_failure_of_jax() -> None:
+    """Its call is finished by PyTensor, and those of longer ones stay in the region."""
+    k = pt.cast(Y.sum(), "int64")
+    f, reference = compile_both([X, Y], X[k : k + 2].prod(), JAXLinker(dynamic=False))
+    for length in (0, 1, 7, 1, 7):
+        given = np.arange(1.0, length + 1), np.zeros(3)
+        np.testing.assert_allclose(f(*given), reference(*given))
+    assert (f.stats.failures, f.stats.fallbacks, f.stats.host_steps) == (0, 3, 0)
+    assert f.explain().graph_break_count == 0

@@ -188,7 +188,7 @@ def test_reductions_of_parts_that_may_be_empty(name: str, tmp_path: Path) -> Non
         if error is None:
             np.testing.assert_allclose(loaded(given), expected)
         else:
-            with pytest.raises(ValueError, match="zero-size|empty|no entries"):
+            with pytest.raises(ValueError, match=r"zero-size|empty|no entries"):
                 loaded(given)
 
 
