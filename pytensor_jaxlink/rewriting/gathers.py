@@ -54,7 +54,8 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
         return _set(node, taken, chosen, known)
     if getattr(op, "ignore_duplicates", False):
         return None
-    added, whole = pt.inc_subtensor(taken.entries.full, chosen.masked(0)), known.chosen(base)
+    added = pt.inc_subtensor(taken.entries.full, chosen.masked(_nothing(chosen.full.type.dtype)))
+    whole = known.chosen(base)
     if type(op).__name__ == "AdvancedIncSubtensor1" and value in known.selections:
         # This Op of PyTensor before 3.1 takes one entry for one that is stretched, but for arrays
         # of one entry.
@@ -64,6 +65,11 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
         added = refuse(added, pt.or_(pt.neq(taken.mask.sum(), 1), pt.eq(length, 1)))
     result = added if taken.array is whole.full else Merged()(added, whole.full)
     return [Selection(result, whole.masks)]
+
+
+def _nothing(dtype: str) -> complex:
+    """The number that changes no other when it is added: 0.0 makes 0.0 of -0.0."""
+    return complex(-0.0, -0.0) if dtype.startswith("complex") else -0.0
 
 
 def _by_ranks(node: Apply, known: Known) -> Results:

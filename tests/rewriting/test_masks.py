@@ -522,3 +522,17 @@ def test_the_length_of_a_slice_is_a_difference_of_its_bounds(part: slice) -> Non
     rewritten = pytensor.function([x, n, m], fgraph.outputs[0], **unused)
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         np.testing.assert_array_equal([rewritten(*each) for each in values], expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_entries_that_get_nothing_keep_the_sign_of_their_zero(dtype: str) -> None:
+    """What is not selected adds -0.0 to the first entry: 0.0 would change -0.0."""
+    state, places = pt.vector("state", dtype=dtype), pt.lvector("places")
+    output = pt.inc_subtensor(state[places[Y > 0]], state[places[Y > 0]])
+    f, reference = compile_both([state, places, Y], output)
+    zero = complex(-0.0, -0.0) if dtype == "complex128" else -0.0
+    for length in (3, 0, 1):
+        given = np.array([zero, 1, zero], dtype=dtype), np.arange(length), -np.ones(length)
+        found, expected = np.asarray(f(*given)), reference(*given)
+        np.testing.assert_array_equal(np.signbit(found.real), np.signbit(expected.real))
+        np.testing.assert_array_equal(np.signbit(found.imag), np.signbit(expected.imag))
