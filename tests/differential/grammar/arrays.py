@@ -22,6 +22,13 @@ family.entries(
     running_sum=lambda v: pt.cumsum(v), running_product=lambda v: pt.cumprod(v),
     share=lambda v: v / v.shape[0], roll=lambda v: pt.roll(v, 1), center=lambda v: v - v.mean(),
     on_host=lambda v: host_sort(pt.cast(as_float(v), "float64")),
+    # What is written is read from the same array.
+    shifted_in=lambda v: pt.set_subtensor(v[1:], v[:-1]),
+    shifted_sums=lambda v: pt.inc_subtensor(v[1:], v[:-1]),
+    turned_around_in=lambda v: pt.set_subtensor(v[:3], v[:3][::-1]),
+    shifted_in_a_column=lambda v: pt.set_subtensor(
+        v.reshape((-1, 1))[1:], v.reshape((-1, 1))[:-1] * 2
+    ).reshape(v.shape),
 )  # fmt: skip
 family.of(
     "vector", "vector",
