@@ -288,8 +288,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
             return fallback(array, values, *indices)
-        index = indices_from(_as_indices(indices), op.idx_list)
-        block = _Block.of(np.shape(array), index)
+        block = _Block.of(np.shape(array), indices_from(_as_indices(indices), op.idx_list))
         if block is None:
             return fallback(array, values, *indices)
         if context.checks:
