@@ -174,9 +174,11 @@ def taps(p: Pool) -> Any:
 
 @family.gives("vector")
 def integer_state(p: Pool) -> Any:
+    """In the type of the state: C leaves open what a uint64 makes of the 2.0**64 of a sum."""
     dtype = p.one_of(NARROW)
+    three = pt.constant(3, dtype=dtype)
     return scan(
-        lambda element, state: pt.cast(state * 3 + element, dtype),
+        lambda element, state: pt.cast(state * three + element, dtype),
         sequences=[pt.cast(p.pick("index"), dtype)],
         outputs_info=[pt.constant(1, dtype=dtype)],
     )
