@@ -207,15 +207,16 @@ def _along(
         return None
     if not backward:
         return whole, [part]
-    return [slice(None, None, -1)], [known.backward(part)]
+    turned, step = known.backward(part), -int(index.step.data)
+    return [slice(None, None, -1)], [turned if step == 1 else known.every(turned, step)]
 
 
 def _is_backward(index: slice) -> bool:
-    return getattr(index.step, "data", 0) == -1
+    return getattr(index.step, "data", 0) < 0
 
 
 def _forward(index: slice, mask: object, known: Known) -> slice:
-    """The slice that takes the entries of a backward one in their order."""
+    """The slice that takes the entries of a backward one in their order, and those between."""
 
     def after(bound: object) -> Tensor:
         if bound is None:

@@ -536,3 +536,24 @@ def test_entries_that_get_nothing_keep_the_sign_of_their_zero(dtype: str) -> Non
         found, expected = np.asarray(f(*given)), reference(*given)
         np.testing.assert_array_equal(np.signbit(found.real), np.signbit(expected.real))
         np.testing.assert_array_equal(np.signbit(found.imag), np.signbit(expected.imag))
+
+
+BACKWARD = {
+    "every other": lambda x: x[::-2] * 2,
+    "to a place": lambda x: x[:1:-2].sum(),
+    "from a place": lambda x: x[5::-3],
+    "between places": lambda x: x[-2:0:-2].sum(),
+    "of a prefix": lambda x: x[: x.shape[0] - 1][::-2],
+    "of differences": lambda x: (x[1:] - x[:-1])[::-2].sum(),
+    "of a mask": lambda x: x[x > 0][::-2].sum(),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_backward_in_steps(name: str) -> None:
+    """One program for all lengths."""
+    f, reference = compile_both([X], BACKWARD[name](X), JAXLinker(dynamic=True))
+    for length in (7, 0, 1, 2, 6, 70):
+        data = np.random.default_rng(length).normal(size=length)
+        np.testing.assert_allclose(f(data), reference(data))
+    assert f.stats.compilations == [1]
