@@ -1,6 +1,7 @@
 """Settings that every test shares."""
 
 import gc
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ import jax
 import pytest
 from hypothesis import settings
 
+from pytensor_jaxlink.logs import Topic
 from tests.compilation_cache import restored_cache
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
@@ -45,6 +47,17 @@ def pytest_collection_finish() -> None:
     """Leave what has been imported out of Python's collections: a tenth of the time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _restored_logs() -> Iterator[None]:
+    """Leave the levels of the loggers as they were: a text that somebody reads asks for more."""
+    loggers = [logging.getLogger(), *[topic.logger for topic in Topic]]
+    loggers.append(loggers[-1].parent or loggers[-1])
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.fixture(autouse=True)
