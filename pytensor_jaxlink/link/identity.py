@@ -81,9 +81,8 @@ def described_graph(
 def _known(op: Op) -> tuple[Op, tuple[Hashable, ...]]:
     """The Op and its inner constants, if all of its code is PyTensor's or ours.
 
-    A distribution of PyMC's that our sampler draws counts as ours.
-
-    To PyTensor's comparison of inner graphs 0.0 is -0.0.
+    A distribution of PyMC's that our sampler draws counts as ours.  To PyTensor's comparison of
+    inner graphs 0.0 is -0.0.
     """
     constants: list[Hashable] = []
     for part in _parts(op, set()):

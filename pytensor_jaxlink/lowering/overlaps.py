@@ -27,8 +27,8 @@ from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice
 _BARRIERS_LAST = jax.__version_info__ >= (0, 12)
 """XLA of JAX 0.10 and 0.11 removes barriers on a CPU before it fuses."""
 
-_SAME_MEMORY = (DimShuffle, DynamicUpdateSlice, IncSubtensor, Reshape, SpecifyShape)
-"""The Ops whose result XLA may keep where their first input is."""
+_SAME_MEMORY = (DimShuffle, DynamicUpdateSlice, IncSubtensor, Reshape, SpecifyShape, Subtensor)
+"""The Ops whose result XLA may keep where their first input is; a slice may take everything."""
 
 
 def kept_apart(node: Apply, write: JaxFunction) -> JaxFunction:

@@ -7,7 +7,7 @@ empty.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,9 +160,12 @@ def _follow_dynamic_slice(op: DynamicSlice, node: Apply, known: Known) -> Result
     The bounds count from the ends of the selection.
     """
     array, *values, start, stop, length = node.inputs
-    if any(v in known.selections for v in node.inputs[1:]):
-        return None
     chosen = known.chosen(array)
+    beside = set(chosen.axes) - {op.axis}
+    if any(v in known.selections for v in node.inputs[1:]) or not all(
+        _is_one_along(value, beside, array.type.ndim) for value in values
+    ):
+        return None
     mask = chosen.masks[op.axis] if chosen.is_plain else None
     moved = None if mask is None else at_front(chosen, [op.axis], known)
     if moved is None:
@@ -174,6 +177,12 @@ def _follow_dynamic_slice(op: DynamicSlice, node: Apply, known: Known) -> Result
     if not values:
         masks[op.axis] = None
     return [Selection(full, tuple(masks))]
+
+
+def _is_one_along(value: Tensor, axes: Collection[int], ndim: int) -> bool:
+    """Return True if a value that is written to an array is stretched along some dimensions."""
+    ones = (True,) * (ndim - value.type.ndim) + value.type.broadcastable
+    return all(ones[axis] for axis in axes)
 
 
 def cut_axes(indices: Sequence[Tensor]) -> list[int]:

@@ -94,6 +94,7 @@ OVERLAPPING = {
     "reshaped before": lambda x: pt.set_subtensor(x.reshape((3, 3))[1:], x[:3]),
     "after another write": lambda x: pt.set_subtensor(pt.set_subtensor(x[1:], 0.0)[2:], x[:-2]),
     "turned around": lambda x: pt.set_subtensor(x[1:], x[1:][::-1]),
+    "of a part": lambda x: pt.set_subtensor(x[:9][1:], x[:8]),
     "a sum": lambda x: pt.inc_subtensor(x[1:], x.sum()),
 }
 APART = {

@@ -191,6 +191,17 @@ def test_slices_of_selections(part: str, name: str) -> None:
     assert f.stats.failures == 0
 
 
+def test_rows_of_a_value_for_rows_of_a_mask() -> None:
+    """They are as many as the mask selects, not as many as the array has."""
+    value = pt.dmatrix("value")
+    output = pt.set_subtensor(M[Y > 0][:, K : K + 2], value)
+    f, reference = compile_both([X, Y, M, value], output, JAXLinker(dynamic=True))
+    for mask in ([1.0, -1.0, 1.0], [1.0, 1.0, 1.0], [-1.0, 1.0, -1.0, -1.0]):
+        rows = sum(entry > 0 for entry in mask)
+        given = np.ones(1), np.array(mask), np.zeros((len(mask), 4)), np.full((rows, 2), 7.0)
+        np.testing.assert_array_equal(f(*given), reference(*given))
+
+
 def test_one_program_for_all_lengths() -> None:
     f, reference = compile_both([X], X[K : K + 2].prod())
     for length in (7, 9, 30, 11, 8):
