@@ -51,9 +51,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _restored_logs() -> Iterator[None]:
-    """Leave the levels of the loggers as they were: a text that somebody reads asks for more."""
-    loggers = [logging.getLogger(), *[topic.logger for topic in Topic]]
-    loggers.append(loggers[-1].parent or loggers[-1])
+    """Leave the levels of the loggers as they were: a page of the documentation sets one."""
+    package = logging.getLogger("pytensor_jaxlink")
+    loggers = [logging.getLogger(), package, *[topic.logger for topic in Topic]]
     levels = [logger.level for logger in loggers]
     yield
     for logger, level in zip(loggers, levels, strict=True):

@@ -27,7 +27,9 @@ from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice
 _BARRIERS_LAST = jax.__version_info__ >= (0, 12)
 """XLA of JAX 0.10 and 0.11 removes barriers on a CPU before it fuses."""
 
-_SAME_MEMORY = (DimShuffle, DynamicUpdateSlice, IncSubtensor, Reshape, SpecifyShape, Subtensor)
+_SAME_MEMORY = frozenset(
+    (DimShuffle, DynamicUpdateSlice, IncSubtensor, Reshape, SpecifyShape, Subtensor)
+)
 """The Ops whose result XLA may keep where their first input is; a slice may take everything."""
 
 
@@ -67,8 +69,8 @@ def reads_what_it_writes(node: Apply) -> bool:
     Cost: a walk through the graph that computes the value.
     """
     array, value = node.inputs[:2]
-    memory = _same_memory(array)
-    if _writes_one_entry(node.op, array) or isinstance(_op_of(memory[-1]), Alloc | AllocEmpty):
+    memory, op = _same_memory(array)
+    if _writes_one_entry(node.op, array) or isinstance(op, Alloc | AllocEmpty):
         return False
     seen = set[tuple[Variable, bool]]()
     stack = [(value, True)]
@@ -89,16 +91,16 @@ def reads_what_it_writes(node: Apply) -> bool:
     return False
 
 
-def _same_memory(array: Variable) -> list[Variable]:
-    """The arrays that may be where an array is, itself first."""
-    found = [array]
-    while isinstance(_op_of(found[-1]), _SAME_MEMORY):
-        found.append(found[-1].owner.inputs[0])
-    return found
+def _same_memory(array: Variable) -> tuple[set[Variable], Op | None]:
+    """The arrays that may be where an array is, itself among them, and the Op of the first one.
 
-
-def _op_of(variable: Variable) -> Op | None:
-    return None if variable.owner is None else variable.owner.op
+    Classes are looked up exactly: of a thousand writes each goes back to the first.
+    """
+    found = {array}
+    while (node := array.owner) is not None and type(node.op) in _SAME_MEMORY:
+        array = node.inputs[0]
+        found.add(array)
+    return found, None if node is None else node.op
 
 
 def _writes_one_entry(op: Op, array: Variable) -> bool:
