@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.compat import ifelse
 from tests.helpers import PYTHON, assert_same, check_against_python, compile_both, outcome
 
 X, Y, NUMBER = pt.dvector("x"), pt.dvector("y"), pt.dscalar("number")
@@ -185,3 +186,31 @@ def test_counts_of_unsigned_labels_stay_on_the_device() -> None:
     counts = pt.bincount(labels, minlength=4)[:4]
     f = check_against_python([labels], counts, (np.array([0, 3, 3], "uint64"),))
     assert not [cut for cut in f.explain().breaks if "NumPy" in cut.reason]
+
+
+READS = {
+    "entries": lambda x, i: x[i].sum(),
+    "rows": lambda x, i: pt.outer(x, x)[i].sum(),
+    "entry by entry": lambda x, i: pt.outer(x, x)[i, i].sum(),
+    "set": lambda x, i: pt.set_subtensor(x[i], 1.0).sum(),
+    "added": lambda x, i: pt.inc_subtensor(x[i], pt.cast(i, "float64")).sum(),
+    "added once": lambda x, i: pt.inc_subtensor(x[i], 1.0, ignore_duplicates=True).sum(),
+    "gradient": lambda x, i: pytensor.grad(pt.sqr(x[i]).sum(), x).sum(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("options", [{"dynamic": False}, {}])
+def test_places_of_an_array_that_is_empty_now(read: str, options: dict[str, Any]) -> None:
+    """JAX refuses to trace such a read, though the branch is not taken.
+
+    PyTensor's Python linker runs both branches.
+    """
+    places = pt.lvector("places")
+    output = ifelse(pt.gt(X.shape[0], 0), READS[read](X, places), np.float64(-1.0))
+    arguments = ([LONG[:3], [0, 1]], [[], [0, 1]], [[], []], [LONG[:2], [1, 1]])
+    f, reference = compile_both([X, places], output, JAXLinker(**options))
+    for each in arguments:
+        assert_same(f(*each), reference(*each) if len(each[0]) else np.array(-1.0))
+    assert not f.stats.fallbacks
+    assert not f.explain().failures
