@@ -138,7 +138,7 @@ class FastFunction(FastCall, Function):
             self.interface.commit_states([*args, *self._kept()], self._compiled.policy)
         return self._slow(args) if self._find_fast() is None else self(*args)
 
-    def _again(self, args: tuple[object, ...], error: Exception) -> object:
+    def _again(self, args: tuple[object, ...], error: BaseException) -> object:
         if isinstance(error, NewSizeError):
             # Nothing has been moved: JAX was stopped while it traced.
             self._stats.bytes_to_device -= bytes_of_numpy(args)
@@ -157,7 +157,7 @@ class FastFunction(FastCall, Function):
         self._executor = None
         self._find_fast()
 
-    def _is_final(self, error: Exception) -> bool:
+    def _is_final(self, error: BaseException) -> bool:
         # Another operation might raise first in the Python linker, but what shows runs once.
         return super()._is_final(error) and has_effects(self._compiled.source)
 

@@ -1,9 +1,9 @@
-"""The identity of a graph: equal for graphs of which XLA makes the same code in this process.
+"""The identity of a graph: equal for graphs of whose regions XLA makes the same code here.
 
 PyTensor's `Op.__eq__` says that two Ops compute the same, and its own rewrites merge nodes by it.
 Where a function of the user takes part (`wrap_jax`, Ops of other packages, rules that they have
 registered), equal objects may compute something else once the user has changed what they read, so
-these graphs have no identity.
+graphs with one in a region have no identity.  What the host runs is no part of any code.
 """
 
 from __future__ import annotations
@@ -56,8 +56,14 @@ def identity_of(form: Form, lowered: Lowered, options: Options) -> Identity | No
     if form.dynamic or has_callbacks(form.facts):
         return None
     view, plan = lowered.view, lowered.plan
+    traced = {node for region in form.partition.regions for node in region.traced}
+
+    def described_op(node: int) -> object:
+        op = view.nodes[node].op
+        return _known(op) if node in traced else op
+
     try:
-        described = described_graph(view, _known, _content)
+        described = described_graph(view, described_op, _content)
         kinds = tuple(variable.type for variable in view.variables)
         chosen = tuple(
             (name, repr(value)) for name, value in asdict(options).items() if name not in PLACES
@@ -70,11 +76,11 @@ def identity_of(form: Form, lowered: Lowered, options: Options) -> Identity | No
 
 
 def described_graph(
-    view: GraphView, of_op: Callable[[Op], object], of_data: Callable[[object], object]
+    view: GraphView, of_node: Callable[[int], object], of_data: Callable[[object], object]
 ) -> tuple[tuple[object, ...], tuple[object, ...]]:
     """A graph in numbers: its nodes, and its constants."""
-    reads_and_writes = zip(view.nodes, view.node_inputs, view.node_outputs, strict=True)
-    nodes = tuple((of_op(node.op), reads, writes) for node, reads, writes in reads_and_writes)
+    reads_and_writes = zip(view.node_inputs, view.node_outputs, strict=True)
+    nodes = tuple((of_node(k), *both) for k, both in enumerate(reads_and_writes))
     return nodes, tuple((number, of_data(data)) for number, data in view.constants.items())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -48,7 +49,7 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.sparse_values import to_scipy
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.runtime.whole import SharedCode
+    from pytensor_jaxlink.runtime.shared_code import SharedCode
 
 
 Run = Callable[..., Result]
@@ -96,7 +97,7 @@ def fast(
     ready: Runnable,
     boundary: Boundary,
     reuse: Reuse | None = None,
-    code: SharedCode | None = None,
+    codes: Mapping[int, SharedCode] = MappingProxyType({}),
 ) -> Callable[..., Run]:
     """The plan as a function of its arguments, for the clocks that it is to have.
 
@@ -111,8 +112,8 @@ def fast(
         How the function takes its arguments.
     reuse
         The memory that the last region reuses.
-    code
-        Of a plan that is one region and reuses nothing, its code.
+    codes
+        The codes of regions that equal plans may have too.
     """
     stats = ready.stats
 
@@ -133,7 +134,7 @@ def fast(
         return device_put(value, place) if type(value) is np.ndarray else value
 
     jitted: dict[int, Any] = {}
-    region = partial(fast_region, boundary=boundary, jitted=jitted, code=code)
+    region = partial(fast_region, boundary=boundary, jitted=jitted, codes=codes)
     with jax.enable_x64(True), ready.policy.here():
         names = _constants(ready)
     names |= {
@@ -254,7 +255,7 @@ def _compiling_last(
     steps = [f"step{place}" for place in range(len(ready.plan.steps))]  # cuts
     found: dict[str, Function] = dict.fromkeys(steps, _first)
     found |= {name: _as_it_is for name in names if name.startswith("leave")}
-    found[f"region{region.index}"] = compiling_region(ready, region, jitted[region.index])
+    found[f"region{region.index}"] = compiling_region(ready, region, jitted)
     return found
 
 

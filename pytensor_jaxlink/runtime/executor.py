@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import jax
@@ -30,11 +30,12 @@ from pytensor_jaxlink.runtime.forks import (
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
+from pytensor_jaxlink.runtime.shared_code import SharedCode
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing, kind_of
 from pytensor_jaxlink.runtime.static_values import hashable
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
-from pytensor_jaxlink.runtime.whole import SharedCode, Whole
+from pytensor_jaxlink.runtime.whole import Whole
 
 Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 """The static values of a region, and the kinds of its arguments."""
@@ -93,8 +94,8 @@ class Executor:
 
     Attributes
     ----------
-    code
-        The code of a plan that is one region, if equal plans may have it too.
+    codes
+        For each region without static values its code, if equal plans may have it too.
     """
 
     def __init__(  # noqa: PLR0913 -- one for each part of a plan that runs
@@ -115,8 +116,11 @@ class Executor:
         self._finish = None if resizing is None else resizing.finish
         self._titles, self._untimed = titles, (fallback, self._finish)
         self._recorder: Recorder | None = None
-        shares = self.plan.is_one_region
-        self.code = SharedCode(identity) if identity is not None and shares else None
+        self.codes: dict[int, SharedCode] = {}
+        if identity is not None:
+            shared = [region.index for region in self.plan.own_regions if not region.static]
+            identity = cache(identity)
+            self.codes = {index: SharedCode(identity, index) for index in shared}
         self._ready = Runnable.of(executable, stats, policy, jit=jit, resizing=resizing)
 
     @cached_property
@@ -217,13 +221,12 @@ class Executor:
         return outputs
 
     def follow(self, other: OtherCodeError) -> None:
-        """Run the code that an error names from now on, or code of its own."""
-        if self.code is None or (other.code is not None and other.taker is not self.code):
+        """Have a plan of one region run the code that an error names, or code of its own."""
+        [code] = self.codes.values() or [None]
+        if code is None or (other.code is not None and other.taker is not code):
             return  # it was for the plan that another thread has replaced
-        self.code.follow(other)
-        if other.code is None:
-            [region] = [f for f in self._ready.functions if isinstance(f, CompiledRegion)]
-            region.compile_again()
+        [region] = [f for f in self._ready.functions if isinstance(f, CompiledRegion)]
+        code.follow(other, region)
 
     def trace(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
@@ -259,10 +262,11 @@ class Executor:
             return None
         reuse = None if donatable is None else self._reuse(donatable)
         if reuse is None and ready.plan.is_whole:
-            whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=self.code)
+            [code] = self.codes.values() or [None]
+            whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=code)
             path = self._path(whole.call, whole.compile, whole.timed)
             return replace(path, packed=pack is not None, result=whole.condition.result)
-        function = fast(ready, boundary, reuse, None if reuse else self.code)
+        function = fast(ready, boundary, reuse, {} if reuse else self.codes)
         call = function()
         compiles_last = reuse is not None or ready.plan.is_one_region
         compiling = function(ahead=True) if compiles_last else call

@@ -78,7 +78,7 @@ class FastCall:
                 args = self._moved_once(args)
         try:
             found = fast(*args)
-        except Exception as error:
+        except (Exception, NotAcceptedError) as error:
             if hasattr(error, FAILED_ON_HOST) and self._is_final(error):
                 raise
             return self._again(args, error)
@@ -145,7 +145,7 @@ class FastCall:
         """A call before there is a fast path, or with keywords."""
         raise NotImplementedError
 
-    def _again(self, args: tuple[object, ...], error: Exception) -> object:
+    def _again(self, args: tuple[object, ...], error: BaseException) -> object:
         """The call after the fast path has failed."""
         accepted = not isinstance(error, NotAcceptedError)
         if not accepted:
@@ -164,7 +164,7 @@ class FastCall:
             Topic.SLOW_CALLS.log(lambda: f"the fast path of a call at {running_line()}: {text}")
         return answer
 
-    def _is_final(self, error: Exception) -> bool:
+    def _is_final(self, error: BaseException) -> bool:
         """Return True for an exception of an Op on the host that is the user's to see."""
         return not hasattr(error, FAILED_NODE)
 

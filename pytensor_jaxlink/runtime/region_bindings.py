@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytensor_jaxlink.errors import NotAcceptedError
+from pytensor_jaxlink.errors import NotAcceptedError, OtherCodeError
 from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import Function
@@ -18,8 +18,7 @@ from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Computed
 from pytensor_jaxlink.sparse_values import from_scipy
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.runtime.region_code import Meet
-    from pytensor_jaxlink.runtime.whole import SharedCode
+    from pytensor_jaxlink.runtime.shared_code import Meet, SharedCode
 
 
 def accepting(
@@ -68,16 +67,15 @@ def fast_region(
     *,
     boundary: Boundary,
     jitted: dict[int, Any],
-    code: SharedCode | None,
+    codes: Mapping[int, SharedCode],
 ) -> Callable[..., object]:
     """A region as `jax.jit` made it, which is also noted by its number."""
-    traced = accepting(ready, region, function, boundary)
-    if code is None:
-        compiled = function.jitted(traced)
-    else:
-        compiled = code.jit(ready.policy.jit, lambda: "region", partial(traced, ()))
-    jitted[region.index] = compiled
+    traced, code = accepting(ready, region, function, boundary), codes.get(region.index)
     prepare, first = _preparing(ready, region), 1 if region.static else 0
+    if code is None:
+        compiled = jitted[region.index] = function.jitted(traced)
+    else:
+        compiled = _sharing(ready, region, function, traced, code, jitted)
     if prepare is None:
         return compiled
 
@@ -89,7 +87,38 @@ def fast_region(
     return call
 
 
-def compiling_region(ready: Runnable, region: Region, compiled: Any) -> Callable[..., object]:
+def _sharing(
+    ready: Runnable,
+    region: Region,
+    function: CompiledRegion,
+    traced: Function,
+    code: SharedCode,
+    jitted: dict[int, Any],
+) -> Function:
+    """A region that runs the code of an equal one from its first call on.
+
+    Steps before it have run, so the call goes on from here.
+    """
+
+    def compiled() -> Any:
+        return code.jit(ready.policy.jit, lambda: "region", partial(traced, ()))
+
+    jitted[region.index] = compiled()
+
+    def call(*arguments: object) -> object:
+        while True:
+            try:
+                return jitted[region.index](*arguments)
+            except OtherCodeError as other:
+                code.follow(other, function)
+                jitted[region.index] = compiled()
+
+    return call
+
+
+def compiling_region(
+    ready: Runnable, region: Region, jitted: Mapping[int, Any]
+) -> Callable[..., object]:
     """A region that is compiled for its arguments, and gives the kinds of its results."""
     prepare, first = _preparing(ready, region), 1 if region.static else 0
 
@@ -97,7 +126,7 @@ def compiling_region(ready: Runnable, region: Region, compiled: Any) -> Callable
         arguments = list(given[first:])
         if prepare is not None:
             prepare(arguments)
-        lowered = compiled.lower(*given[:first], *arguments)
+        lowered = jitted[region.index].lower(*given[:first], *arguments)
         lowered.compile()
         return lowered.out_info
 

@@ -16,20 +16,21 @@ from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.tensor.random.basic import WaldRV
+from pytensor.tensor.random.op import RandomVariable
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.errors import OtherCodeError
-from pytensor_jaxlink.runtime import whole
+from pytensor_jaxlink.runtime import shared_code
 
 DATA = np.arange(1.0, 6.0)
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    whole._kept.clear()
+    shared_code._kept.clear()
     yield
-    whole._kept.clear()
+    shared_code._kept.clear()
 
 
 def built(scale=2.0, **options):
@@ -119,7 +120,7 @@ def test_constants_of_inner_graphs_are_compared(inner):
         return np.asarray(f(DATA))
 
     shared = [found(np.float64(value)) for value in (0.0, inner)]
-    whole._kept.clear()
+    shared_code._kept.clear()
     np.testing.assert_array_equal(shared[1], found(np.float64(inner)))
     np.testing.assert_array_equal(np.signbit(shared[1]), np.signbit(found(np.float64(inner))))
 
@@ -186,14 +187,22 @@ def test_draws_are_those_of_each_generator():
 
 def distribution_of_pymc():
     """A class that PyMC defines and we have a sampler for; PyMC need not be there."""
-    return type("WaldRV", (WaldRV,), {"__module__": "pymc.distributions.continuous"})
+
+    def rng_fn(cls, rng, mu, lam, alpha, size):
+        return rng.wald(mu, lam, size) + alpha
+
+    own = {"signature": "(),(),()->()", "rng_fn": classmethod(rng_fn)}
+    return type("WaldRV", (WaldRV,), {"__module__": "pymc.distributions.continuous"} | own)
 
 
 def drawn_from(distribution):
     generator = pytensor.shared(np.random.default_rng(1))
-    following, draws = distribution(2.0, 1.0, rng=generator, size=4).owner.outputs
+    parameters = map(pt.as_tensor, (2.0, 1.0, 0.5))
+    following, draws = distribution.make_node(generator, pt.as_tensor([4]), *parameters).outputs
     f = pytensor.function([], draws, updates={generator: following}, mode="JAXSELECTIVE")
-    return f, f()
+    found = f()
+    assert f.stats.fallbacks == 0, f.explain()
+    return f, found
 
 
 def test_draws_of_pymcs_distributions_by_our_samplers():
@@ -255,6 +264,87 @@ def test_code_of_others_is_made_for_each():
             assert f.stats.equal_code == 0
     finally:
         Scaled.by = 2.0
+
+
+class OnHost(Op):
+    """The same without a rule: it runs between two regions."""
+
+    __props__ = ()
+    runs = 0
+
+    def make_node(self, x):
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node, inputs, outputs):
+        OnHost.runs += 1
+        outputs[0][0] = inputs[0] * Scaled.by
+
+
+def around_a_host_step(**options):
+    x = pt.vector("x", dtype="float64")
+    return pytensor.function([x], pt.cos(OnHost()(pt.exp(-x))).sum(), mode=JAXLinker(**options))
+
+
+@pytest.mark.parametrize("dynamic", ["auto", False])
+def test_regions_around_a_host_step(dynamic):
+    """The step runs once a call, also in that which finds the code; it may be the user's."""
+    first, second, third = (around_a_host_step(dynamic=dynamic) for _ in range(3))
+    try:
+        for f, Scaled.by, shared in ((first, 2.0, 0), (second, 3.0, 2), (third, 2.0, 2)):
+            OnHost.runs = 0
+            for data in (DATA, DATA + 1.0):
+                np.testing.assert_allclose(f(data), np.cos(np.exp(-data) * Scaled.by).sum())
+            assert (f.stats.equal_code, f.stats.compilations, OnHost.runs) == (shared, [1, 1], 2)
+            assert (f.stats.direct, f.stats.slow_calls) == (2, 0)
+        for data in (DATA[:2], DATA[:0], DATA, np.arange(50.0)):
+            for f in (second, first, third):
+                np.testing.assert_allclose(f(data), np.cos(np.exp(-data) * 2.0).sum())
+        assert first.stats.compilations == second.stats.compilations == third.stats.compilations
+    finally:
+        Scaled.by = 2.0
+
+
+class Coin(RandomVariable):
+    """A distribution that has no sampler in JAX."""
+
+    name, signature, dtype = "coin", "()->()", "float64"
+
+    @classmethod
+    def rng_fn(cls, rng, chance, size):
+        return (rng.random(size) < chance) * 1.0
+
+
+def test_draws_beside_a_distribution_without_a_sampler():
+    """A host step that ran twice would draw something else."""
+
+    def drawn(seed):
+        generators = [pytensor.shared(np.random.default_rng(seed + k)) for k in range(2)]
+        following, scale = Coin()(0.5, rng=generators[0], size=20, return_next_rng=True)
+        then, draws = pt.random.normal(scale=scale + 1.0, rng=generators[1]).owner.outputs
+        new = dict(zip(generators, (following, then), strict=True))
+        f = pytensor.function([], [scale, draws], updates=new, mode="JAXSELECTIVE")
+        return f, [np.asarray(value) for _ in range(3) for value in f()]
+
+    (first, a), (second, b), (third, c) = map(drawn, (1, 2, 1))
+    assert [f.stats.equal_code for f in (first, second, third)] == [0, 1, 1]
+    for one, same, other in zip(a, c, b, strict=True):
+        np.testing.assert_array_equal(one, same)
+        assert np.any(one != other)
+
+
+def test_a_region_with_a_static_value_has_code_of_its_own():
+    def built():
+        x = pt.vector("x", dtype="float64")
+        size = pt.cast(OnHost()(x).sum(), "int64")
+        return pytensor.function([x], [pt.exp(x), pt.arange(size)], mode=JAXLinker(dynamic=False))
+
+    for k in range(2):
+        f = built()
+        for data in (np.ones(2), np.ones(2) * 2, np.ones(3)):
+            values = np.exp(data), np.arange(data.sum() * 2)
+            for found, expected in zip(f(data), values, strict=True):
+                np.testing.assert_allclose(found, expected)
+        assert f.stats.slow_calls == 0, k
 
 
 def test_a_rule_registered_anew_is_used():
@@ -323,18 +413,32 @@ def test_many_threads():
     assert sum(f.stats.slow_calls for f in functions) == 0
 
 
+def test_code_that_could_not_be_traced_is_not_there():
+    """Lengths that do not fit, in a region after a host step."""
+    for _ in range(2):
+        x, y = pt.vector("x", dtype="float64"), pt.vector("y", dtype="float64")
+        f = pytensor.function([x, y], pt.exp(OnHost()(x) + y), mode=JAXLinker(dynamic=False))
+        for _ in range(2):
+            with pytest.raises(ValueError, match="broadcast"):
+                f(DATA, DATA[:2])
+        assert not shared_code._kept
+        assert f.stats.equal_code == 0
+        np.testing.assert_allclose(f(DATA, DATA), np.exp(3 * DATA))
+        shared_code._kept.clear()
+
+
 def test_few_codes_are_kept():
-    for k in range(whole._MOST + 3):
+    for k in range(shared_code._MOST + 3):
         x = pt.vector("x", dtype="float64")
         pytensor.function([x], x + float(k), mode="JAXSELECTIVE")(DATA)
-    assert len(whole._kept) <= whole._MOST
+    assert len(shared_code._kept) <= shared_code._MOST
 
 
 def test_code_for_a_plan_that_was_replaced_is_not_taken():
     """Another thread may make sizes data between the trace that finds code and its use."""
     first, second, other = built(), built(), built(3.0)
     check(first, DATA)
-    [code] = whole._kept.values()
-    other._follow(OtherCodeError(code, second.vm.compiled.executor.code))
+    [code] = shared_code._kept.values()
+    other._follow(OtherCodeError(code, second.vm.compiled.executor.codes[0]))
     check(other, DATA, 3.0)
     assert other.stats.equal_code == 0

@@ -224,7 +224,7 @@ class LoadedFunction(FastCall):
         function = self._instead(refused("the code of a saved function cannot run"))
         return function(*(values[place] for place in self.interface.given))
 
-    def _is_final(self, error: Exception) -> bool:
+    def _is_final(self, error: BaseException) -> bool:
         return super()._is_final(error) and self.from_graph is None
 
     def _by_graph(self, values: Sequence[object], error: Exception) -> object:

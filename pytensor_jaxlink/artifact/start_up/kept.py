@@ -61,7 +61,7 @@ def structure_of(lowered: Lowered) -> str:
 
 def _structure(lowered: Lowered) -> dict[str, object]:
     view, data = lowered.view, Checksums()
-    nodes, constants = described_graph(view, str, data.value)
+    nodes, constants = described_graph(view, lambda node: str(view.nodes[node].op), data.value)
     return {
         "nodes": nodes,
         "constants": constants,
