@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.lowering.checks import are_read, require
@@ -12,14 +13,14 @@ from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.overlaps import kept_apart
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, Realign
-from pytensor_jaxlink.size_functions import at_least
+from pytensor_jaxlink.size_functions import at_least, is_open
 
 
 @jax_rule.register(DynamicSlice)
 def _dynamic_slice(op: DynamicSlice, node: Apply, context: Context) -> JaxFunction:
     def take(array: jax.Array, start: jax.Array, stop: jax.Array, length: int) -> jax.Array:
         array, length = as_jax(array), int(length)
-        if _is_too_short(op, array, length):
+        if _cannot_be(op, array, length):
             return jnp.zeros(_with_length(op, array, length), array.dtype)
         begin = _begin(op, array.shape[op.axis], start, stop, length)
         return jax.lax.dynamic_slice_in_dim(array, begin, length, op.axis)
@@ -33,7 +34,7 @@ def _dynamic_update_slice(op: DynamicUpdateSlice, node: Apply, context: Context)
         array: jax.Array, value: jax.Array, start: jax.Array, stop: jax.Array, length: int
     ) -> jax.Array:
         array, length = as_jax(array), int(length)
-        if _is_too_short(op, array, length):
+        if _cannot_be(op, array, length, value):
             return array
         begin = _begin(op, array.shape[op.axis], start, stop, length)
         new = jnp.broadcast_to(as_dtype(value, array.dtype), _with_length(op, array, length))
@@ -76,17 +77,23 @@ def _padding(op: Realign, array: jax.Array, more: tuple[int, int]) -> list[tuple
     return [more if place == op.axis else (0, 0) for place in range(np.ndim(array))]
 
 
-def _is_too_short(op: DynamicSlice, array: jax.Array, length: int) -> bool:
+def _cannot_be(op: DynamicSlice, array: jax.Array, length: int, value: ArrayLike = 0) -> bool:
     """Return True if no slice of such a length lies in an array, and state that one has to.
+
+    The same for a value of another length that is written into it: it fits a shorter slice.
 
     The condition is one that is read after the call, as for a place outside of a longer array: no
     failure of JAX, so arrays of other lengths keep their region.  Where nobody reads it, this ends
     the trace.
     """
-    too_short = not op.exact and not at_least(array.shape[op.axis], length)
-    if too_short:
-        require(jnp.array(False) if are_read() else np.array(False))
-    return too_short
+    if op.exact:
+        return False
+    given = (*[1] * (array.ndim - np.ndim(value)), *np.shape(value))[op.axis]
+    fits = is_open(given) or given in (1, length)
+    if fits and at_least(array.shape[op.axis], length):
+        return False
+    require(jnp.array(False) if are_read() else np.array(False))
+    return True
 
 
 def _with_length(op: DynamicSlice, array: jax.Array, length: int) -> tuple[int, ...]:

@@ -222,3 +222,28 @@ def test_an_array_that_is_too_short_is_no_failure_of_jax() -> None:
         np.testing.assert_allclose(f(*given), reference(*given))
     assert (f.stats.failures, f.stats.fallbacks, f.stats.host_steps) == (0, 3, 0)
     assert f.explain().graph_break_count == 0
+
+
+@pytest.mark.parametrize("write", [pt.set_subtensor, pt.inc_subtensor])
+@pytest.mark.parametrize("options", [{"dynamic": False}, {}])
+def test_a_value_that_fits_a_shorter_slice_is_no_failure_of_jax(
+    write: Any, options: dict[str, Any]
+) -> None:
+    """It is written where the slice is cut by the end of the array, and refused elsewhere."""
+    parts = pt.dvector("parts")
+    k = pt.cast(parts.sum(), "int64")
+    f, reference = compile_both([X, Y, parts], write(X[k : k + 2], Y), JAXLinker(**options))
+    whole = np.arange(1.0, 8.0)
+    for arguments in (
+        (whole, whole[:2], [3, 0]),
+        (whole, whole[:0], [7, 0]),
+        (whole[:0], whole[:0], [0, 0]),
+        (whole, whole[:1], [6, 0]),
+        (whole, whole[:1], [2, 0]),
+        (whole[:3], whole[:2], [1, 0]),
+    ):
+        np.testing.assert_array_equal(f(*arguments), reference(*arguments))
+    for value in (whole[:0], whole[:3]):
+        assert {outcome(each, whole, value, [3, 0]) for each in (f, reference)} == {ValueError}
+    assert f.stats.failures == f.stats.host_steps == 0
+    assert f.explain().graph_break_count == 0
