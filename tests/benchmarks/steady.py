@@ -145,8 +145,8 @@ def pymc_densities(effort: Effort, names: Sequence[str] = ()) -> Table:
         title,
         'Joint log density and gradient, one input a variable. The time of mode "JAX" with NumPy '
         "arrays, waited for, and the ratios of ours to it: with NumPy arrays and with arrays of "
-        f"JAX, each call waited for, and {TOGETHER} calls before the first is waited for. Mode "
-        '"JAX" drops the checks of parameters, which here raise.',
+        f"JAX, each call waited for, and {TOGETHER} calls before the first is waited for. "
+        "`pymc.compile` makes both functions: where a parameter is not valid, both give -inf.",
         ("model", *head),
         tuple(rows),
     )
@@ -154,10 +154,12 @@ def pymc_densities(effort: Effort, names: Sequence[str] = ()) -> Table:
 
 def _pymc_turns(model: Any) -> list[dict[str, Callable[[], Any]]]:
     """The calls of both modes: with NumPy arrays and arrays of JAX, waited for or not."""
+    import pymc
+
     logp, variables = model.logp(), model.value_vars
     outputs = [logp, *pytensor.grad(logp, model.continuous_value_vars)]
     functions = {
-        name: pytensor.function(variables, outputs, mode=MODES[name]) for name in (OURS, UPSTREAM)
+        name: pymc.compile(variables, outputs, mode=MODES[name]) for name in (OURS, UPSTREAM)
     }
     start = model.initial_point(0)
     arrays = [np.asarray(start[v.name], dtype=v.dtype) for v in variables]
