@@ -12,6 +12,12 @@ from pytensor_jaxlink.catalogue import Code, WithCode
 FAILED_NODE = "__pytensor_jaxlink_node__"
 """The attribute that tells, on an exception raised while JAX traces, which node raised it."""
 
+REFUTED = "__pytensor_jaxlink_refuted__"
+"""The attribute that marks such an exception where a condition was known to be false before.
+
+PyTensor finishes that call whatever JAX does, and the failure may come of it.
+"""
+
 FAILED_ON_HOST = "__pytensor_jaxlink_host_step__"
 """The attribute that marks an exception of an Op that runs on the host."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pytensor.graph.basic import Apply
 
-from pytensor_jaxlink.errors import FAILED_NODE
+from pytensor_jaxlink.errors import FAILED_NODE, REFUTED
 from pytensor_jaxlink.graph import op_name, operation_with_place
 from pytensor_jaxlink.link.fallback import PythonFallback, Unpadded
 from pytensor_jaxlink.lowering import Rules
@@ -66,7 +66,7 @@ class Failures:
         broken = self._rules.take_broken_promise()
         if error is None and broken is not None:
             raise broken
-        if error is not None and node is not None:
+        if error is not None and node is not None and not hasattr(error, REFUTED):
             with compiled.lock:
                 if compiled.changing.is_plan(plan):
                     self._record(node, error)

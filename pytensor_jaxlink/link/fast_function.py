@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytensor.compile.debug.profiling import ProfileStats
@@ -162,8 +162,16 @@ class FastFunction(FastCall, Function):
         return super()._is_final(error) and has_effects(self._compiled.source)
 
     def _slow(self, args: tuple[object, ...]) -> object:
+        return self._noting(self._checked, args)
+
+    def _failed(self, args: tuple[object, ...]) -> object:
+        # The regions of the slow path would be compiled, and say the same.
+        return self._noting(self._finish, args)
+
+    def _noting(self, run: Callable[..., object], args: tuple[object, ...]) -> object:
+        """Run a call; its errors tell of donated arguments and of different devices."""
         try:
-            return self._checked(*args)
+            return run(*args)
         except RuntimeError:
             refuse_donated(self.input_names, args)
             raise
@@ -193,20 +201,28 @@ class FastFunction(FastCall, Function):
 
     def _checked(self, *args: object, **kwargs: object) -> object:
         """The call with arguments that are checked, or converted by PyTensor."""
-        if (
-            kwargs
-            or self.profile
-            or not self._has_fast_path
-            or len(args) != len(self.interface.given)
-        ):
+        values = None if kwargs else self._values(args)
+        if values is None:
             return super(FastCall, self).__call__(*args, **kwargs)
+        return self.interface.stored(self.vm.run(values))
+
+    def _finish(self, *args: object) -> object:
+        """The call, finished by PyTensor's own implementation."""
+        values = self._values(args)
+        assert values is not None, "the fast path took the arguments"
+        return self.interface.stored(self.vm.finish(values))
+
+    def _values(self, args: tuple[object, ...]) -> list[Any] | None:
+        """The values of all inputs; None where PyTensor converts arguments, or refuses them."""
+        if self.profile or not self._has_fast_path or len(args) != len(self.interface.given):
+            return None
         values: list[Any] = list(args)
         if not self.trust_input:
             for position, convert in enumerate(self.interface.converters):
                 values[position] = convert(args[position])
                 if values[position] is None:
-                    return super(FastCall, self).__call__(*args)
-        return self.interface.stored(self.vm.run([*values, *self._kept()]))
+                    return None
+        return [*values, *self._kept()]
 
     @property
     def _compiled(self) -> CompiledGraph:

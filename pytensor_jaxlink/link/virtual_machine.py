@@ -139,6 +139,12 @@ class VirtualMachine:
         with self.compiled.policy.here():
             return self._run(values)
 
+    def finish(self, values: list[object]) -> list[Any]:
+        """The same after a condition of a call was false, by PyTensor's own implementation."""
+        executor = self.compiled.executor
+        assert isinstance(executor, Executor | Dispatch), "the function has run"
+        return self.ending.of(values, executor.finish(values), self.compiled.stats)
+
     def _run(self, values: list[object]) -> list[Any]:
         compiled = self.compiled
         if any(

@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 class _Collectors(threading.local):
     def __init__(self) -> None:
         self.stack: list[list[jax.Array]] = []
-        self.read = True
+        self.read, self.refuted = True, False
 
 
 _collectors = _Collectors()
@@ -31,6 +31,8 @@ _collectors = _Collectors()
 def collecting() -> Iterator[list[jax.Array]]:
     """Collect the conditions required inside the block."""
     conditions: list[jax.Array] = []
+    if not _collectors.stack:
+        _collectors.refuted = False
     _collectors.stack.append(conditions)
     try:
         yield conditions
@@ -54,6 +56,21 @@ def unread() -> Iterator[None]:
 def are_read() -> bool:
     """Return True if conditions are checked after the region has run."""
     return _collectors.read
+
+
+def refute() -> None:
+    """State a condition that is false for the shapes that JAX traces.
+
+    It is read after the call, as one that is false for some values: no failure of JAX, so other
+    shapes keep their region.  Where nobody reads it, this ends the trace.
+    """
+    require(jnp.array(False) if are_read() else np.array(False))
+    _collectors.refuted = True
+
+
+def is_refuted() -> bool:
+    """Return True after `refute`, in the outermost block that collects."""
+    return _collectors.refuted
 
 
 def require(condition: ArrayLike) -> None:

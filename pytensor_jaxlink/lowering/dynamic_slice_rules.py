@@ -8,7 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 
-from pytensor_jaxlink.lowering.checks import are_read, require
+from pytensor_jaxlink.lowering.checks import refute, require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.overlaps import kept_apart
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
@@ -81,10 +81,6 @@ def _cannot_be(op: DynamicSlice, array: jax.Array, length: int, value: ArrayLike
     """Return True if no slice of such a length lies in an array, and state that one has to.
 
     The same for a value of another length that is written into it: it fits a shorter slice.
-
-    The condition is one that is read after the call, as for a place outside of a longer array: no
-    failure of JAX, so arrays of other lengths keep their region.  Where nobody reads it, this ends
-    the trace.
     """
     if op.exact:
         return False
@@ -92,7 +88,7 @@ def _cannot_be(op: DynamicSlice, array: jax.Array, length: int, value: ArrayLike
     fits = is_open(given) or given in (1, length)
     if fits and at_least(array.shape[op.axis], length):
         return False
-    require(jnp.array(False) if are_read() else np.array(False))
+    refute()
     return True
 
 

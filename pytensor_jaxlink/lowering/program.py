@@ -22,11 +22,11 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import Subtensor
 from scipy.sparse import issparse
 
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of, stored
-from pytensor_jaxlink.lowering.checks import collecting, conjunction
+from pytensor_jaxlink.lowering.checks import collecting, conjunction, is_refuted
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
@@ -300,6 +300,8 @@ class Program:
                 f"{user_location(self.view, node)}"
             )
             setattr(error, FAILED_NODE, self.view.nodes[node])
+            if is_refuted():
+                setattr(error, REFUTED, True)
 
 
 def _has_at_most(value: Any, largest: float) -> bool:

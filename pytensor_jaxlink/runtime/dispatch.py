@@ -94,8 +94,7 @@ class Dispatch:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
         lengths = self._padding.lengths(inputs)
         if lengths is None:
-            self._stats.general_calls += 1
-            return list(self._unequal(inputs))
+            return self._finish_unequal(inputs)
         if self._is_own(lengths, inputs) or not self._padding.can_pad(inputs, lengths):
             return self.own(inputs)
         try:
@@ -106,6 +105,16 @@ class Dispatch:
         self._stats.general_calls += 1
         self._stats.padded_calls += 1
         return outputs
+
+    def finish(self, inputs: Sequence[object]) -> list[object]:
+        """Finish a call in which a condition was false; see `Executor.finish`."""
+        if self._padding.lengths(inputs) is None:
+            return self._finish_unequal(inputs)
+        return self.own.finish(inputs)
+
+    def _finish_unequal(self, inputs: Sequence[object]) -> list[object]:
+        self._stats.general_calls += 1
+        return list(self._unequal(inputs))
 
     def record(self, recorder: Recorder | None) -> None:
         """Have clocks take the times of calls from now on; see `Executor.record`."""
@@ -184,7 +193,7 @@ class Dispatch:
                 values = [*args, *[cell[0] for cell in cells]]
                 lengths = padding.lengths(values)
                 if lengths is None:
-                    return Result(None, (False,))  # the slow path says why
+                    return Result(None, (False,))  # `finish` says why
                 if self._is_own(lengths, values) or not padding.can_pad(values, lengths):
                     return own_call(*args)
                 values = self._pad(values, lengths, programs.serving(lengths), stats)

@@ -102,7 +102,7 @@ class FastCall:
         if found.conditions and not all_hold(*found.conditions):
             self._stats.direct -= 1
             del found  # what it holds could not be donated
-            return self._slow(args)
+            return self._failed(args)
         return found.outputs if path.packed else self.interface.answer(found, args, self._stats)
 
     def _convert_all(self, args: tuple[object, ...], *, arrays: bool) -> tuple[Any, ...] | None:
@@ -171,6 +171,10 @@ class FastCall:
     def _slow(self, args: tuple[object, ...]) -> object:
         """The call on the slow path, from the start."""
         raise NotImplementedError
+
+    def _failed(self, args: tuple[object, ...]) -> object:
+        """The call after a condition was false on the fast path, from the start."""
+        return self._slow(args)
 
     def _find_fast(self) -> object:
         """Find the fast path, if there is one."""

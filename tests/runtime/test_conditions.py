@@ -7,6 +7,8 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
 
 from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.runtime.result import Result
@@ -125,3 +127,37 @@ class TestFunctions:
         assert f.stats.compilations == [1]
         with pytest.raises(IndexError, match="out of bounds"):
             f(index + 1)
+
+
+class Counted(Op):
+    """Runs on the host, and counts how often."""
+
+    __props__ = ()
+    runs = 0
+
+    def make_node(self, x: Any) -> Apply:
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node: Apply, inputs: Any, outputs: Any) -> None:
+        Counted.runs += 1
+        outputs[0][0] = inputs[0] + 1.0
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_a_false_condition_compiles_nothing(host: bool) -> None:
+    """PyTensor finishes the call at once: the regions of the slow path would say the same."""
+    x = pt.exp(X)
+    f = pytensor.function([X, INDEX], (Counted()(x) if host else x)[INDEX], mode=JAXLinker())
+    f(np.zeros(3), [0])
+    compiled = list(f.stats.compilations)
+    for count, given in enumerate(([3], [-4], [2]), start=1):
+        Counted.runs = 0
+        if given == [2]:
+            np.testing.assert_array_equal(f(np.zeros(3), given), [2.0 if host else 1.0])
+        else:
+            with pytest.raises(IndexError):
+                f(np.zeros(3), given)
+        assert Counted.runs == (2 if given != [2] else 1) * host
+        assert f.stats.calls == count + 1
+    assert f.stats.compilations == compiled
+    assert (f.stats.fallbacks, f.stats.slow_calls, f.stats.general_calls) == (2, 0, 2)
