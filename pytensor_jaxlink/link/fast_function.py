@@ -212,7 +212,7 @@ class FastFunction(FastCall, Function):
         assert values is not None, "the fast path took the arguments"
         return self.interface.stored(self.vm.finish(values))
 
-    def _values(self, args: tuple[object, ...]) -> list[Any] | None:
+    def _values(self, args: tuple[object, ...]) -> list[object] | None:
         """The values of all inputs; None where PyTensor converts arguments, or refuses them."""
         if self.profile or not self._has_fast_path or len(args) != len(self.interface.given):
             return None

@@ -100,7 +100,7 @@ def _sharing(
     Steps before it have run, so the call goes on from here.
     """
 
-    def compiled() -> Any:
+    def compiled() -> Function:
         return code.jit(ready.policy.jit, lambda: "region", partial(traced, ()))
 
     jitted[region.index] = compiled()
