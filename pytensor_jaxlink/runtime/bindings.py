@@ -49,7 +49,7 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.sparse_values import to_scipy
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.runtime.shared_code import SharedCode
+    from pytensor_jaxlink.runtime.whole import SharedCode
 
 
 Run = Callable[..., Result]

@@ -30,12 +30,11 @@ from pytensor_jaxlink.runtime.forks import (
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
-from pytensor_jaxlink.runtime.shared_code import SharedCode
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing, kind_of
 from pytensor_jaxlink.runtime.static_values import hashable
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
-from pytensor_jaxlink.runtime.whole import Whole
+from pytensor_jaxlink.runtime.whole import SharedCode, Whole
 
 Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 """The static values of a region, and the kinds of its arguments."""

@@ -18,7 +18,8 @@ from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Computed
 from pytensor_jaxlink.sparse_values import from_scipy
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.runtime.shared_code import Meet, SharedCode
+    from pytensor_jaxlink.runtime.region_code import Meet
+    from pytensor_jaxlink.runtime.whole import SharedCode
 
 
 def accepting(

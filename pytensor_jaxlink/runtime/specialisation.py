@@ -36,7 +36,7 @@ from pytensor_jaxlink.runtime.typed_jax import (
 )
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.runtime.shared_code import Meet, RegionCode
+    from pytensor_jaxlink.runtime.region_code import Meet, RegionCode
 
 Computed = tuple[Sequence[Any], Sequence[Any]]
 """The results of a region, and its conditions."""

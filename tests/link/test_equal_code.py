@@ -21,16 +21,16 @@ from pytensor.tensor.random.op import RandomVariable
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.errors import OtherCodeError
-from pytensor_jaxlink.runtime import shared_code
+from pytensor_jaxlink.runtime import whole
 
 DATA = np.arange(1.0, 6.0)
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    shared_code._kept.clear()
+    whole._kept.clear()
     yield
-    shared_code._kept.clear()
+    whole._kept.clear()
 
 
 def built(scale=2.0, **options):
@@ -120,7 +120,7 @@ def test_constants_of_inner_graphs_are_compared(inner):
         return np.asarray(f(DATA))
 
     shared = [found(np.float64(value)) for value in (0.0, inner)]
-    shared_code._kept.clear()
+    whole._kept.clear()
     np.testing.assert_array_equal(shared[1], found(np.float64(inner)))
     np.testing.assert_array_equal(np.signbit(shared[1]), np.signbit(found(np.float64(inner))))
 
@@ -421,24 +421,24 @@ def test_code_that_could_not_be_traced_is_not_there():
         for _ in range(2):
             with pytest.raises(ValueError, match="broadcast"):
                 f(DATA, DATA[:2])
-        assert not shared_code._kept
+        assert not whole._kept
         assert f.stats.equal_code == 0
         np.testing.assert_allclose(f(DATA, DATA), np.exp(3 * DATA))
-        shared_code._kept.clear()
+        whole._kept.clear()
 
 
 def test_few_codes_are_kept():
-    for k in range(shared_code._MOST + 3):
+    for k in range(whole._MOST + 3):
         x = pt.vector("x", dtype="float64")
         pytensor.function([x], x + float(k), mode="JAXSELECTIVE")(DATA)
-    assert len(shared_code._kept) <= shared_code._MOST
+    assert len(whole._kept) <= whole._MOST
 
 
 def test_code_for_a_plan_that_was_replaced_is_not_taken():
     """Another thread may make sizes data between the trace that finds code and its use."""
     first, second, other = built(), built(), built(3.0)
     check(first, DATA)
-    [code] = shared_code._kept.values()
+    [code] = whole._kept.values()
     other._follow(OtherCodeError(code, second.vm.compiled.executor.codes[0]))
     check(other, DATA, 3.0)
     assert other.stats.equal_code == 0

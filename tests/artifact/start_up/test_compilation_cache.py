@@ -14,7 +14,7 @@ from jax import monitoring
 from jax.experimental.compilation_cache import compilation_cache
 
 from pytensor_jaxlink import JAXLinker, load, save
-from pytensor_jaxlink.runtime import shared_code
+from pytensor_jaxlink.runtime import whole
 from tests.helpers import black_box
 
 X, N = pt.dvector("x"), pt.lscalar("n")
@@ -95,7 +95,7 @@ def test_compiled_ahead(build: Any) -> None:
 def test_functions_that_are_not_kept(build: Any) -> None:
     outputs = black_box(lambda values: values)(pt.exp(X)) * 2
     for expected in ((0, 2), (2, 0)):
-        shared_code._kept.clear()  # as in another process
+        whole._kept.clear()  # as in another process
         f = build([X], outputs)
         assert f.stats.start_up_cache.startswith("not kept")
         assert counts(f, np.ones(3)) == expected
