@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -96,8 +95,8 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
 def fast(
     ready: Runnable,
     boundary: Boundary,
-    reuse: Reuse | None = None,
-    codes: Mapping[int, SharedCode] = MappingProxyType({}),
+    reuse: Reuse | None,
+    codes: Mapping[int, SharedCode],
 ) -> Callable[..., Run]:
     """The plan as a function of its arguments, for the clocks that it is to have.
 

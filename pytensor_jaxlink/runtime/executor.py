@@ -227,7 +227,7 @@ class Executor:
 
     def follow(self, other: OtherCodeError) -> None:
         """Have a plan of one region run the code that an error names, or code of its own."""
-        [code] = self.codes.values() or [None]
+        code = self.codes.get(0) if self.plan.is_one_region else None
         if code is None or (other.code is not None and other.taker is not code):
             return  # it was for the plan that another thread has replaced
         [region] = [f for f in self._ready.functions if isinstance(f, CompiledRegion)]
@@ -267,7 +267,7 @@ class Executor:
             return None
         reuse = None if donatable is None else self._reuse(donatable)
         if reuse is None and ready.plan.is_whole:
-            [code] = self.codes.values() or [None]
+            code = self.codes.get(0)
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=code)
             path = self._path(whole.call, whole.compile, whole.timed)
             return replace(path, packed=pack is not None, result=whole.condition.result)

@@ -442,3 +442,6 @@ def test_code_for_a_plan_that_was_replaced_is_not_taken():
     other._follow(OtherCodeError(code, second.vm.compiled.executor.codes[0]))
     check(other, DATA, 3.0)
     assert other.stats.equal_code == 0
+    several = around_a_host_step()
+    several._follow(OtherCodeError(None, None))  # of the one region that it was
+    np.testing.assert_allclose(several(DATA), np.cos(np.exp(-DATA) * Scaled.by).sum())
