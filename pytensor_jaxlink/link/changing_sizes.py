@@ -206,8 +206,7 @@ class ChangingSizes:
         """The dimensions that changed and may be padded, each with its lengths."""
         if self._outer is not None:
             return self._outer._changed_lengths(change)
-        compiled, padded = self._compiled, self._padded
-        plan = compiled.plan if padded is None else padded.plan
+        compiled, plan = self._compiled, (self._padded or self._compiled).plan
         # The start-up cache keeps code for each length.
         early = compiled.options.cache_dir is not None and change.count < compiled.policy.limit
         if compiled.options.dynamic is False or early or change.plan is not plan:
@@ -218,7 +217,7 @@ class ChangingSizes:
             for place, seen in change.lengths.items()
             if place not in known
             and place[0] < len(compiled.source.inputs)
-            and len({*seen}) > 1
+            and (len({*seen}) > 1 or compiled.options.dynamic is True)
             and may_be_padded(compiled.source, place)
         }
 
@@ -319,6 +318,7 @@ class ChangingSizes:
             compiled.stats,
             kept=self._kept,
             limit=compiled.policy.limit,
+            specialises=compiled.options.dynamic is not True,
             unequal=self._unequal,
             regroup=self.finish,
         )

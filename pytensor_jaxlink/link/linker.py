@@ -59,7 +59,8 @@ class JAXLinker(PerformLinker):
         user traces (``f.jax_fn``, `jaxify`) takes a size that JAX traces as data, except under
         ``False``.  An argument that comes with a second length is padded from then on, and its
         length goes along as data; the first length, and others that come often, keep programs of
-        their own.
+        their own.  Under ``True`` arguments are padded from the first call on, and no length has a
+        program of its own.
     buckets : sequence of int or callable, optional
         The lengths to which arguments are padded, ascending, or a function that gives the one for a
         length.  By default, and beyond the longest: the powers of two from 64 on.

@@ -49,34 +49,39 @@ def groups_of(
     related: Lengths,
     refused: Mapping[Place, str],
 ) -> Groups:
-    """The dimensions whose lengths have changed, those together that were always equal.
+    """The dimensions that are padded from now on, those together that were always equal.
 
     Parameters
     ----------
     lengths
-        The lengths that dimensions have had, the same calls for all.
+        The lengths that dimensions have had, the same calls for all.  Equal lengths of one call
+        say nothing.
     graph
         The graph.
     related
-        Its lengths.  What has to be as long as one of them joins its group.
+        Its lengths.  What has to be as long as one of these dimensions joins its group.
     refused
         The dimensions that cannot be padded.
     """
     together: dict[tuple[int, ...], list[Place]] = {}
     for place, seen in lengths.items():
-        if len({*seen}) > 1 and place not in refused and may_be_padded(graph, place):
+        if len(seen) > 1:
             together.setdefault(tuple(seen), []).append(place)
     groups = [list(group) for group in together.values()]
+    grouped = {place for group in groups for place in group} | refused.keys()
     for position, variable in enumerate(graph.inputs):
         for axis in range(getattr(variable.type, "ndim", 0)):
             place = position, axis
-            if place in lengths or place in refused or not may_be_padded(graph, place):
+            if place in grouped or not may_be_padded(graph, place):
                 continue
             for group in groups:
                 first, along = group[0]
                 if related.same(variable, axis, graph.inputs[first], along):
                     group.append(place)
                     break
+            else:
+                if place in lengths:
+                    groups.append([place])
     return tuple(map(tuple, groups))
 
 
@@ -198,7 +203,7 @@ def with_programs(
         These groups.
     """
     if not kept:
-        count = min(map(len, lengths.values())) - 1
+        count = min(map(len, lengths.values()), default=1) - 1
         return [{place: seen[k] for place, seen in lengths.items()} for k in range(count)]
     added = {place: seen[0] for place, seen in lengths.items()}
     return [

@@ -66,6 +66,8 @@ class Dispatch:
         The lengths that are compiled for.
     limit
         How many these may be.
+    specialises
+        Whether a length that comes often gets a program of its own.
     unequal
         Finishes a call whose arguments are not as long as each other.
     regroup
@@ -81,11 +83,13 @@ class Dispatch:
         *,
         kept: set[tuple[int, ...]],
         limit: int,
+        specialises: bool,
         unequal: Callable[[Sequence[object]], Sequence[object]],
         regroup: Callable[[Sequence[object], NewSizeError], Sequence[object]],
     ) -> None:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
+        self._specialises = specialises
         self._pad, self._programs = padding.pad, Programs(padding)
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._noted: set[tuple[int, ...]] = set()
@@ -132,7 +136,7 @@ class Dispatch:
         count = counts[lengths] = counts[lengths] + 1
         if count == 1 and len(self._noted) < self._limit:
             self._note(lengths, values)
-        often = count >= _OFTEN and count * _SHARE >= self._stats.calls
+        often = self._specialises and count >= _OFTEN and count * _SHARE >= self._stats.calls
         if often and len(self._kept) < self._limit:
             self._kept.add(lengths)
             return True

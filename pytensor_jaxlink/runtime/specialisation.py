@@ -61,6 +61,8 @@ class Policy:
         Where what is not committed to a device runs; None leaves it to JAX.
     x64
         Whether calls turn JAX's 64-bit types on.  Code that has none runs as JAX is configured.
+    dynamic
+        Whether lengths are data before a second one has come.
     """
 
     limit: int = 8
@@ -68,13 +70,15 @@ class Policy:
     compiler_options: Mapping[str, object] | None = None
     device: Any = None
     x64: bool = True
+    dynamic: bool = False
 
     @classmethod
     def of(cls, options: Any) -> Policy:
         """The policy that the options of `JAXLinker` ask for."""
         limit, beyond = options.recompile_limit, options.on_recompile_limit
         device = None if options.device is None else named_device(options.device)
-        return cls(limit, beyond, options.compiler_options, device=device)
+        dynamic = options.dynamic is True
+        return cls(limit, beyond, options.compiler_options, device=device, dynamic=dynamic)
 
     def here(self) -> AbstractContextManager[object]:
         """Makes the device JAX's default, in this thread."""
@@ -189,7 +193,7 @@ class CompiledRegion:
             Where ``meet`` finds the code of an equal function.
         """
         signature = _signature(static, arguments)
-        if self._seen and signature not in self._seen:
+        if (self._seen or self._policy.dynamic) and signature not in self._seen:
             self._look_for_new_sizes(static, signature)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
             raise _LimitReachedError
@@ -245,7 +249,8 @@ class CompiledRegion:
         shapes = [*zip(*seen[count:], strict=True), signature[count:]]
         change = NewSizeError(changed, self._lengths(shapes), self._plan, len(self._seen))
         if self._resizing.may_change(change):
-            change.args = (self._recompiled(signature),)  # it holds on to the caller's frames
+            # It holds on to the caller's frames.
+            change.args = (self._recompiled(signature) if self._seen else "lengths are data",)
             raise change
 
     def _lengths(self, shapes: Sequence[Sequence[Any]]) -> dict[tuple[int, int], list[int]]:

@@ -126,6 +126,38 @@ def test_a_second_length_has_an_argument_padded(name: str) -> None:
     assert re.search(r"is padded, to (64|256|1024), \d+, \.\.\.: one program", str(f.explain()))
 
 
+@pytest.mark.parametrize("name", PADDED)
+def test_padded_from_the_start(name: str) -> None:
+    f = compare(PADDED[name](), dynamic=True)
+    stats = f.stats
+    assert set(stats.compilations) == {0}
+    assert stats.padded_calls + stats.fallbacks >= len(LENGTHS)
+    assert stats.padded.compilations[0] <= 2 * 3  # again after a check is false
+    assert stats.host_regions == stats.padded.host_regions == stats.slow_calls == 0
+    assert f.explain().graph_break_count == 0
+
+
+def test_from_the_start_equal_lengths_of_one_call_say_nothing() -> None:
+    f = pytensor.function([X, Y], [(X**2).sum(), Y.sum()], mode=JAXLinker(dynamic=True))
+    for lengths in ((3, 3), (3, 4), (5, 4)):
+        x, y = map(np.arange, map(float, lengths))
+        assert [float(each) for each in f(x, y)] == [(x**2).sum(), y.sum()]
+    assert (f.stats.compilations, f.stats.padded.compilations) == ([0], [1])
+    assert f.stats.fallbacks == 0
+
+
+def test_from_the_start_no_length_has_a_program_of_its_own() -> None:
+    f = compare(PADDED["sum"](), lengths=(3,) * 40 + (4,) * 40, dynamic=True)
+    assert (f.stats.compilations, f.stats.padded.compilations) == ([0], [1])
+
+
+def test_from_the_start_in_several_regions() -> None:
+    sort = black_box(sort_down)
+    f = compare([pt.exp(sort(pt.exp(Y))), (X[:, None] * M).sum(0)], dynamic=True)
+    assert set(f.stats.compilations) == {0}
+    assert f.stats.host_regions == f.stats.padded.host_regions == 0
+
+
 @pytest.mark.parametrize("name", STATIC)
 def test_where_a_length_stays_static(name: str) -> None:
     outputs = STATIC[name]()
