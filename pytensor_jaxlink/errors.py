@@ -21,6 +21,9 @@ PyTensor finishes that call whatever JAX does, and the failure may come of it.
 FAILED_ON_HOST = "__pytensor_jaxlink_host_step__"
 """The attribute that marks an exception of an Op that runs on the host."""
 
+OWN_FAILURE = "__pytensor_jaxlink_own__"
+"""The attribute that marks such an exception of an Op of the user's: it ends the call."""
+
 
 class JAXLinkError(WithCode, Exception):
     """Base of every error that pytensor_jaxlink itself raises.
@@ -76,6 +79,13 @@ class NotAcceptedError(BaseException):
 
     It is a signal, as `GeneratorExit` is, and passes by whoever handles exceptions on its way.  Of
     an `Exception` JAX looks up the file of each frame, which took it 4 ms.
+    """
+
+
+class FalseConditionError(NotAcceptedError):
+    """Ends a run in which a step failed on the host, when a condition was false before that step.
+
+    What the step was given does not count, and neither does its error.
     """
 
 

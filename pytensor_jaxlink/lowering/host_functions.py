@@ -17,12 +17,12 @@ from pytensor.scalar import math
 from pytensor.tensor.elemwise import Elemwise
 from scipy.special import expit
 
-from pytensor_jaxlink.errors import FAILED_ON_HOST
+from pytensor_jaxlink.errors import FAILED_ON_HOST, OWN_FAILURE
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX, as_static
 from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop, held_type
+from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop, held_type, may_show
 from pytensor_jaxlink.size_functions import size_function
 
 HostFunction = Callable[..., Sequence[Any]]
@@ -63,6 +63,8 @@ def _locate(error: Exception, node: Apply, where: str | None) -> None:
     if where is not None:
         error.add_note(f"while running {op_name(node.op)} on the host, written at {where}")
     setattr(error, FAILED_ON_HOST, True)
+    if may_show(node.op):
+        setattr(error, OWN_FAILURE, True)
 
 
 def _special(node: Apply) -> HostFunction | None:

@@ -18,13 +18,14 @@ def is_foreign_module(module: str) -> bool:
 
 def has_effects(graph: AbstractFunctionGraph) -> bool:
     """Return True if a graph has an Op of the user's, or one that prints."""
-    return any(_may_show(node.op) for node in graph.apply_nodes) or any(
+    return any(may_show(node.op) for node in graph.apply_nodes) or any(
         has_effects(nested.fgraph)
         for node in graph.apply_nodes
         for nested in inner_graphs(node.op, node)
     )
 
 
-def _may_show(op: Any) -> bool:
+def may_show(op: Any) -> bool:
+    """Return True for an Op of the user's, or one that prints."""
     op = getattr(op, "core_op", op)  # of a batch
     return isinstance(op, FromFunctionOp | Print) or is_foreign_module(type(op).__module__)

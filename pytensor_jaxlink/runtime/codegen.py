@@ -7,12 +7,18 @@ static values) are made once, and a call runs nothing but the steps.  The source
     def run(a0):
         (a1, ), c0 = region0(a0)
         h1 = host(a1, 1)
-        h2, = step1(h1)
+        try:
+            h2, = step1(h1)
+        except Exception as error:
+            require(error, *c0, )
+            raise
         (a3, ), c1 = region1(sent(h2))
         stats.host_steps += 1
         return Result([a3], (*c0, *c1))
 
-A result of a computed length is cut by ``a4 = step1(a3, (slice(None, h2), ))``.
+A step on the host may fail because of an earlier condition that nobody has waited for, an index out
+of range: `require` then ends the run.  A result of a computed length is cut by
+``a4 = step1(a3, (slice(None, h2), ))``.
 
 The names that it does not define are bindings (`runtime.bindings`): the same source serves calls
 that go straight to compiled code, calls that are checked, and values that JAX traces.
@@ -24,7 +30,11 @@ waited for, and the function holds on to none of the values that it hands over::
         a5 = cell1[0]
         (a1, ), c0 = region0(a0)
         h1 = host(a1, 1)
-        h2, = step1(h1)
+        try:
+            h2, = step1(h1)
+        except Exception as error:
+            require(error, *c0, )
+            raise
         stats.host_steps += 1
         if not all_hold(*c0, ):
             return Result(None, (False, ))
@@ -206,18 +216,26 @@ class FunctionSource:
         sent = number in self._made_on_host or number in self._made_anywhere
         return f"sent({self._array(number)})" if sent else f"a{number}"
 
+    def _run_on_host(self, line: str) -> None:
+        """Write the line of a step whose failure counts if all conditions before it hold."""
+        if not self._conditions:
+            self._lines.append(line)
+            return
+        refusing = "except Exception as error:", f"    require(error, {self._found()})", "    raise"
+        self._lines += ["try:", f"    {line}", *refusing]
+
     def _host_step(self, place: int, step: HostStep, *, by_shape: bool) -> None:
         name = self._array if by_shape else self._host
         arguments = ", ".join(map(name, step.arguments))
         results = self._define(*(f"h{number}" for number in step.results))
-        self._lines.append(f"{results or '_'} = step{place}({arguments})")
+        self._run_on_host(f"{results or '_'} = step{place}({arguments})")
         self._on_host.update(step.results)
         self._made_on_host.update(step.results)
 
     def _driven(self, place: int, step: HostLoop | HostBranch) -> None:
         arguments = ", ".join(map(self._array, step.arguments))
         results = self._define(*(f"a{number}" for number in step.results))
-        self._lines.append(f"({results}), d{place} = step{place}({arguments})")
+        self._run_on_host(f"({results}), d{place} = step{place}({arguments})")
         self._conditions.append(f"d{place}")
         self._made_anywhere.update(step.results)
 
@@ -227,7 +245,7 @@ class FunctionSource:
         values = map(self._host, numbers)
         key = "".join(f"{_index(entry, values)}, " for entry in step.index)
         [number] = step.results
-        self._lines.append(f"a{number} = step{place}({self._array(array)}, ({key}))")
+        self._run_on_host(f"a{number} = step{place}({self._array(array)}, ({key}))")
         self._define(f"a{number}")
         self._made_anywhere.add(number)
 

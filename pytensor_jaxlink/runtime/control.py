@@ -14,6 +14,7 @@ from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import device_put
+from pytensor_jaxlink.runtime.waiting import require
 
 Body = Callable[..., Result]
 """A plan as a function of the values of its inputs."""
@@ -64,7 +65,11 @@ class LoopRun:
         emitted: list[deque[object]] = [deque(maxlen=kept) for kept in self.kept]
         made = 0
         while made < self.steps:
-            outputs, found, _ = self.body(*self._arguments(made, histories))
+            try:
+                outputs, found, _ = self.body(*self._arguments(made, histories))
+            except Exception as error:
+                require(error, *conditions)  # of the steps before
+                raise
             conditions += found
             parts = layout.sort_outputs(outputs)
             for buffer, places, values in zip(

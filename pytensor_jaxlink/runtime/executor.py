@@ -10,7 +10,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NewSizeError, OtherCodeError
+from pytensor_jaxlink.errors import (
+    FAILED_NODE,
+    FAILED_ON_HOST,
+    FalseConditionError,
+    NewSizeError,
+    OtherCodeError,
+)
 from pytensor_jaxlink.plan import Executable, Region
 from pytensor_jaxlink.runtime.bindings import Run, checked, fast
 from pytensor_jaxlink.runtime.boundary import Boundary
@@ -211,6 +217,10 @@ class Executor:
             self.stats.general_calls -= 1
             self.stats.general_region_calls = counted
             return list(self._finish(inputs, error))
+        except FalseConditionError:
+            if self._fallback is None:
+                raise
+            return list(self._fallback(inputs, None))
         except Exception as error:
             if self._fallback is None or not _is_of_node(error):
                 raise
@@ -237,6 +247,8 @@ class Executor:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
         try:
             return self._traced(*inputs).outputs
+        except FalseConditionError as signal:
+            raise signal.__cause__ or signal from None  # nobody looks at conditions here
         except Exception as error:
             note_explicit_axes(error, inputs)
             raise

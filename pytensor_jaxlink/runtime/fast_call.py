@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, NotAcceptedError
+from pytensor_jaxlink.errors import (
+    FAILED_NODE,
+    FAILED_ON_HOST,
+    FalseConditionError,
+    NotAcceptedError,
+)
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.runtime.clocks import Recorder
@@ -147,6 +152,8 @@ class FastCall:
 
     def _again(self, args: tuple[object, ...], error: BaseException) -> object:
         """The call after the fast path has failed."""
+        if isinstance(error, FalseConditionError):
+            return self._failed(args)
         accepted = not isinstance(error, NotAcceptedError)
         if not accepted:
             converted = self._convert_all(args, arrays=True)

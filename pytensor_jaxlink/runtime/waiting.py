@@ -16,7 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, block_until_ready
+from pytensor_jaxlink.errors import OWN_FAILURE, FalseConditionError
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, block_until_ready
 
 _LOOKS = 0 if os.cpu_count() == 1 else 100  # of 0.4 to 0.8 µs
 """How often to look; on one core nobody could compute in the meantime."""
@@ -61,3 +62,15 @@ def all_hold(*conditions: object) -> bool:
     """Return True if all conditions are true: booleans, and arrays of no dimensions."""
     # NumPy is faster than asking JAX for a truth value.
     return all(c if type(c) is bool else bool(waited_for(c)) for c in conditions)
+
+
+def require(error: Exception, *conditions: object) -> None:
+    """Raise `FalseConditionError` if an error may come of a condition that was false before.
+
+    An exception of an Op of the user's ends the call, because the Op is not to run again.  While
+    JAX traces, nobody knows a condition.
+    """
+    if hasattr(error, OWN_FAILURE) or any(isinstance(c, Tracer) for c in conditions):
+        return
+    if not all_hold(*conditions):
+        raise FalseConditionError from error

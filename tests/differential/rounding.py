@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
 
@@ -62,7 +63,11 @@ def spread(value: Any, rng: np.random.Generator) -> Any:
 
 
 def nudged(value: Any, rng: np.random.Generator, *, whole: bool) -> Any:
-    """An array with other last digits."""
+    """An array, or a sparse matrix, with other last digits."""
+    if scipy.sparse.issparse(value):
+        changed = value.copy()
+        changed.data = nudged(value.data, rng, whole=whole)
+        return changed
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
         return value
     with np.errstate(all="ignore"):

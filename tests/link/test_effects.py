@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.compat import ifelse
 from tests.helpers import black_box
 
-X, N = pt.dvector("x"), pt.lscalar("n")
+X, Y, Z, N, K = *map(pt.dvector, "xyz"), *map(pt.lscalar, "nk")
 
 
 def counted() -> tuple[Any, list[int]]:
@@ -58,3 +59,61 @@ def test_the_exception_of_another_operation() -> None:
     with pytest.raises(IndexError):
         f(np.ones(8), 9)
     assert len(runs) == 1
+
+
+def after_a_false_index(box: Any) -> list[Any]:
+    """An Op of the user's, and one of PyTensor's on the host that needs an entry of ``x``."""
+    return [box(pt.exp(X)), pt.set_subtensor(Y[X[N] * Y > 0], pt.exp(Z))]
+
+
+GIVEN = np.append(np.ones(8), -1.0), np.ones(3), np.ones(2)
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"donate": "all"}])
+def test_an_exception_that_follows_from_a_false_condition(options: dict[str, Any]) -> None:
+    """The index is out of range, so what the mask selects does not count."""
+    box, runs = counted()
+    f = pytensor.function([X, Y, Z, N], after_a_false_index(box), mode=JAXLinker(**options))
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            f(*GIVEN, 9)
+        runs.clear()
+        with pytest.raises(ValueError, match="boolean"):
+            f(*GIVEN, 2)
+        assert len(runs) <= 1
+
+
+@pytest.mark.parametrize("prefer", ["graph", "compiled"])
+def test_the_same_from_a_file(prefer: Any, tmp_path: Path) -> None:
+    f = pytensor.function([X, Y, Z, N], after_a_false_index(pt.exp), mode=JAXLinker())
+    f(*GIVEN[:2], np.ones(3), 2)
+    save(f, tmp_path / "f.jaxlink")
+    loaded = load(tmp_path / "f.jaxlink", prefer=prefer)
+    with pytest.raises(IndexError):
+        loaded(*GIVEN[:2], np.ones(3), 9)
+
+
+@pytest.mark.parametrize("first", [2, 9])
+def test_the_same_in_a_loop(first: int) -> None:
+    """The condition may have been false in an earlier step."""
+    box, runs = counted()
+
+    def step(k: Any, state: Any) -> Any:
+        chosen = pt.set_subtensor(Y[X[k] * state > 0], pt.exp(Z))
+        return chosen + box(pt.exp(Y))
+
+    states = pytensor.scan(
+        step, sequences=[pt.stack([N, K])], outputs_info=[Y], return_updates=False
+    )
+    f = pytensor.function([X, Y, Z, N, K], states, mode=JAXLinker())
+    x, y, z = *GIVEN[:2], np.ones(3)
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            f(x, y, z, first, 9 if first == 2 else 2)
+    assert runs
+
+
+def test_the_same_where_the_user_calls_it() -> None:
+    f = pytensor.function([X, Y, Z, N], after_a_false_index(pt.exp), mode=JAXLinker())
+    with pytest.raises(IndexError):
+        f.jax_fn(*GIVEN, 9)

@@ -33,7 +33,11 @@ def test_a_host_step_between_two_regions() -> None:
 def run(a0):
     (a1, ), c0 = region0(a0)
     h1 = host(a1, 1)
-    h2,  = step1(h1)
+    try:
+        h2,  = step1(h1)
+    except Exception as error:
+        require(error, *c0, )
+        raise
     (a4, ), c1 = region1(sent(h2))
     stats.host_steps += 1
     return Result([a4], (*c0, *c1, ))"""
@@ -56,9 +60,17 @@ def run(a0):
     a0 = converted(0, a0)
     (a2, a5, a7, ), c0 = region0(a0)
     h2 = host(a2, 2)
-    a3 = step1(a0, (h2, ))
+    try:
+        a3 = step1(a0, (h2, ))
+    except Exception as error:
+        require(error, *c0, )
+        raise
     h5 = host(a5, 5)
-    a8 = step2(a7, (slice(None, h5, None), ))
+    try:
+        a8 = step2(a7, (slice(None, h5, None), ))
+    except Exception as error:
+        require(error, *c0, )
+        raise
     return Result([a8, a3], (*c0, ))"""
     )
     for x in (np.arange(-2.0, 5.0), np.zeros(7)):
@@ -177,7 +189,11 @@ class TestHostExecuted:
             == """\
 def run(a0):
     (a6, ), c0 = region0(a0)
-    (a8, ), d1 = step1(a7, a6)
+    try:
+        (a8, ), d1 = step1(a7, a6)
+    except Exception as error:
+        require(error, *c0, )
+        raise
     (a9, a12, ), c3 = region3(sent(a8))
     stats.host_steps += 1
     return Result([a9, a12], (*c0, *d1, *c3, ))"""

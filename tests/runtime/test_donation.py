@@ -386,7 +386,11 @@ def run(a0):
     h6,  = step0(h0)
     (a2, ), c0 = region0(a0)
     h2 = host(a2, 2)
-    h3,  = step2(h2)
+    try:
+        h3,  = step2(h2)
+    except Exception as error:
+        require(error, *c0, )
+        raise
     stats.host_steps += 2
     if not all_hold(*c0, ):
         return Result(None, (False, ))
