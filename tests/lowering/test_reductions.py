@@ -1,4 +1,4 @@
-"""Reductions of arrays so long that XLA hands them to a library of its own."""
+"""Reductions of one entry, and of arrays so long that XLA hands them to a library of its own."""
 
 from __future__ import annotations
 
@@ -77,3 +77,28 @@ def test_derivatives_that_jax_takes(axis: int | None) -> None:
         ours, theirs = jaxify([x], (reduced**3).sum()), lambda a, own=own: (own(a, axis) ** 3).sum()
         for derive in (jax.grad, jax.hessian, jax.jacfwd):
             np.testing.assert_allclose(derive(ours)(array), derive(theirs)(array))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_the_sum_of_a_negative_zero(dtype: str) -> None:
+    """NumPy adds it to 0.0; XLA takes a single entry as it is."""
+    x, n = pt.TensorType(dtype, (None, None))("x"), pt.lscalar("n")
+    outputs = [x.sum(), x.sum(0), x.sum(1), x.mean(0), x[-n:].sum(0), x[:n, 0].sum()]
+    f, reference = (pytensor.function([x, n], outputs, mode=mode) for mode in (JAXLinker(), PYTHON))
+    zero = -np.zeros((), dtype)
+    for shape in ((1, 1), (1, 3), (3, 1), (2, 2)):
+        found, expected = (each(np.full(shape, zero), 1) for each in (f, reference))
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+            for part in ("real", "imag"):
+                signs = (np.signbit(getattr(np.asarray(each), part)) for each in (one, other))
+                np.testing.assert_array_equal(*signs)
+
+
+def test_the_derivative_of_a_sum_of_one_entry() -> None:
+    x = pt.dvector("x")
+    total = jaxify([x], x.sum())
+    for value in (0.0, -0.0, 2.0):
+        given = np.array([value])
+        np.testing.assert_array_equal(jax.grad(total)(given), [1.0])
+        np.testing.assert_array_equal(jax.jacfwd(total)(given), [1.0])
