@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from copy import copy
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from operator import is_
 from typing import Any
 
+import numpy as np
 import pytensor
+import pytensor.scalar
 import pytensor.tensor
 from pytensor.compile.executor import Function
 from pytensor.compile.mode import Mode
@@ -26,6 +28,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.link.basic import Linker
 from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
+from pytensor.tensor.elemwise import Elemwise
 
 as_tensor_dispatcher: Any = pytensor.tensor._as_tensor_variable
 """How PyTensor makes a tensor of a value, by its class.  PyTensor has no public name for it."""
@@ -37,6 +40,20 @@ WRONG_REWRITES = (
 
 EMPTY_SOFTMAX_RAISES = not pytensor.__version__.startswith("3.0.")
 """In PyTensor 3.0 the softmax of an empty array is empty; from 3.1 it has no largest entry."""
+
+
+@cache
+def computes_in_pairs() -> bool:
+    """Whether the Python linker takes sums and products of three and more arrays in pairs.
+
+    Then an int8 times an int8 wraps before it is multiplied with a float64.  Earlier versions
+    compute with Python's numbers.
+    """
+    short, long = pytensor.tensor.bvector(), pytensor.tensor.dvector()
+    node, cell = Elemwise(pytensor.scalar.mul).make_node(short, short, long), [None]
+    entry = np.array([100], "int8")
+    node.op.perform(node, [entry, entry, np.ones(1)], [cell])
+    return bool(np.asarray(cell[0]) != 100 * 100)
 
 
 def prepared_inner_graph(

@@ -6,6 +6,10 @@ one source of truth, so seeding it, copying it and sharing it between functions 
 
 Making the state takes NumPy longer than a small model draws, and the next call only wants the key,
 so the state is made when somebody else looks at the generator.
+
+Nobody waits for a key that JAX is computing, because the next call can begin without it.  As long
+as it is not there, a generator holds on to the one whose place it takes: should the computation
+fail, the generator is still where that one was.
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ class KeyGenerator(np.random.Generator):
     """
 
     _key: Any
+    _before: np.random.Generator | None
+    _age: int
 
     def __init__(self, key: object) -> None:
-        self._key = key
+        self._key, self._before, self._age = key, None, 0
 
     def __getattribute__(self, name: str) -> Any:
         """An attribute of NumPy's generator."""
@@ -51,7 +57,7 @@ def _complete(generator: KeyGenerator) -> None:
     if held_key(generator) is None:
         return
     with _lock:
-        key = held_key(generator)
+        key = _settled(generator)
         if key is None:
             return
         high, low = (int(word) for word in np.asarray(key))
@@ -67,10 +73,50 @@ def _complete(generator: KeyGenerator) -> None:
 
 
 def held_key(generator: np.random.Generator) -> Any:
-    """The key of a generator that nobody has looked at, as it was given; otherwise None."""
+    """The key of a generator that nobody has looked at, as it was given; otherwise None.
+
+    JAX may still be computing it.
+    """
     if type(generator) is not KeyGenerator:
         return None
-    return object.__getattribute__(generator, "_key")
+    key = _get(generator, "_key")
+    if _get(generator, "_before") is not None and key.is_ready():
+        return _settled(generator)
+    return key
+
+
+def take_place(old: object, new: object) -> None:
+    """Have a generator, whose key JAX may be computing, take the place of another one."""
+    if type(new) is not KeyGenerator or not isinstance(old, np.random.Generator):
+        return
+    if isinstance(_get(new, "_key"), np.ndarray):
+        return  # it is there
+    new._before = old
+    if type(old) is KeyGenerator:
+        age = _get(old, "_age")
+        if age < _PENDING:
+            new._age = age + 1
+        else:
+            _settled(old)
+
+
+def _settled(generator: KeyGenerator) -> Any:
+    """The key of a generator when it is there, or that of the one before if computing it fails."""
+    key, before = _get(generator, "_key"), _get(generator, "_before")
+    if before is None:
+        return key
+    try:
+        key.block_until_ready()
+    except Exception:  # the outputs of that call raise it where they are read
+        key = key_of_generator(before)
+    generator._key, generator._before = key, None
+    return key
+
+
+_get = object.__getattribute__
+
+_PENDING = 64
+"""Calls; after as many somebody waits, so that few generators hold on to others."""
 
 
 def key_of_generator(generator: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
@@ -78,7 +124,7 @@ def key_of_generator(generator: np.random.Generator) -> np.ndarray[tuple[int], n
 
     For the PCG64 generators that `generator_of_key` makes they are the key that made them.
     """
-    key = held_key(generator)
+    key = _settled(generator) if type(generator) is KeyGenerator else None
     if key is not None:
         return np.asarray(key)
     state = generator.bit_generator.state

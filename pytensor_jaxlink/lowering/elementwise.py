@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
-from pytensor.scalar.basic import Add, Cast, LogicalComparison, Switch
+from pytensor.scalar.basic import Add, Cast, LogicalComparison, Mul, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce
 from pytensor.tensor.special import LogSoftmax, Softmax
 
-from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
+from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
@@ -40,6 +41,9 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
         common = result  # a function of integers with fractional values
     if common == np.float16:
         common = np.dtype("float32")  # as NumPy does; the result is rounded once
+    is_chain = isinstance(op.scalar_op, Add | Mul) and len(dtypes) > 2
+    if is_chain and (len(set(dtypes)) > 1 or result == np.float16) and computes_in_pairs():
+        return _in_pairs(op, node)
     own_dtypes = isinstance(op.scalar_op, _OF_OTHER_DTYPES)
     if isinstance(op.scalar_op, LogicalComparison) and mixes_integers(node):
         own_dtypes = True
@@ -49,14 +53,38 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
     def promoted(*values: jax.Array) -> jax.Array:
         operands = (as_dtype(value, common.name) for value in values[first:])
         output = function(*values[:first], *operands)
-        if result == np.float16:
-            # Rounded here: XLA drops a conversion to float16 that is followed by one back.
-            output = jax.lax.reduce_precision(output, exponent_bits=5, mantissa_bits=10)
+        output = _rounded(output, result)
         # Ops that give one of their inputs (`second`) give it in its own dtype.
         complex_by_promotion = common.kind == "c" and result.kind != "c"
         return jnp.real(output) if complex_by_promotion else output
 
     return promoted
+
+
+def _rounded(value: jax.Array, dtype: np.dtype) -> jax.Array:
+    """A value that is to be a float16: XLA drops a conversion that is followed by one back."""
+    if dtype != np.float16:
+        return value
+    return jax.lax.reduce_precision(value, exponent_bits=5, mantissa_bits=10)
+
+
+def _in_pairs(op: Elemwise, node: Apply) -> JaxFunction:
+    """A sum or product of arrays of several types, each pair in NumPy's type of the two."""
+    pair = scalar_function(op.scalar_op, node)
+    assert pair is not None
+    dtypes = [np.dtype(variable.type.dtype) for variable in node.inputs]
+    [result] = [np.dtype(output.type.dtype) for output in node.outputs]
+    steps = list(accumulate(dtypes, np.result_type))
+
+    def folded(*values: jax.Array) -> jax.Array:
+        check_broadcast(node.inputs, [np.shape(value) for value in values])
+        total = values[0]
+        for value, kind in zip(values[1:], steps[1:], strict=True):
+            wide = "float32" if kind == np.float16 else kind.name
+            total = _rounded(pair(as_dtype(total, wide), as_dtype(value, wide)), kind)
+        return as_dtype(total, result.name)
+
+    return folded
 
 
 # What converts, or looks at each of its inputs in a dtype of its own.

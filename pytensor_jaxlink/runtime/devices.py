@@ -23,6 +23,7 @@ from jax.sharding import (
 )
 
 from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.generators import take_place
 from pytensor_jaxlink.plan import ARRAYS, Kind, fits
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
@@ -114,8 +115,14 @@ def placed_as(old: Any, new: Any) -> Any:
 
 
 def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
-    """New values of states, spread over the devices as the old ones are, when all are there."""
-    values = [placed_as(*pair) for pair in zip(old, new, strict=True)]
+    """New values of states, spread over the devices as the old ones are, when all are there.
+
+    Nobody waits for generators (`generators.take_place`).
+    """
+    pairs = list(zip(old, new, strict=True))
+    for pair in pairs:
+        take_place(*pair)
+    values = [placed_as(*pair) for pair in pairs]
     wait_for_all(values)
     return values
 

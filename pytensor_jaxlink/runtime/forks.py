@@ -20,7 +20,7 @@ import numpy as np
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ForkedProcessError, JAXLinkWarning
 from pytensor_jaxlink.generators import generator_of_key, held_key
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration, live_arrays
 
 _REMEDY = (
     'Start processes by another method than "fork": '
@@ -138,5 +138,14 @@ def _switch() -> None:
             holder.storage[0] = from_parent(holder.storage[0])
 
 
+def _wait_for_keys() -> None:
+    """Wait for the keys of generators: a child could not, and nobody else can wait for one."""
+    if _has_started():
+        for array in live_arrays():
+            if array.shape == (2,) and array.dtype == np.uint32:
+                with suppress(RuntimeError):  # it was donated, or its computation fails
+                    array.block_until_ready()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_switch)
+    os.register_at_fork(before=_wait_for_keys, after_in_child=_switch)

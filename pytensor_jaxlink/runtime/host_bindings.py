@@ -16,7 +16,7 @@ from pytensor_jaxlink.runtime.devices import to_numpy
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, device_put
-from pytensor_jaxlink.runtime.waiting import waited_for, when_ready
+from pytensor_jaxlink.runtime.waiting import waited_for
 from pytensor_jaxlink.sparse_values import to_scipy
 
 
@@ -67,13 +67,13 @@ def cutting(ready: Runnable, step: CutOff) -> Callable[[Any, tuple[Any, ...]], o
 
 
 def as_generator(value: object) -> object:
-    """A generator; what a region drew with it is there, or raises its error, when it leaves."""
+    """A generator, of a key that JAX may still be computing."""
     if isinstance(value, np.random.Generator):
         return value
     key = as_key(value)
     if type(key) is ARRAY:
         # A generator belongs to no device, so that functions on different devices share it.
-        key = waited_for(key) if key.committed else when_ready(key)
+        key = waited_for(key) if key.committed else key
     return generator_of_key(key)
 
 

@@ -68,6 +68,7 @@ configuration: Configuration = config
 device_put: Put = jax.device_put
 eval_shape: Callable[..., Any] = jax.eval_shape
 jit: Callable[..., Any] = jax.jit
+live_arrays: Callable[[], list[jax.Array]] = jax.live_arrays
 local_devices: Callable[..., list[Device]] = jax.local_devices
 process_count: Callable[[], int] = jax.process_count
 register_pytree_node: Callable[..., None] = jax.tree_util.register_pytree_node

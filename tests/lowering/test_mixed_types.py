@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.signal import convolve1d, convolve2d
 
+from pytensor_jaxlink.compat import computes_in_pairs
 from tests.edges.compare import same
 from tests.edges.known import OLD
 from tests.helpers import as_list, compile_both
@@ -58,3 +59,34 @@ def test_functions_of_real_numbers_refuse_a_complex_number_in_any_place() -> Non
     for function in compile_both([x, z], pt.arctan2(x, z)):
         with pytest.raises(TypeError):
             function(np.ones(2), np.ones(2, "complex128"))
+
+
+TYPES = ("bool", "int8", "uint64", "float16")
+
+
+@pytest.mark.skipif(not computes_in_pairs(), reason="PyTensor takes Python's numbers here")
+@pytest.mark.parametrize("op", [pt.add, pt.mul])
+@pytest.mark.parametrize("first", TYPES)
+@pytest.mark.parametrize("second", TYPES)
+def test_three_arrays(op: Any, first: str, second: str) -> None:
+    """The Python linker takes the first two in their own type."""
+    arrays = [pt.vector(dtype=dtype) for dtype in (first, second, "float32", "complex64")]
+    outputs = [op(*arrays[:2], other) for other in (arrays[0], *arrays[2:])]
+    outputs += [op(other, *arrays[:2]) for other in arrays[2:]]
+    outputs += [op(*arrays, arrays[0]), op(op(*arrays[:2]), *arrays[2:])]
+    for output in outputs:
+        f, reference = compile_both(arrays, output)
+        rng = np.random.default_rng(0)
+        given = [_large(rng, dtype) for dtype in (first, second, "float32", "complex64")]
+        with np.errstate(all="ignore"):
+            try:
+                expected = reference(*given)
+            except OverflowError:  # of Python's numbers: `docs/same_results.md`
+                continue
+        assert same(np.asarray(f(*given)), np.asarray(expected), rtol=1e-5, signs_of_zero=False)
+
+
+def _large(rng: np.random.Generator, dtype: str) -> np.ndarray:
+    if dtype[0] in "iu":
+        return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 9, dtype=dtype)
+    return (rng.normal(size=9) * (1e4 if dtype == "float16" else 10)).astype(dtype)

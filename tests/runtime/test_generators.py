@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import pickle
+import warnings
+import weakref
 from collections.abc import Callable
 from copy import copy, deepcopy
 from typing import Any
@@ -16,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytensor.tensor.random.op import RandomVariable
 
-from pytensor_jaxlink.generators import generator_of_key, held_key, key_of_generator
+from pytensor_jaxlink.generators import generator_of_key, held_key, key_of_generator, take_place
 
 WORDS = st.integers(0, 2**32 - 1)
 
@@ -189,3 +193,82 @@ def test_a_constant_generator_is_returned_as_it_is() -> None:
     found = f()
     assert found is not rng.get_value(borrow=True)
     assert found.bit_generator.state == np.random.default_rng(3).bit_generator.state
+
+
+class Pending:
+    """A key that is being computed, as JAX gives it; the computation may fail."""
+
+    shape, dtype = (2,), np.dtype("uint32")
+
+    def __init__(self, key: Any, *, fails: bool = False) -> None:
+        self.key, self.fails, self.ready = key, fails, False
+
+    def is_ready(self) -> bool:
+        return self.ready
+
+    def block_until_ready(self) -> Pending:
+        self.ready = True
+        if self.fails:
+            raise RuntimeError("the device fails")
+        return self
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        return np.asarray(self.block_until_ready().key)
+
+
+def following(old: np.random.Generator, key: Any) -> np.random.Generator:
+    new = generator_of_key(key)
+    take_place(old, new)
+    return new
+
+
+class TestNobodyWaitsForAKey:
+    """The next call begins without it."""
+
+    def test_it_is_not_waited_for(self) -> None:
+        key = Pending(KEY)
+        generator = following(generator_of_key(KEY + 1), key)
+        assert held_key(generator) is key
+        assert not key.ready
+        assert generator.normal() == generator_of_key(KEY).normal()
+
+    @pytest.mark.parametrize("is_key", [False, True])
+    def test_a_failure_leaves_the_generator_as_it_was(self, is_key: bool) -> None:
+        def first() -> np.random.Generator:
+            return generator_of_key(KEY) if is_key else np.random.default_rng(1)
+
+        expected = key_of_generator(first())
+        keys = [Pending(KEY + n, fails=True) for n in range(3)]
+        generator = first()
+        for key in keys:  # what comes of a failed key fails too
+            generator = following(generator, key)
+        assert held_key(generator) is keys[-1]
+        keys[-1].ready = True
+        np.testing.assert_array_equal(held_key(generator), expected)
+        generator = following(following(first(), Pending(KEY + 1)), keys[1])
+        np.testing.assert_array_equal(key_of_generator(generator), KEY + 1)
+
+    def test_after_many_calls_the_first_generators_are_let_go_of(self) -> None:
+        rng = pytensor.shared(np.random.default_rng(1), "rng")
+        f, _ = draws_of(rng)
+        f()
+        first = weakref.ref(rng.container.storage[0])
+        draws = [f() for _ in range(300)]
+        assert first() is None
+        assert len(np.unique(np.asarray(draws))) == 1200
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+    def test_a_forked_child_has_the_key(self) -> None:
+        rng, x = pytensor.shared(np.random.default_rng(1), "rng"), pt.dmatrix("x")
+        after, draw = pt.random.normal((x @ x @ x).sum(), rng=rng).owner.outputs
+        f = pytensor.function([x], draw, updates={rng: after}, mode="JAXSELECTIVE")
+        f(np.eye(1000))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python and JAX warn of forks
+            context = multiprocessing.get_context("fork")
+            here, there = context.Pipe(duplex=False)
+            process = context.Process(target=lambda: there.send(rng.get_value().normal()))
+            process.start()
+        assert here.poll(60)
+        assert here.recv() == rng.get_value().normal()
+        process.join()
