@@ -130,7 +130,10 @@ class Judge:
         self._ordered: Run | None = None
         self._patiently: Run | None = None
         self._effects = has_effects(FunctionGraph(outputs=ends, clone=True))
-        self._rounding = max(ROUNDING[name] for name in ("float64", *_float_types(ends)))
+        types = {"float64", *_float_types(ends)}
+        self._rounding = max(ROUNDING[name] for name in types)
+        # XLA takes what is smaller for zero; it may have passed through a narrow type.
+        self._tiny = max(float(np.finfo(name).tiny) for name in types - {"float16"})
 
     def look_at(self, way: Way) -> None:
         """Run the graph in one way, and note how it differs."""
@@ -187,7 +190,7 @@ class Judge:
             self._found.note(option, f"{where} is {_text(one)} where Python gives {_text(other)}")
             return
         one, other = dense(one), dense(other)
-        if same(one, other, self._rounding) or known("*", (), other, one) is not None:
+        if same(one, other, self._rounding, self._tiny) or known("*", (), other, one) is not None:
             return
         if self._is_rounding(one, other, at):
             self._found.rounded += 1
@@ -254,11 +257,11 @@ class Judge:
             yield _run(way, self._graph, calls), whole
 
 
-def same(found: Any, expected: Any, rounding: float) -> bool:
+def same(found: Any, expected: Any, rounding: float, tiny: float) -> bool:
     """Values to rounding, NaN, infinities and signs of zero."""
     if expected.dtype.kind not in "fc":
         return bool(np.array_equal(found, expected))
-    tiny = float(np.finfo(expected.dtype).tiny)
+    tiny = max(tiny, float(np.finfo(expected.dtype).tiny))
     if not np.allclose(found, expected, rtol=rounding, atol=tiny, equal_nan=True):
         return False
     zero = (expected == 0) & (found == 0)
