@@ -69,8 +69,8 @@ def log_gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: np.dtype) -
     c = 1 / jnp.sqrt(9 * d)
 
     def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        first, second = uniforms(key, 2, shape, dtype)
-        x = normal_of(first)
+        first, turn, second = uniforms(key, 3, shape, dtype)
+        x = normal_of(first, turn)
         root = 1 + c * x
         cube = jnp.where(root > 0, root * root * root, 1)
         squeezed = second < 1 - 0.0331 * x**4

@@ -140,8 +140,8 @@ def _generalised_gamma(
 def _wald(draw: Draw, mean: jax.Array, scale: jax.Array) -> jax.Array:
     """Michael, Schucany & Haas, "Generating random variates" (1976), in NumPy's form."""
     mean, scale = jnp.asarray(mean, wide()), jnp.asarray(scale, wide())
-    first, second = uniforms(draw.key, 2, draw.shape, wide())
-    y = mean * normal_of(first) ** 2
+    first, turn, second = uniforms(draw.key, 3, draw.shape, wide())
+    y = mean * normal_of(first, turn) ** 2
     smaller = mean * (1 - 2 / (1 + jnp.sqrt(1 + 4 * scale / y)))
     draws = jnp.where(second <= mean / (mean + smaller), smaller, mean * mean / smaller)
     return jnp.where(jnp.isinf(scale), mean, draws)
@@ -325,7 +325,7 @@ def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
     first, second = uniforms(draw.key, 2, shape, kind)
     cosine = accepted(draw.key, shape, jnp.zeros((), kind), jnp.isnan(kappa), propose)
     angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * jnp.where(first < 0.5, -1, 1)
-    angle = jnp.where(kappa > _NARROW, normal_of(second) / jnp.sqrt(kappa), angle)
+    angle = jnp.where(kappa > _NARROW, normal_of(first, second) / jnp.sqrt(kappa), angle)
     angle = jnp.where(jnp.isnan(kappa), jnp.nan, angle)
     return jnp.mod(mu + angle + jnp.pi, 2 * jnp.pi) - jnp.pi
 

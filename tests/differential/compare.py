@@ -257,7 +257,7 @@ class Judge:
             yield _run(way, self._graph, calls), whole
 
 
-def same(found: Any, expected: Any, rounding: float, tiny: float) -> bool:
+def same(found: Any, expected: Any, rounding: float, tiny: float = 0.0) -> bool:
     """Values to rounding, NaN, infinities and signs of zero."""
     if expected.dtype.kind not in "fc":
         return bool(np.array_equal(found, expected))

@@ -1,8 +1,6 @@
-"""Random bits: those of Threefry, and keys that never meet."""
+"""Random bits: those of SplitMix64, and keys that never meet."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,18 +11,52 @@ from scipy import stats
 from pytensor_jaxlink.lowering import streams
 
 
-@pytest.mark.parametrize(
-    ("key", "counter", "words"),
-    [  # the known answers that Random123 is tested with
-        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
-        ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
-        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
-    ],
-)
-def test_threefry(key: Any, counter: Any, words: Any) -> None:
-    high, low = (jnp.asarray([word], "uint32") for word in counter)
-    found = streams._threefry(jnp.asarray(key, "uint32"), high, low)
-    assert [int(word[0]) for word in found] == list(words)
+def test_the_words_are_those_of_splitmix64() -> None:
+    """The seed and the words by which its implementations are compared (Rosetta Code)."""
+    known = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    with jax.enable_x64(True):
+        terms = np.uint64(1234567) + np.arange(1, 6, dtype="uint64") * np.uint64(streams._NEXT)
+        assert np.asarray(streams._mixed(jnp.asarray(terms))).tolist() == known
+
+
+def test_steps_are_odd_and_change_between_their_bits() -> None:
+    """In the words of MurmurHash3, of which that of 1 is known."""
+    with jax.enable_x64(True):
+        seeds = jnp.arange(1, 100_001, dtype="uint64")
+        steps = np.asarray(streams._step(seeds))
+    assert steps[0] == 0xB456BCFC34C2CB2C | 1
+    assert (steps & np.uint64(1)).all()
+    assert np.bitwise_count(steps ^ (steps >> np.uint64(1))).min() >= 23
+    assert len(np.unique(steps)) >= steps.size - 1
+
+
+def test_draws_of_following_keys_are_independent() -> None:
+    count = 4_000
+    with jax.enable_x64(True):
+        keys = [jnp.asarray([0, 1], "uint32")]
+        following = jax.jit(streams.next_key)
+        for _ in range(count - 1):
+            keys.append(following(keys[-1]))
+        drawn = jax.vmap(lambda key: streams.uniform(key, (50,), np.dtype("float64")))
+        table = np.asarray(drawn(jnp.stack(keys)))
+    for line in (table[:, 0], table[0], table.ravel()):
+        assert stats.kstest(line, stats.uniform.cdf).pvalue > 1e-3
+    for one, other in (
+        (table[1:], table[:-1]),
+        (table[:, 1:], table[:, :-1]),
+        (table[1:, 1:], table[:-1, :-1]),
+        (table[1:, :-1], table[:-1, 1:]),
+    ):
+        share = np.corrcoef(one.ravel(), other.ravel())[0, 1] * np.sqrt(one.size)
+        assert abs(share) < 4
+    cells = np.histogram2d(table[1:].ravel(), table[:-1].ravel(), bins=16)[0]
+    assert stats.chisquare(cells.ravel()).pvalue > 1e-3
 
 
 def test_keys_are_added_as_numbers_of_64_bits() -> None:
@@ -65,18 +97,24 @@ def test_integers(width: int) -> None:
         assert len(np.unique(drawn)) == width
 
 
-def test_the_rounds_are_traced_once_for_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a process: PyMC makes a function anew for each call of `sample_prior_predictive`."""
-    asked = []
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_normal(dtype: str) -> None:
+    with jax.enable_x64(dtype == "float64"):
+        drawn = jax.jit(lambda key: streams.normal(key, (400_000,), np.dtype(dtype)))
+        values = np.asarray(drawn(jnp.asarray([5, 6], "uint32")))
+    assert (values.dtype, np.isfinite(values).all()) == (dtype, True)
+    assert stats.kstest(values, stats.norm.cdf).pvalue > 1e-3
+    for bound in (2.0, 3.0, 4.0):  # the tails
+        for tail in (values > bound, values < -bound):
+            expected = stats.norm.sf(bound)
+            assert stats.binomtest(int(tail.sum()), values.size, expected).pvalue > 1e-3
 
-    class Rotations(tuple[Any, ...]):
-        def __getitem__(self, index: Any) -> Any:
-            asked.append(index)
-            return super().__getitem__(index)
 
-    monkeypatch.setattr(streams, "_ROTATIONS", Rotations(streams._ROTATIONS))
-    for draw in (streams.normal, streams.exponential, streams.normal):
-        jax.make_jaxpr(lambda key, draw=draw: draw(key, (3, 101), np.dtype("float32")))(
-            np.zeros(2, "uint32")
-        )
-    assert len(asked) == 5
+def test_the_ends_of_normal_numbers() -> None:
+    with jax.enable_x64(True):
+        ends = jnp.asarray([2.0**-53, 0.5, 1 - 2.0**-53])
+        found = np.asarray(streams.normal_of(ends[:, None], ends[None, :]))
+    first, second = np.meshgrid(ends, ends, indexing="ij")
+    expected = np.sqrt(-2 * np.log(first)) * np.cos(2 * np.pi * second)
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+    assert np.isfinite(found).all()
