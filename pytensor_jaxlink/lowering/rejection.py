@@ -175,7 +175,8 @@ def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) 
 
 
 _LARGE = 10.0  # the mean from which on the hats hold
-_MOST = 150  # no count with a smaller mean comes near this
+_AT_ONCE = 4  # counts; XLA takes a microsecond to ask whether to go on
+_MOST = 152  # no count with a smaller mean comes near this
 
 
 def _by_inversion(
@@ -190,9 +191,11 @@ def _by_inversion(
 
     def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         k, found, chance, total = state
-        found = found + (drawn > total)
-        chance = chance * (first - step * k) / (k + 1)
-        return k + 1, found, chance, total + chance
+        for _ in range(_AT_ONCE):
+            found = found + (drawn > total)
+            chance = chance * (first - step * k) / (k + 1)
+            k, total = k + 1, total + chance
+        return k, found, chance, total
 
     def more(state: tuple[jax.Array, ...]) -> jax.Array:
         k, _, _, total = state
