@@ -44,7 +44,7 @@ EMPTY_SOFTMAX_RAISES = not pytensor.__version__.startswith("3.0.")
 
 @cache
 def computes_in_pairs() -> bool:
-    """Whether the Python linker takes sums and products of three and more arrays in pairs.
+    """Return True if the Python linker takes sums and products of many arrays in pairs.
 
     Then an int8 times an int8 wraps before it is multiplied with a float64.  Earlier versions
     compute with Python's numbers.

@@ -16,8 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from pytensor.graph.basic import Apply
 from pytensor.tensor.random.op import RandomVariable
 
+from pytensor_jaxlink.analysis import Sign, sign_of
 from pytensor_jaxlink.lowering.checks import require
 
 Entry = TypeVar("Entry")
@@ -33,10 +35,13 @@ class DomainCondition:
         Computes it, by NumPy or by `jax.numpy`, its first argument.
     positions
         The positions of the others.
+    shown
+        Whether it holds by what the graph shows of the parameter, which is the only one.
     """
 
     holds: Callable[..., ArrayLike]
     positions: tuple[int, ...]
+    shown: Callable[[Sign], bool] | None = None
 
     def require(self, parameters: tuple[ArrayLike, ...]) -> None:
         """State that it holds; constants are checked while JAX traces and cost nothing."""
@@ -57,24 +62,40 @@ def of_distribution(table: dict[str, Entry], op: RandomVariable) -> Entry | None
     return None
 
 
-def require_domain(op: RandomVariable, parameters: tuple[ArrayLike, ...]) -> None:
-    """State that the parameters are in the domain of a distribution."""
-    for condition in of_distribution(_DOMAINS, op) or ():
-        condition.require(parameters)
+def domain_conditions(op: RandomVariable, node: Apply) -> list[DomainCondition]:
+    """The conditions on the parameters of a draw, except those that hold by what the graph shows.
+
+    A draw from a half-normal distribution is not negative.
+    """
+    parameters = op.dist_params(node)
+    return [
+        condition
+        for condition in of_distribution(_DOMAINS, op) or ()
+        if condition.shown is None
+        or not condition.shown(sign_of(parameters[condition.positions[0]]))
+    ]
 
 
 # -- conditions on one parameter -------------------------------------------------------------------
 
 
-def _each(holds: Callable[..., ArrayLike]) -> Callable[..., tuple[DomainCondition, ...]]:
-    return lambda *positions: tuple(DomainCondition(holds, (position,)) for position in positions)
+def _each(
+    holds: Callable[..., ArrayLike], shown: Callable[[Sign], bool] | None = None
+) -> Callable[..., tuple[DomainCondition, ...]]:
+    return lambda *positions: tuple(
+        DomainCondition(holds, (position,), shown) for position in positions
+    )
 
 
-_at_least_0 = _each(lambda xp, value: value >= 0)  # SciPy's scale: NaN is refused
+_at_least_0 = _each(
+    lambda xp, value: (value > 0) | (value == 0), all
+)  # SciPy's scale, no NaN: `comparisons`
 _more_than_0 = _each(lambda xp, value: value > 0)
 _chance = _each(lambda xp, value: (value >= 0) & (value <= 1))
 _chance_above_0 = _each(lambda xp, value: (value > 0) & (value <= 1))
-_no_sign = _each(lambda xp, value: xp.isnan(value) | ~xp.signbit(value))  # NumPy's scale
+_no_sign = _each(  # NumPy's scale
+    lambda xp, value: xp.isnan(value) | ~xp.signbit(value), lambda sign: sign.no_sign
+)
 _above_0_or_nan = _each(lambda xp, value: ~(value <= 0))
 _finite = _each(lambda xp, value: xp.isfinite(value))
 _whole = _each(lambda xp, value: np.bool_(np.can_cast(value.dtype, "int64")))  # uint64 is refused

@@ -21,7 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_size, canonical_dtype
-from pytensor_jaxlink.lowering.domains import require_domain
+from pytensor_jaxlink.lowering.domains import domain_conditions
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.lowering.streams import exponential, next_key, normal
@@ -31,12 +31,13 @@ from pytensor_jaxlink.lowering.streams import exponential, next_key, normal
 def _random_variable(op: RandomVariable, node: Apply, context: Context) -> JaxFunction:
     sampler = sampler_of(op) or jax_sample_fn(op, node=node)
     dtype = node.outputs[1].type.dtype
+    conditions = domain_conditions(op, node) if context.checks else ()
 
     def draw(
         key: jax.Array, size: np.ndarray | None, *parameters: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        if context.checks:
-            require_domain(op, parameters)
+        for condition in conditions:
+            condition.require(parameters)
         shape = _shape(op, size, parameters)
         return next_key(key), sampler(key, shape, dtype, *parameters)
 

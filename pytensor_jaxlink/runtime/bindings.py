@@ -44,7 +44,7 @@ from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.static_values import hashable
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
-from pytensor_jaxlink.runtime.waiting import all_hold, require
+from pytensor_jaxlink.runtime.waiting import all_hold, end_if_false
 from pytensor_jaxlink.sparse_values import to_scipy
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
         "hashable": hashable,
         "place_for": place_for,
         "all_hold": all_hold,
-        "require": require,
+        "end_if_false": end_if_false,
         "host": fetching(ready),
         "generator": _as_it_is if keys else as_generator,
         "matrix": to_scipy,

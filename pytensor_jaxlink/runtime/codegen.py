@@ -10,14 +10,14 @@ static values) are made once, and a call runs nothing but the steps.  The source
         try:
             h2, = step1(h1)
         except Exception as error:
-            require(error, *c0, )
+            end_if_false(error, *c0, )
             raise
         (a3, ), c1 = region1(sent(h2))
         stats.host_steps += 1
         return Result([a3], (*c0, *c1))
 
 A step on the host may fail because of an earlier condition that nobody has waited for, an index out
-of range: `require` then ends the run.  A result of a computed length is cut by
+of range: `end_if_false` then ends the run.  A result of a computed length is cut by
 ``a4 = step1(a3, (slice(None, h2), ))``.
 
 The names that it does not define are bindings (`runtime.bindings`): the same source serves calls
@@ -33,7 +33,7 @@ waited for, and the function holds on to none of the values that it hands over::
         try:
             h2, = step1(h1)
         except Exception as error:
-            require(error, *c0, )
+            end_if_false(error, *c0, )
             raise
         stats.host_steps += 1
         if not all_hold(*c0, ):
@@ -221,7 +221,11 @@ class FunctionSource:
         if not self._conditions:
             self._lines.append(line)
             return
-        refusing = "except Exception as error:", f"    require(error, {self._found()})", "    raise"
+        refusing = (
+            "except Exception as error:",
+            f"    end_if_false(error, {self._found()})",
+            "    raise",
+        )
         self._lines += ["try:", f"    {line}", *refusing]
 
     def _host_step(self, place: int, step: HostStep, *, by_shape: bool) -> None:

@@ -14,7 +14,7 @@ from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import device_put
-from pytensor_jaxlink.runtime.waiting import require
+from pytensor_jaxlink.runtime.waiting import end_if_false
 
 Body = Callable[..., Result]
 """A plan as a function of the values of its inputs."""
@@ -68,7 +68,7 @@ class LoopRun:
             try:
                 outputs, found, _ = self.body(*self._arguments(made, histories))
             except Exception as error:
-                require(error, *conditions)  # of the steps before
+                end_if_false(error, *conditions)  # of the steps before
                 raise
             conditions += found
             parts = layout.sort_outputs(outputs)

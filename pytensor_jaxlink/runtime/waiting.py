@@ -64,7 +64,7 @@ def all_hold(*conditions: object) -> bool:
     return all(c if type(c) is bool else bool(waited_for(c)) for c in conditions)
 
 
-def require(error: Exception, *conditions: object) -> None:
+def end_if_false(error: Exception, *conditions: object) -> None:
     """Raise `FalseConditionError` if an error may come of a condition that was false before.
 
     An exception of an Op of the user's ends the call, because the Op is not to run again.  While

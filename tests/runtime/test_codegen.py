@@ -36,7 +36,7 @@ def run(a0):
     try:
         h2,  = step1(h1)
     except Exception as error:
-        require(error, *c0, )
+        end_if_false(error, *c0, )
         raise
     (a4, ), c1 = region1(sent(h2))
     stats.host_steps += 1
@@ -63,13 +63,13 @@ def run(a0):
     try:
         a3 = step1(a0, (h2, ))
     except Exception as error:
-        require(error, *c0, )
+        end_if_false(error, *c0, )
         raise
     h5 = host(a5, 5)
     try:
         a8 = step2(a7, (slice(None, h5, None), ))
     except Exception as error:
-        require(error, *c0, )
+        end_if_false(error, *c0, )
         raise
     return Result([a8, a3], (*c0, ))"""
     )
@@ -192,7 +192,7 @@ def run(a0):
     try:
         (a8, ), d1 = step1(a7, a6)
     except Exception as error:
-        require(error, *c0, )
+        end_if_false(error, *c0, )
         raise
     (a9, a12, ), c3 = region3(sent(a8))
     stats.host_steps += 1

@@ -389,7 +389,7 @@ def run(a0):
     try:
         h3,  = step2(h2)
     except Exception as error:
-        require(error, *c0, )
+        end_if_false(error, *c0, )
         raise
     stats.host_steps += 2
     if not all_hold(*c0, ):

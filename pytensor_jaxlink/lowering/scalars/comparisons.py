@@ -2,7 +2,8 @@
 
 Complex numbers are ordered by the real part, then by the imaginary part; JAX compares NaN in one
 part and goes on to the other.  A uint64 and a signed integer are compared exactly; JAX converts
-both to float64.
+both to float64.  Real numbers are compared so that XLA does not take `exp(x) >= 0` for true: it is
+false for NaN.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ def _extreme(wins: ScalarFunction, x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(wins(x, y, or_equal=True) | jnp.isnan(x), x, y)
 
 
+def _at_least(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.greater(x, y) | jnp.equal(x, y)
+
+
+def _at_most(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.less(x, y) | jnp.equal(x, y)
+
+
 _FUNCTIONS: dict[type, ScalarFunction] = {
     basic.LT: _is_less,
     basic.GT: _is_greater,
@@ -46,6 +55,7 @@ _FUNCTIONS: dict[type, ScalarFunction] = {
     basic.Maximum: partial(_extreme, _is_greater),
     basic.Minimum: partial(_extreme, _is_less),
 }
+_OF_REAL: dict[type, ScalarFunction] = {basic.GE: _at_least, basic.LE: _at_most}
 _OF_INTEGERS: dict[type, ScalarFunction] = {
     basic.LT: jnp.less,
     basic.GT: jnp.greater,
@@ -72,7 +82,8 @@ def _compare_integers(compare: ScalarFunction, x: jax.Array, y: jax.Array) -> ja
 def _compare(op: object, node: Apply) -> ScalarFunction | None:
     if type(op) in _OF_INTEGERS and mixes_integers(node):
         return partial(_compare_integers, _OF_INTEGERS[type(op)])
-    return _FUNCTIONS.get(type(op)) if common_dtype(node).kind == "c" else None
+    functions = {"c": _FUNCTIONS, "f": _OF_REAL}
+    return functions.get(common_dtype(node).kind, {}).get(type(op))
 
 
 for _kind in {**_FUNCTIONS, **_OF_INTEGERS}:
