@@ -232,7 +232,7 @@ class _Block:
     def update(self, array: jax.Array, values: Index, *, add: bool) -> jax.Array:
         """The array with ``values`` set into the block, or added to it."""
         block = jnp.broadcast_to(as_dtype(values, array.dtype), self.selected_shape)
-        if 0 in self.lengths:
+        if 0 in self.lengths or 0 in np.shape(array):  # then the check of an index is false
             return array
         block = block.reshape(self.lengths)
         if self.reversed_axes:

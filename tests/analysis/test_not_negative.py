@@ -35,7 +35,7 @@ SIGNS: dict[str, tuple[Any, Sign]] = {
     "complex": (pt.constant(1j), Sign(False, True)),
     "half-normal": (HALF, BOTH),
     "an entry of it": (HALF[1], BOTH),
-    "entries of it": (HALF[pt.lvector("i")], BOTH),
+    "a row of it": (HALF[None, 1:], BOTH),
     "a column of it": (HALF[:, None], BOTH),
     "shifted to the left": (drawn("halfnormal", -1.0, 2.0), NO_NAN),
     "shifted by anything": (drawn("halfnormal", S, 2.0), NOTHING),
@@ -72,7 +72,7 @@ NEEDLESS: dict[str, Any] = {
     "scale from exponential": lambda: drawn("laplace", X, drawn("exponential", 2.0)),
     "SciPy's scale": lambda: drawn("cauchy", X, drawn("halfcauchy", 0.0, 2.0)),
     "exp": lambda: drawn("normal", 0.0, pt.exp(X)),
-    "gathered": lambda: drawn("normal", X, drawn("halfnormal", 0.0, 1.0, size=(4,))[[0, 1, 3]]),
+    "an entry": lambda: drawn("normal", X, drawn("halfnormal", 0.0, 1.0, size=(4,))[2]),
 }
 NEEDED: dict[str, Any] = {
     "a scale": lambda: drawn("normal", X, S),
