@@ -26,17 +26,31 @@ def functions(inputs: list[Any], graph: Any, **options: Any) -> tuple[Any, Any]:
     return f, reference
 
 
-@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"outputs": "numpy"}])
-@pytest.mark.parametrize("inputs", [[X, Y], [Y, X], [Y, X, Y.type("z")]])
-def test_one_program_serves_every_length(inputs: list[Any], options: dict[str, Any]) -> None:
+def with_other_lengths(inputs: list[Any], **options: Any) -> Any:
+    """The statistics of a function of which one argument is read; the lengths of others change."""
     f, reference = functions(inputs, [pt.exp(X).sum(), X * 2], **options)
     for length in LENGTHS:
         values = [np.arange(3.0) if v is X else np.full(length, np.nan) for v in inputs]
         for found, expected in zip(f(*values), reference(*values), strict=True):
             np.testing.assert_allclose(found, expected)
-    assert f.stats.compilations == [1]
-    assert f.stats.direct == len(LENGTHS)
-    assert f.stats.padded_calls == f.stats.slow_calls == 0
+    assert (f.stats.direct, f.stats.slow_calls) == (len(LENGTHS), 0)
+    return f.stats
+
+
+OTHERS = [[X, Y], [Y, X], [Y, X, Y.type("z")]]
+
+
+@pytest.mark.parametrize("options", [{}, {"outputs": "numpy"}])
+@pytest.mark.parametrize("inputs", OTHERS)
+def test_one_program_serves_every_length(inputs: list[Any], options: dict[str, Any]) -> None:
+    stats = with_other_lengths(inputs, **options)
+    assert (stats.compilations, stats.padded_calls) == ([1], 0)
+
+
+@pytest.mark.parametrize("inputs", OTHERS)
+def test_what_is_not_read_is_not_padded(inputs: list[Any]) -> None:
+    stats = with_other_lengths(inputs, dynamic=True)
+    assert (stats.compilations, stats.padded.compilations, stats.dynamic_sizes) == ([0], [1], 1)
 
 
 def test_with_shared_variables_constants_and_conditions() -> None:
