@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -159,3 +159,33 @@ def as_declared(value: object, kind: Any) -> object:
             f"declares {kind.ndim}"
         )
     return array
+
+
+def sum_of_one(
+    total: Callable[[jax.Array], jax.Array], axis: Sequence[int] | None
+) -> Callable[[jax.Array], jax.Array]:
+    """The sum, of a single -0.0 too: it is 0.0 + -0.0, for which XLA takes the entry."""
+
+    def summed(array: jax.Array) -> jax.Array:
+        found = total(array)
+        sizes = [np.shape(array)[k] for k in (range(np.ndim(array)) if axis is None else axis)]
+        is_one = all(isinstance(size, int) and size == 1 for size in sizes)
+        if not is_one or not jnp.issubdtype(found.dtype, jnp.inexact):
+            return found
+        if jnp.issubdtype(found.dtype, jnp.complexfloating):
+            return jax.lax.complex(_plus_zero(found.real), _plus_zero(found.imag))
+        return _plus_zero(found)
+
+    return summed
+
+
+@jax.custom_jvp
+def _plus_zero(value: jax.Array) -> jax.Array:
+    return jnp.where(value == 0, jnp.zeros((), value.dtype), value)
+
+
+@_plus_zero.defjvp
+def _derivative_of_plus_zero(
+    primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    return _plus_zero(*primals), tangents[0]

@@ -23,7 +23,7 @@ from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast, sum_of_one
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
@@ -226,39 +226,11 @@ def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> Ja
     return softmax
 
 
-def _sum_of_one(total: JaxFunction, axis: Sequence[int] | None) -> JaxFunction:
-    """The sum, of a single -0.0 too: it is 0.0 + -0.0, for which XLA takes the entry."""
-
-    def summed(array: jax.Array) -> jax.Array:
-        found = total(array)
-        sizes = [np.shape(array)[k] for k in (range(np.ndim(array)) if axis is None else axis)]
-        is_one = all(isinstance(size, int) and size == 1 for size in sizes)
-        if not is_one or not jnp.issubdtype(found.dtype, jnp.inexact):
-            return found
-        if jnp.issubdtype(found.dtype, jnp.complexfloating):
-            return jax.lax.complex(_plus_zero(found.real), _plus_zero(found.imag))
-        return _plus_zero(found)
-
-    return summed
-
-
-@jax.custom_jvp
-def _plus_zero(value: jax.Array) -> jax.Array:
-    return jnp.where(value == 0, jnp.zeros((), value.dtype), value)
-
-
-@_plus_zero.defjvp
-def _derivative_of_plus_zero(
-    primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    return _plus_zero(*primals), tangents[0]
-
-
 @jax_rule.register(CAReduce)
 def _reduce(op: CAReduce, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node)
     if isinstance(op.scalar_op, Add):
-        function = _sum_of_one(function, op.axis)
+        function = sum_of_one(function, op.axis)
     given, declared = (variable.type.dtype for variable in (*node.inputs, *node.outputs))
     accumulator = getattr(op, "acc_dtype", None) or given
     if accumulator.startswith("complex") and not declared.startswith("complex"):

@@ -83,9 +83,12 @@ def test_tables_with_numba() -> None:
     assert len(ten_workloads(ONCE, ["matrix factorisation"]).rows) == 2
     assert len(small_densities(ONCE, [(10, 8, "normal")]).rows) == 2
     rows = many_lengths(calls=10).rows
-    assert [row[1] for row in rows] == ["ours, one length", "ours", "NUMBA"] * 2
-    for row in rows[1::3]:
+    names = ["ours, one length", "ours", "ours, dynamic=True", "NUMBA"]
+    assert [row[1] for row in rows] == names * 2
+    for row in rows[1::4]:
         assert row[-2:] == ("[1, 1]", "0")  # for the first length, and for all others
+    for row in rows[2::4]:
+        assert row[-2:] == ("[0, 1]", "0")
 
 
 @pytest.mark.filterwarnings("ignore::Warning")  # of PyMC, and of checks that mode "JAX" drops
