@@ -27,6 +27,7 @@ from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
+from pytensor_jaxlink.lowering.scalars.question import dtypes_of
 from pytensor_jaxlink.size_functions import at_least
 
 
@@ -34,7 +35,7 @@ from pytensor_jaxlink.size_functions import at_least
 def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
     function = _of_arrays(op, node)
     first = int(isinstance(op.scalar_op, Switch))  # a condition is not part of the arithmetic
-    dtypes = [variable.type.dtype for variable in node.inputs[first:]]
+    dtypes = dtypes_of(node)[first:]
     common = np.result_type(*dtypes)
     result = np.dtype(node.outputs[0].type.dtype)
     if common.kind in "biu" and result.kind in "fc":
@@ -47,7 +48,7 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
     own_dtypes = isinstance(op.scalar_op, _OF_OTHER_DTYPES)
     if isinstance(op.scalar_op, LogicalComparison) and mixes_integers(node):
         own_dtypes = True
-    if set(dtypes) == {common.name} or own_dtypes:
+    if set(dtypes) == {common} or own_dtypes:
         return function
 
     def promoted(*values: jax.Array) -> jax.Array:
@@ -72,7 +73,7 @@ def _in_pairs(op: Elemwise, node: Apply) -> JaxFunction:
     """A sum or product of arrays of several types, each pair in NumPy's type of the two."""
     pair = scalar_function(op.scalar_op, node)
     assert pair is not None
-    dtypes = [np.dtype(variable.type.dtype) for variable in node.inputs]
+    dtypes = dtypes_of(node)
     [result] = [np.dtype(output.type.dtype) for output in node.outputs]
     steps = list(accumulate(dtypes, np.result_type))
 

@@ -16,6 +16,7 @@ from pytensor_jaxlink import JAXLinker, load, save
 from tests.helpers import PYTHON
 
 X, N = pt.dvector("x"), pt.bvector("n")
+U = pt.abs(N).astype("uint8")
 ONES = np.ones(70)
 CALLS = (
     (np.array([1.0, -1.0, 2.0, 3.0]), np.array([100, 100, 100, 1], "int8")),
@@ -33,7 +34,7 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "sum": lambda: pt.cumsum(N).sum(),
     "mean": lambda: pt.cumsum(N)[::-1].mean(),
     "product": lambda: pt.cumprod(N).sum(),
-    "unsigned": lambda: pt.cumsum(pt.abs(N).astype("uint8")).sum(),
+    "unsigned": lambda: pt.cumsum(U).sum(),
     "compared": lambda: pt.cumsum(N) > 90,
     "converted": lambda: pt.cumsum(N).astype("float64"),
     "with reals": lambda: pt.cumsum(N) * X,
@@ -41,6 +42,15 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "written to": lambda: pt.set_subtensor(pt.cumsum(N)[0], 1).sum(),
     "repeated": lambda: pt.repeat(pt.cumsum(X > 0), 2).sum(),
     "twice": lambda: pt.cumsum(pt.cumsum(N)).sum(),
+    "remainder": lambda: N % pt.cumsum(N),
+    "remainder of it": lambda: pt.cumsum(N) % N,
+    "quotient": lambda: N // pt.cumsum(N),
+    "quotient of unsigned": lambda: U // pt.cumsum(U),
+    "power": lambda: pt.abs(N) ** pt.cumsum(pt.abs(N)),
+    "the larger": lambda: pt.maximum(pt.cumsum(pt.cast(N, "int16") * 99), N),
+    "compared with others": lambda: pt.cumsum(pt.cast(N, "int16") * 99) >= N,
+    "compared, unsigned": lambda: pt.cumsum(U) >= N,
+    "sum of three": lambda: pt.add(N, pt.cumsum(N), X),
 }
 
 

@@ -12,13 +12,13 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.scalar import basic
 
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
+    dtypes_of,
     scalar_function,
 )
 
@@ -68,7 +68,7 @@ _OF_INTEGERS: dict[type, ScalarFunction] = {
 
 def mixes_integers(node: Apply) -> bool:
     """Return True if a node compares a uint64 with a signed integer."""
-    kinds = {np.dtype(variable.type.dtype).kind for variable in node.inputs}
+    kinds = {dtype.kind for dtype in dtypes_of(node)}
     return kinds == {"i", "u"} and common_dtype(node).kind == "f"
 
 

@@ -15,6 +15,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
     constant_of,
+    integer_dtype,
     scalar_function,
 )
 
@@ -23,7 +24,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
 def _int_div(op: object, node: Apply) -> ScalarFunction:
     if common_dtype(node).kind == "f":
         return _floor_divide
-    result = np.dtype(node.outputs[0].type.dtype)
+    result = integer_dtype(node)
     divisor = constant_of(node.inputs[1])
     if divisor is not None and bool(np.all(divisor)):
         return lambda x, y: jnp.floor_divide(jnp.asarray(x, result), jnp.asarray(y, result))
@@ -39,7 +40,7 @@ def _int_div(op: object, node: Apply) -> ScalarFunction:
 def _mod(op: object, node: Apply) -> ScalarFunction:
     if common_dtype(node).kind == "f":
         return _remainder
-    result = np.dtype(node.outputs[0].type.dtype)
+    result = integer_dtype(node)
     return lambda x, y: jnp.remainder(jnp.asarray(x, result), jnp.asarray(y, result))
 
 

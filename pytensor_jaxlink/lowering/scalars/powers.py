@@ -14,6 +14,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
     constant_of,
+    integer_dtype,
     scalar_function,
 )
 
@@ -23,7 +24,7 @@ def _pow(op: object, node: Apply) -> ScalarFunction | None:
     """Exact modulo the size of the type; JAX's looks at the last six bits of the exponent."""
     if common_dtype(node).kind not in "biu":
         return None
-    result = np.dtype(node.outputs[0].type.dtype)
+    result = integer_dtype(node)
     exponent = constant_of(node.inputs[1])
     if exponent is not None and bool(np.all(exponent >= 0)):
         bits = int(exponent.max(initial=0)).bit_length()

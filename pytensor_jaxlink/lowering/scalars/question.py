@@ -12,6 +12,8 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.scalar import basic, math
 from pytensor.scalar.basic import ScalarOp
 
+from pytensor_jaxlink.ops import held_dtype
+
 ScalarFunction = Callable[..., jax.Array]
 
 Function = TypeVar("Function", bound=ScalarFunction)
@@ -38,9 +40,19 @@ def function_of(name: str) -> Callable[[Function], Function]:
     return register
 
 
+def dtypes_of(node: Apply) -> list[np.dtype]:
+    """The dtypes of the values that a node is given, which may be others than it declares."""
+    return [np.dtype(held_dtype(each) or each.type.dtype) for each in node.inputs]
+
+
 def common_dtype(node: Apply) -> np.dtype:
     """The dtype in which NumPy computes."""
-    return np.result_type(*(variable.type.dtype for variable in node.inputs))
+    return np.result_type(*dtypes_of(node))
+
+
+def integer_dtype(node: Apply) -> np.dtype:
+    """The same for integers: booleans are computed in the type that the node declares."""
+    return np.promote_types(common_dtype(node), node.outputs[0].type.dtype)
 
 
 def constant_of(variable: Variable) -> np.ndarray | None:
