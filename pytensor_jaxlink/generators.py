@@ -89,8 +89,8 @@ def take_place(old: object, new: object) -> None:
     """Have a generator, whose key JAX may be computing, take the place of another one."""
     if type(new) is not KeyGenerator or not isinstance(old, np.random.Generator):
         return
-    if isinstance(_get(new, "_key"), np.ndarray):
-        return  # it is there
+    if new is old or not hasattr(_get(new, "_key"), "is_ready"):
+        return  # JAX is not computing it
     new._before = old
     if type(old) is KeyGenerator:
         age = _get(old, "_age")

@@ -17,13 +17,16 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random import basic as random
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pytensor_jaxlink.graph import GraphNode, GraphVariable, data_of, inputs_of
-
-_DEPTH = 6
-"""Nodes between an array and what it is computed from, beyond which nobody looks."""
+from pytensor_jaxlink.analysis.ranges import DEPTH, MOVING
+from pytensor_jaxlink.graph import (
+    GraphNode,
+    GraphVariable,
+    data_of,
+    dtype_of,
+    inputs_of,
+    outputs_of,
+)
 
 
 class Sign(NamedTuple):
@@ -44,7 +47,7 @@ class Sign(NamedTuple):
 _UNKNOWN = Sign()
 
 
-def sign_of(array: GraphVariable, depth: int = _DEPTH) -> Sign:
+def sign_of(array: GraphVariable, depth: int = DEPTH) -> Sign:
     """The facts about an array.  They cost a walk over the nodes that compute it."""
     if isinstance(array, Constant):
         entries = np.asarray(data_of(array))
@@ -61,18 +64,21 @@ def _sign_from(op: Op, node: GraphNode, depth: int) -> Sign:
     return _UNKNOWN
 
 
-@_sign_from.register(DimShuffle)
-@_sign_from.register(Reshape)
-@_sign_from.register(SpecifyShape)
-@_sign_from.register(Subtensor)
-@_sign_from.register(AdvancedSubtensor)
-@_sign_from.register(Alloc)
 def _moved(op: Op, node: GraphNode, depth: int) -> Sign:
     return sign_of(inputs_of(node)[0], depth)
 
 
+for _kind in MOVING:
+    _sign_from.register(_kind, _moved)
+
+
 @_sign_from.register
 def _each(op: Elemwise, node: GraphNode, depth: int) -> Sign:
+    [result] = outputs_of(node)
+    integers = [array for array in inputs_of(node) if np.dtype(dtype_of(array)).kind in "iub"]
+    # Integers wrap: the square of an int8 may be negative, and so may the sum of two.
+    if np.dtype(dtype_of(result)).kind != "f" or len(integers) > 1:
+        return _UNKNOWN
     signs = [sign_of(array, depth) for array in inputs_of(node)]
     no_sign, no_nan = (all(known) for known in zip(*signs, strict=True))
     match op.scalar_op:

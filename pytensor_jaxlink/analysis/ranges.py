@@ -40,7 +40,7 @@ from pytensor_jaxlink.graph import (
     ndim_of,
 )
 
-_DEPTH = 6
+DEPTH = 6
 """Nodes between an array and what it is computed from, beyond which nobody looks."""
 
 
@@ -55,7 +55,7 @@ class Range(NamedTuple):
     most: int
 
 
-def range_of(array: GraphVariable, depth: int = _DEPTH) -> Range | None:
+def range_of(array: GraphVariable, depth: int = DEPTH) -> Range | None:
     """The range of the entries of an array of integers; None for other types.
 
     It costs a walk over the nodes that compute the array.
@@ -87,17 +87,26 @@ def range_from(op: Op, node: GraphNode, depth: int) -> Range | None:
 # -- Ops that move entries -------------------------------------------------------------------------
 
 
-@range_from.register(DimShuffle)
-@range_from.register(Reshape)
-@range_from.register(SpecifyShape)
-@range_from.register(Subtensor)
-@range_from.register(AdvancedSubtensor)
-@range_from.register(SortOp)
-@range_from.register(Alloc)
-@range_from.register(ScalarFromTensor)
-@range_from.register(TensorFromScalar)
+MOVING: tuple[type[Op], ...] = (
+    AdvancedSubtensor,
+    Alloc,
+    DimShuffle,
+    Reshape,
+    ScalarFromTensor,
+    SortOp,
+    SpecifyShape,
+    Subtensor,
+    TensorFromScalar,
+)
+"""Ops whose results have no other entries than their first input."""
+
+
 def _moved(op: Op, node: GraphNode, depth: int) -> Range | None:
     return range_of(inputs_of(node)[0], depth)
+
+
+for _kind in MOVING:
+    range_from.register(_kind, _moved)
 
 
 @range_from.register(Shape)

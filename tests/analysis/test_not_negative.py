@@ -57,6 +57,10 @@ SIGNS: dict[str, tuple[Any, Sign]] = {
     "product": (HALF * HALF, NO_SIGN),
     "quotient": (1 / HALF, NO_SIGN),
     "difference": (HALF - 1.0, NOTHING),
+    "twice": (2 * HALF, NO_SIGN),
+    "square of integers": (pt.sqr(pt.bvector("i")), NOTHING),
+    "integers that wrap": (pt.abs(pt.bvector("i")), NOTHING),
+    "exp of integers": (pt.exp(pt.bvector("i")), NO_SIGN),
     "negative": (-HALF, NOTHING),
 }
 
@@ -79,6 +83,7 @@ NEEDED: dict[str, Any] = {
     "a scale of a scale": lambda: drawn("normal", X, drawn("halfnormal", 0.0, S)),
     "a location": lambda: drawn("normal", X, drawn("halfnormal", S, 1.0)),
     "SciPy's scale may be NaN": lambda: drawn("cauchy", X, pt.exp(S)),
+    "integers wrap": lambda: drawn("normal", X, pt.abs(pt.cast(pt.sqrt(S) * 0 - 128, "int8"))),
     "a number of degrees of freedom": lambda: drawn("t", drawn("halfnormal", 0.0, S), X, 1.0),
 }
 
