@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -121,7 +123,10 @@ def test_the_same_in_a_loop(name: str, tmp_path: Path) -> None:
                 function(x, y, z, 9, 2)
 
 
-def test_the_same_where_the_user_calls_it() -> None:
+def test_where_the_user_calls_it() -> None:
+    """There NumPy's numbers are checked, and nobody reads the conditions on JAX's."""
     f = pytensor.function([X, Y, Z, N], after_a_false_index(pt.exp), mode=JAXLinker())
     with pytest.raises(IndexError):
         f.jax_fn(*GIVEN, 9)
+    with jax.enable_x64(True), pytest.raises(ValueError, match="boolean"):
+        f.jax_fn(*map(jnp.asarray, GIVEN), jnp.asarray(9))
