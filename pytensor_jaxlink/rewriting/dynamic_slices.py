@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pytensor.tensor as pt
@@ -35,10 +36,16 @@ from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
+from pytensor.tensor.type import iscalar, lscalar
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times, input_binding_times
-from pytensor_jaxlink.analysis.extents import length_of, tensor_behind
-from pytensor_jaxlink.analysis.polynomials import Polynomials, constant_value, difference
+from pytensor_jaxlink.analysis.extents import Extents, length_of, tensor_behind
+from pytensor_jaxlink.analysis.polynomials import (
+    Polynomial,
+    Polynomials,
+    constant_value,
+    difference,
+)
 from pytensor_jaxlink.graph import GraphView, indices_of
 from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, other_sum
 from pytensor_jaxlink.rewriting.bounds import is_one, normalised
@@ -48,6 +55,9 @@ NAME = "jaxlink_windows"
 
 CONCERNED = (IncSubtensor, Subtensor)
 """The Ops whose slices it replaces."""
+
+_INTEGERS = (lscalar, iscalar)
+"""The types of the lengths of slices, in which they do not overflow."""
 
 _WORDS = "a slice of constant length at a computed place became a dynamic slice"
 
@@ -69,6 +79,7 @@ def rewrite_dynamic_slices(
     view = GraphView.of(fgraph)
     times = binding_times(view, input_binding_times(view, changing))
     finder = _Finder(fgraph, dict(zip(view.variables, times, strict=True)))
+    integers = _Integers(fgraph, view)
     for node in view.nodes:
         parts = [finder.slice_in(node, axis) for axis in bounded_axes(node)]
         found = [part for part in parts if part is not None]
@@ -84,7 +95,7 @@ def rewrite_dynamic_slices(
             continue
         if not exact:
             note(fgraph, view, node, NAME, _WORDS)
-        _replace(fgraph, node, new, found)
+        _replace(fgraph, node, new, [part.axis for part in found if not part.exact], integers)
 
 
 @dataclass(frozen=True)
@@ -171,19 +182,54 @@ def _written(node: Apply, part: _SliceBounds) -> Any:
     return update(array, value, *part.bounds)
 
 
-def _replace(fgraph: FunctionGraph, node: Apply, new: Any, parts: list[_SliceBounds]) -> None:
+class _Integers:
+    """The integers that nodes of a graph compute, found by their value.
+
+    Parameters
+    ----------
+    fgraph
+        The graph.
+    view
+        The same before it is rewritten.
+    """
+
+    def __init__(self, fgraph: FunctionGraph, view: GraphView) -> None:
+        self._extents, self._view = Extents(fgraph), view
+
+    def equal(self, length: Any) -> list[Any]:
+        """Those that are known to be equal to a length."""
+        return self._by_value.get(_key(self._extents.of(length)), [])
+
+    @cached_property
+    def _by_value(self) -> dict[frozenset[Any], list[Any]]:
+        found: dict[frozenset[Any], list[Any]] = {}
+        for variable in self._view.variables:
+            kind: Any = variable.type
+            if variable.owner is not None and kind in _INTEGERS:
+                found.setdefault(_key(self._extents.of(variable)), []).append(variable)
+        return found
+
+
+def _key(value: Polynomial) -> frozenset[Any]:
+    return frozenset(value.items())
+
+
+def _replace(
+    fgraph: FunctionGraph, node: Apply, new: Any, late: list[int], integers: _Integers
+) -> None:
     """Put the slice in, and let its length be read from its shape where it is asked for.
 
-    PyTensor computes the length of a slice from its bounds, which would be known too late.
+    PyTensor computes the length of a slice from its bounds, which would be known too late.  Its
+    rewrites have given the expression other forms by now.
     """
     [old] = node.outputs
     copy_stack_trace(old, new)
     pairs = [(old, new)]
-    shapes: Any = getattr(fgraph, "shape_feature", None)
-    late = [part.axis for part in parts if not part.exact]
-    if isinstance(new.owner.op, DynamicSlice) and old in getattr(shapes, "shape_of", ()):
+    if isinstance(new.owner.op, DynamicSlice) and hasattr(fgraph, "shape_feature"):
+        needed = set(ancestors([new]))
         for axis in late:
-            length = shapes.shape_of[old][axis]
-            if length in fgraph.variables and length not in ancestors([new]):
-                pairs.append((length, Shape_i(axis)(new).astype(length.type.dtype)))
+            length = length_of(fgraph, old, axis)
+            for equal in integers.equal(length):
+                if equal in fgraph.variables and equal not in needed:
+                    pairs.append((equal, Shape_i(axis)(new).astype(equal.type.dtype)))
     fgraph.replace_all(pairs, import_missing=True, reason=NAME)

@@ -33,6 +33,9 @@ ONE_THREAD = {
 QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 """Flags with which LLVM optimises little.  XLA's own passes, which fuse and simplify, all run."""
 
+WITHOUT_GCC = "cxx="
+"""PyTensor's flag with which it compiles no inner graph of the reference in C (0.1 s each)."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -43,13 +46,17 @@ class Task:
     without: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     quickly: bool = False
-    """Whether LLVM optimises little."""
+    """Whether LLVM optimises little, and the inner graphs of the reference run in Python too."""
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables with which the process starts."""
         flags = [os.environ.get("XLA_FLAGS", ""), ONE_THREAD["XLA_FLAGS"]]
-        return ONE_THREAD | {"XLA_FLAGS": " ".join([*flags, *[QUICKLY] * self.quickly])}
+        pytensor_flags = [os.environ.get("PYTENSOR_FLAGS", ""), *[WITHOUT_GCC] * self.quickly]
+        return ONE_THREAD | {
+            "XLA_FLAGS": " ".join([*flags, *[QUICKLY] * self.quickly]),
+            "PYTENSOR_FLAGS": ",".join(filter(None, pytensor_flags)),
+        }
 
 
 @dataclass

@@ -259,3 +259,24 @@ def test_what_fails_after_a_slice_that_is_too_short_is_not_recorded() -> None:
         np.testing.assert_array_equal(f(x), reference(x))
     assert f.stats.failures == 0
     assert not f.explain().failures
+
+
+ENDS = {
+    "places": lambda w: pt.arange(w.shape[0]) * w,
+    "ramp": lambda w: pt.tri(w.shape[0], w.shape[0]) @ w,
+    "triangle": lambda w: pt.tril(pt.outer(w, w)),
+    "ones": lambda w: pt.concatenate([pt.ones(w.shape[0]), w]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, "auto"])
+@pytest.mark.parametrize("name", ENDS)
+def test_the_length_of_a_slice_is_read_from_it(name: str, dynamic: Any) -> None:
+    """Also where PyTensor's rewrites have given the expression of the length another form."""
+    k = (X > 0).sum()
+    f, reference = compile_both([X], ENDS[name](X[k : k + 2]), JAXLinker(dynamic=dynamic))
+    assert f.explain().graph_break_count == 0
+    for length, positive in [(5, 1), (5, 3), (7, 6), (5, 5), (7, 2), (1, 0), (9, 3), (9, 8)]:
+        x = np.where(np.arange(length) < positive, 1.0, -1.0) * np.arange(1.0, length + 1)
+        np.testing.assert_array_equal(f(x), reference(x))
+    assert (f.stats.failures, f.stats.host_steps, f.explain().failures) == (0, 0, ())

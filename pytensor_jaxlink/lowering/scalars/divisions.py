@@ -1,4 +1,4 @@
-"""Floor division and its remainder, as NumPy rounds and signs them."""
+"""Quotients of quotients; floor division and its remainder, as NumPy rounds and signs them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jax import lax
 from pytensor.graph.basic import Apply
 from pytensor.scalar import basic
 
+from pytensor_jaxlink.lowering.scalars.opaque import hiding
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
@@ -20,10 +21,23 @@ from pytensor_jaxlink.lowering.scalars.question import (
 )
 
 
+_QUOTIENTS = basic.TrueDiv, basic.Reciprocal
+
+
+@scalar_function.register(basic.TrueDiv)
+def _true_div(op: object, node: Apply) -> ScalarFunction | None:
+    return hiding(jnp.true_divide, node, _QUOTIENTS)
+
+
+@scalar_function.register(basic.Reciprocal)
+def _reciprocal(op: object, node: Apply) -> ScalarFunction | None:
+    return hiding(jnp.reciprocal, node, _QUOTIENTS)
+
+
 @scalar_function.register(basic.IntDiv)
 def _int_div(op: object, node: Apply) -> ScalarFunction:
     if common_dtype(node).kind == "f":
-        return _floor_divide
+        return hiding(_floor_divide, node, _QUOTIENTS) or _floor_divide
     result = integer_dtype(node)
     divisor = constant_of(node.inputs[1])
     if divisor is not None and bool(np.all(divisor)):

@@ -1,4 +1,4 @@
-"""Powers of integers by integers."""
+"""Powers of integers by integers, and logarithms of powers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.scalar import basic
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.scalars.opaque import hiding
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
     common_dtype,
@@ -58,3 +59,17 @@ def _power(x: jax.Array, y: jax.Array) -> jax.Array:
         return jnp.where(y & 1 == 1, power * x, power), x * x, y >> 1
 
     return lax.while_loop(goes_on, step, (jnp.ones_like(x), x, y))[0]
+
+
+def _logarithm(op: object, node: Apply) -> ScalarFunction | None:
+    return hiding(_LOGARITHMS[type(op)], node, (basic.Pow,))
+
+
+_LOGARITHMS: dict[type[object], ScalarFunction] = {
+    basic.Log: jnp.log,
+    basic.Log2: jnp.log2,
+    basic.Log10: jnp.log10,
+}
+
+for _kind in _LOGARITHMS:
+    scalar_function.register(_kind, _logarithm)
