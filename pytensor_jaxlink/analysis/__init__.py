@@ -14,6 +14,6 @@ from pytensor_jaxlink.analysis.facts import facts_of as facts_of
 from pytensor_jaxlink.analysis.facts import has_callbacks as has_callbacks
 from pytensor_jaxlink.analysis.not_negative import Sign as Sign
 from pytensor_jaxlink.analysis.not_negative import sign_of as sign_of
-from pytensor_jaxlink.analysis.ranges import Range as Range
 from pytensor_jaxlink.analysis.ranges import MOVING as MOVING
+from pytensor_jaxlink.analysis.ranges import Range as Range
 from pytensor_jaxlink.analysis.ranges import range_of as range_of

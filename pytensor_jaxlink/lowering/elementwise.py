@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
-from pytensor.scalar.basic import Add, Cast, LogicalComparison, Mul, Switch
+from pytensor.scalar.basic import Add, Cast, Composite, LogicalComparison, Mul, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce
@@ -89,7 +89,7 @@ def _in_pairs(op: Elemwise, node: Apply) -> JaxFunction:
 
 
 # What converts, or looks at each of its inputs in a dtype of its own.
-_OF_OTHER_DTYPES = (Cast, ScalarLoop)
+_OF_OTHER_DTYPES = (Cast, Composite, ScalarLoop)
 
 
 def _of_arrays(op: Elemwise, node: Apply) -> JaxFunction:

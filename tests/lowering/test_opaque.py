@@ -27,7 +27,6 @@ CHAINS: dict[str, Callable[..., list[Any]]] = {
     "by a quotient": lambda q: [q, Z / q],
     "a quotient by a quotient": lambda q: [q, q / (Z / X), Z / X],
     "the reciprocal": lambda q: [q, pt.reciprocal(q)],
-    "by a reciprocal": lambda q: [Z / pt.reciprocal(Y), pt.reciprocal(Y)],
     "floor": lambda q: [q, q // Z, Z // q],
     "one entry": lambda q: [q, Z / q[::-1]],
 }
@@ -38,10 +37,9 @@ def check(outputs: list[Any], given: tuple[Any, ...], **options: Any) -> None:
     with np.errstate(all="ignore"):
         for found, expected in zip(f(*given), reference(*given), strict=True):
             denormal = (expected != 0) & (abs(expected) < np.finfo(expected.dtype).tiny)
-            found = np.where(denormal, expected, found)
-            np.testing.assert_allclose(found, expected, rtol=1e-13)
-            zero = expected == 0
-            np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
+            seen, zero = np.where(denormal, expected, found), expected == 0
+            np.testing.assert_allclose(seen, expected, rtol=1e-13)
+            np.testing.assert_array_equal(np.signbit(seen[zero]), np.signbit(expected[zero]))
 
 
 @pytest.mark.parametrize("name", CHAINS)

@@ -63,6 +63,18 @@ def with_own_gradient(function: ScalarFunction, op: basic.ScalarOp, node: Apply)
     return lambda *values: differentiable(*jnp.broadcast_arrays(*values))
 
 
+@scalar_function.register(basic.Composite)
+def _composite(op: basic.Composite, node: Apply) -> ScalarFunction:
+    """Each Op by the function that it has outside of a graph of scalars."""
+    function = _composed(op.fgraph)
+
+    def composite(*values: jax.Array) -> Any:
+        results = tuple(function(*values))
+        return results if len(node.outputs) > 1 else results[0]
+
+    return composite
+
+
 @scalar_function.register(ScalarLoop)
 def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
     """One loop for all elements, which ends when it has ended for each."""

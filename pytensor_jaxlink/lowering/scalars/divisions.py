@@ -20,7 +20,6 @@ from pytensor_jaxlink.lowering.scalars.question import (
     scalar_function,
 )
 
-
 _QUOTIENTS = basic.TrueDiv, basic.Reciprocal
 
 
