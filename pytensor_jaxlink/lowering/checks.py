@@ -19,7 +19,6 @@ from jax.typing import ArrayLike
 
 from pytensor_jaxlink.size_functions import is_open
 
-
 _WINDOW = 32
 """Entries; XLA makes no tree of so few."""
 
