@@ -83,8 +83,13 @@ def _listed(buckets: Sequence[int], smallest: Callable[[], int], length: int) ->
     place = bisect_left(buckets, length)
     if place < len(buckets):
         return buckets[place]
-    power = 1 << (length - 1).bit_length()
+    power = _power(length)
     return power if power >= SMALLEST_BUCKETS[-1] else max(smallest(), power)
+
+
+def _power(length: int) -> int:
+    """The shortest bucket of a length, whatever is computed."""
+    return max(SMALLEST_BUCKETS[0], 1 << (length - 1).bit_length())
 
 
 class Work:
@@ -123,28 +128,31 @@ class Work:
                 return SMALLEST_BUCKETS[0] if entries is None else bucket
         return SMALLEST_BUCKETS[0]
 
-    def ahead(self, own: tuple[int, ...]) -> tuple[int, ...]:
+    def ahead(self, lengths: Sequence[int]) -> tuple[int, ...] | None:
         """The buckets to compile for, where no program is long enough for a call.
 
         Other lengths follow on those of one call.  So each bucket is made as long as one of the
         candidates, if the program computes little enough then, or at least the longest one is.
 
-        Parameters
-        ----------
-        own
-            The buckets of the call.
+        Returns
+        -------
+        tuple of int or None
+            None where the buckets of the call are long enough.
         """
-        most, longest = SMALLEST_BUCKETS[-1], max(own, default=0)
-        lengths = [tuple(max(each, bucket) for each in own) for bucket in SMALLEST_BUCKETS[:0:-1]]
-        lengths.insert(1, tuple(max(each, most) if each == longest else each for each in own))
-        for buckets in dict.fromkeys(lengths):
+        own = tuple(map(_power, lengths))
+        most, longest = SMALLEST_BUCKETS[-1], max(own)
+        tried = [tuple(max(each, bucket) for each in own) for bucket in SMALLEST_BUCKETS[:0:-1]]
+        tried.insert(1, tuple(max(each, most) if each == longest else each for each in own))
+        for buckets in dict.fromkeys(tried):
             if buckets == own or (entries := self.at(buckets)) is None:
-                return own
+                return None
             if entries <= _AHEAD:
                 return buckets
-        return own
+        return None
 
-    def is_in_vain(self, calls: int, found: tuple[int, ...], own: tuple[int, ...]) -> bool:
+    def is_in_vain(
+        self, calls: int, found: tuple[int, ...], own: Callable[[], tuple[int, ...]]
+    ) -> bool:
         """Return True if calls have computed as much more as compiling costs.
 
         Parameters
@@ -154,12 +162,12 @@ class Work:
         found
             The buckets of the program that served them.
         own
-            Their buckets.
+            Gives their buckets; for these a program may have to be measured.
         """
         most = self._most()
         if 0 < calls * most < _COMPILATION:
             return False
-        entries, needed = self.at(found), self.at(own)
+        entries, needed = self.at(found), self.at(own())
         return entries is None or needed is None or calls * (entries - needed) >= _COMPILATION
 
 
@@ -236,14 +244,14 @@ class Padding:
         Numbers that no array bounds have to be lengths, and not too large.
         """
         return all(_is_in_one_place(values[position]) for position in self._axes) and (
-            not self.unbounded or all(0 <= n < _TOO_LONG for n in self._bounded(lengths))
+            not self.unbounded or all(0 <= n < _TOO_LONG for n in self.bounded(lengths))
         )
 
     def buckets(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """The bucket of each group, and of each number that no array bounds."""
-        return tuple(map(self.bucket, self._bounded(lengths)))
+        return tuple(map(self.bucket, self.bounded(lengths)))
 
-    def _bounded(self, lengths: Sequence[int]) -> Sequence[int]:
+    def bounded(self, lengths: Sequence[int]) -> Sequence[int]:
         """The lengths that have buckets."""
         first = len(self.groups)
         if not self.unbounded:
@@ -290,23 +298,27 @@ class Programs:
 
     def serving(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """The buckets whose program serves a call."""
-        own, work = self._padding.buckets(lengths), self._padding.work
-        if work is None or own in self._compiled:
-            return own
-        longer = [each for each in self._compiled if all(map(ge, each, own))]
-        if longer:
-            found = min(longer, key=prod)
-            self._served[found, own] += 1
-            if not work.is_in_vain(self._served[found, own], found, own):
-                return found
-            return self._compiled_for(own)
-        return self._compiled_for(work.ahead(own))
+        padding, work = self._padding, self._padding.work
+        if work is None:
+            return padding.buckets(lengths)
+        bounded = padding.bounded(lengths)
+        longer = [each for each in self._compiled if all(map(ge, each, bounded))]
+        if not longer:
+            return self._compile(work.ahead(bounded) or padding.buckets(lengths))
+        found, shortest = min(longer, key=prod), tuple(map(_power, bounded))
+        if found == shortest:
+            return found
+        self._served[found, shortest] += 1
+        served = self._served[found, shortest]
+        if work.is_in_vain(served, found, lambda: padding.buckets(lengths)):
+            return self.compiled_for(lengths)
+        return found
 
     def compiled_for(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """The buckets of some lengths, for which there is a program from now on."""
-        return self._compiled_for(self._padding.buckets(lengths))
+        return self._compile(self._padding.buckets(lengths))
 
-    def _compiled_for(self, buckets: tuple[int, ...]) -> tuple[int, ...]:
+    def _compile(self, buckets: tuple[int, ...]) -> tuple[int, ...]:
         self._compiled = tuple(dict.fromkeys((*self._compiled, buckets)))
         return buckets
 
