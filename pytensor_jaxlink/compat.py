@@ -57,7 +57,7 @@ def computes_in_pairs() -> bool:
 
 
 def prepared_inner_graph(
-    fgraph: AbstractFunctionGraph, rewriter: GraphRewriter, *, again: bool
+    fgraph: AbstractFunctionGraph, rewriter: Callable[[], GraphRewriter], *, again: bool
 ) -> AbstractFunctionGraph:
     """The inner graph of an Op, rewritten for JAX.
 
@@ -66,6 +66,8 @@ def prepared_inner_graph(
 
     Parameters
     ----------
+    rewriter
+        Gives the rewriter.  To make one takes longer than to analyse a small loop.
     again
         Whether to rewrite what has been rewritten: of the gradients that PyTensor wraps up
         (`OpFromGraph`) one pass leaves much that another one simplifies.
@@ -73,7 +75,7 @@ def prepared_inner_graph(
     if not isinstance(fgraph, FunctionGraph) and not again:
         return fgraph
     copy = mutable(fgraph)
-    rewriter.rewrite(copy)
+    rewriter().rewrite(copy)
     return copy
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.graph.rewriting.basic import GraphRewriter
 
 from pytensor_jaxlink.analysis import (
     NodeFacts,
@@ -86,6 +88,11 @@ class Analyses:
         self._rewritten: dict[Any, Any] = {}
         self._prepared: dict[Apply, tuple[NestedGraph, ...]] = {}
 
+    @cached_property
+    def _rewriter(self) -> GraphRewriter:
+        """The rewriter of graphs that no mode rewrites, which takes long to make."""
+        return linked_rewriter()
+
     def forget(self) -> None:
         """Prepare inner graphs anew: what is known of their nodes has changed."""
         self._prepared.clear()
@@ -153,7 +160,7 @@ class Analyses:
             Variables that have the shapes of the outputs.
         """
         fgraph = FunctionGraph(inputs, outputs, clone=False)
-        linked_rewriter().rewrite(fgraph)
+        self._rewriter.rewrite(fgraph)
         while inline_broken(fgraph, self._describe):
             pass
         with_shapes(fgraph, alike, self._has_unknown_shape)
@@ -205,7 +212,7 @@ class Analyses:
         _, rewritten = self._rewritten.get((id(fgraph), related), (None, None))
         if rewritten is None:
             wrapped = isinstance(node.op, OpFromGraph)
-            rewritten = prepared_inner_graph(fgraph, linked_rewriter(), again=wrapped)
+            rewritten = prepared_inner_graph(fgraph, lambda: self._rewriter, again=wrapped)
             changing = [k for k, outer in enumerate(graph.outer_position) if outer is None]
             rewritten, notes = rewrite_inner(rewritten, changing, enabled_of(self._source), related)
             self.avoided += notes

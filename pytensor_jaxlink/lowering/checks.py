@@ -17,6 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from pytensor_jaxlink.size_functions import is_open
+
+_WINDOW = 32
+"""Entries; XLA makes no tree of so few."""
+
 
 class _Collectors(threading.local):
     def __init__(self) -> None:
@@ -82,7 +87,30 @@ def require(condition: ArrayLike) -> None:
         if not np.all(condition):
             raise ValueError("a condition of the graph is false for these shapes and sizes")
     elif _collectors.stack:
-        _collectors.stack[-1].append(jnp.all(condition))
+        _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))
+
+
+def everywhere(condition: jax.Array) -> jax.Array:
+    """Return true if a boolean array is true in every entry.
+
+    XLA's CPU compiler makes a reduction of one array a tree, with one kernel for each factor of 32
+    in its length and one for the condition, and a kernel takes 10 ms to compile.  A reduction of
+    several arrays becomes one kernel, and the condition a part of it.  So the array is reduced
+    twice at once; the second result is always true.  It must be another function of the entries,
+    or XLA finds that one reduction is enough.
+    """
+    is_small = not is_open(size := np.size(condition)) and size <= _WINDOW
+    if is_small or jax.default_backend() != "cpu":
+        return jnp.all(condition)
+    start, axes = np.bool_(True), tuple(range(np.ndim(condition)))
+    every, true = jax.lax.reduce((condition, condition), (start, start), _both, axes)
+    return every & true
+
+
+def _both(
+    one: tuple[jax.Array, jax.Array], two: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    return one[0] & two[0], one[1] | two[1]
 
 
 def conjunction(conditions: list[jax.Array]) -> tuple[jax.Array, ...]:

@@ -19,10 +19,12 @@ from pytensor.graph.basic import Apply
 from pytensor.scalar.basic import Add, Cast, Composite, LogicalComparison, Mul, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
-from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce
+from pytensor.tensor.math import All, Argmax, Max, Min, NonZeroDimsCAReduce
+from pytensor.tensor.math import Any as Any_
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
+from pytensor_jaxlink.lowering.checks import everywhere
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast, sum_of_one
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
@@ -225,6 +227,16 @@ def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> Ja
         return jnp.exp(powers) / jnp.exp(powers).sum(op.axis, keepdims=True)
 
     return softmax
+
+
+@jax_rule.register(All)
+@jax_rule.register(Any_)
+def _of_conditions(op: All | Any_, node: Apply, context: Context) -> JaxFunction:
+    if op.axis is not None and len(op.axis) < node.inputs[0].type.ndim:
+        return upstream_rule(node)
+    if isinstance(op, All):
+        return lambda array: everywhere(jnp.asarray(array))
+    return lambda array: ~everywhere(~jnp.asarray(array))
 
 
 @jax_rule.register(CAReduce)

@@ -194,7 +194,7 @@ class _Loop:
 
     def _in_order(self, arrays: Tree) -> Tree:
         """Arrays as `jax.lax.scan` takes and gives them: what it does from the end is turned."""
-        return jax.tree.map(lambda a: jnp.flip(a, 0), arrays) if self.backward else arrays
+        return jax.tree.map(lambda a: jax.lax.rev(a, (0,)), arrays) if self.backward else arrays
 
     def _of_no_steps(self) -> list[jax.Array]:
         """The outputs of a loop without a step.

@@ -126,7 +126,8 @@ def _require_chances(p: ArrayLike, count: int) -> None:
     """State that NumPy takes them as the chances of entries of which so many are wanted."""
     p = jnp.asarray(p)
     precision = max(jnp.finfo(p.dtype).eps, np.finfo("float64").eps) ** 0.5
-    require((p >= 0).all() & (jnp.abs(p.sum(axis=-1) - 1) <= precision).all())
+    require(p >= 0)
+    require(jnp.abs(p.sum(axis=-1) - 1) <= precision)
     require((p > 0).sum(axis=-1) >= count)
 
 

@@ -214,8 +214,8 @@ def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> Ja
             raise ValueError("NumPy decides by the indices what it makes of lengths below 1")
         indices = [jnp.asarray(index, "int64") for index in indices]
         if op.mode == "raise":
-            pairs = zip(indices, lengths, strict=True)
-            context.check(jnp.stack([((i >= 0) & (i < n)).all() for i, n in pairs]))
+            for index, length in zip(indices, lengths, strict=True):
+                context.check((index >= 0) & (index < length))
         mode = "clip" if op.mode == "raise" else op.mode
         return jnp.ravel_multi_index(tuple(indices), lengths, mode=mode, order=op.order)
 

@@ -152,7 +152,7 @@ def _least_squares(op: Lstsq, node: Apply, context: Context) -> JaxFunction:
         inverse = jnp.where(counts, 1 / jnp.where(counts, values, 1), 0)
         solution = right.T @ (inverse[:, None] * (left.T @ b))
         rank = counts.sum().astype("int32")
-        require(jnp.isfinite(values).all())
+        require(jnp.isfinite(values))
         if rows > columns:
             require(rank == columns)
             residuals = ((b - a @ solution) ** 2).sum(axis=0)

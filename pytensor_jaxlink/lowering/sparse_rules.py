@@ -193,7 +193,8 @@ def _places(
 ) -> tuple[jax.Array, jax.Array]:
     """The row and the column of each entry, or the reverse; a malformed pattern has none."""
     require(data.shape == indices.shape and indptr.shape[0] > 0)
-    require((indptr[0] == 0) & (indptr[-1] == indices.shape[0]) & (jnp.diff(indptr) >= 0).all())
+    require((indptr[0] == 0) & (indptr[-1] == indices.shape[0]))
+    require(jnp.diff(indptr) >= 0)
     require((indices >= 0) & (indices < width))
     return SparseValue(data, indices, indptr, (0, 0), "csr").coordinates
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from pytensor.compile.mode import optdb
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pytensor_jaxlink.rewriting import (
@@ -69,6 +70,7 @@ def rewrite_again(
         if family.tag in enabled:
             with suppress(Exception):
                 family.rewrite_in_place(fgraph, changing)
+    MergeOptimizer().rewrite(fgraph)  # in PyTensor's database a later rewrite does so
     return notes_of(fgraph)
 
 

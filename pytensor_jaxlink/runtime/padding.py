@@ -37,6 +37,12 @@ _TOO_LONG = 1 << 40
 _COMPILATION = 200_000_000
 """Entries; to compute as many takes about as long as compiling a small program: 0.2 s."""
 
+_AHEAD = 100_000
+"""Entries; a program that computes so many at most may be longer than the first call needs.
+
+They take 0.1 ms at most, so in a thousand calls less than another compilation.
+"""
+
 Buckets = Sequence[int] | Callable[[int], int] | None
 """The lengths to which arrays are padded, or a function that gives the one for a length."""
 
@@ -77,8 +83,13 @@ def _listed(buckets: Sequence[int], smallest: Callable[[], int], length: int) ->
     place = bisect_left(buckets, length)
     if place < len(buckets):
         return buckets[place]
-    power = 1 << (length - 1).bit_length()
+    power = _power(length)
     return power if power >= SMALLEST_BUCKETS[-1] else max(smallest(), power)
+
+
+def _power(length: int) -> int:
+    """The shortest bucket of a length, whatever is computed."""
+    return max(SMALLEST_BUCKETS[0], 1 << (length - 1).bit_length())
 
 
 class Work:
@@ -117,7 +128,31 @@ class Work:
                 return SMALLEST_BUCKETS[0] if entries is None else bucket
         return SMALLEST_BUCKETS[0]
 
-    def is_in_vain(self, calls: int, found: tuple[int, ...], own: tuple[int, ...]) -> bool:
+    def ahead(self, lengths: Sequence[int]) -> tuple[int, ...] | None:
+        """The buckets to compile for, where no program is long enough for a call.
+
+        Other lengths follow on those of one call.  So each bucket is made as long as one of the
+        candidates, if the program computes little enough then, or at least the longest one is.
+
+        Returns
+        -------
+        tuple of int or None
+            None where the buckets of the call are long enough.
+        """
+        own = tuple(map(_power, lengths))
+        most, longest = SMALLEST_BUCKETS[-1], max(own)
+        tried = [tuple(max(each, bucket) for each in own) for bucket in SMALLEST_BUCKETS[:0:-1]]
+        tried.insert(1, tuple(max(each, most) if each == longest else each for each in own))
+        for buckets in dict.fromkeys(tried):
+            if buckets == own or (entries := self.at(buckets)) is None:
+                return None
+            if entries <= _AHEAD:
+                return buckets
+        return None
+
+    def is_in_vain(
+        self, calls: int, found: tuple[int, ...], own: Callable[[], tuple[int, ...]]
+    ) -> bool:
         """Return True if calls have computed as much more as compiling costs.
 
         Parameters
@@ -127,12 +162,12 @@ class Work:
         found
             The buckets of the program that served them.
         own
-            Their buckets.
+            Gives their buckets; for these a program may have to be measured.
         """
         most = self._most()
         if 0 < calls * most < _COMPILATION:
             return False
-        entries, needed = self.at(found), self.at(own)
+        entries, needed = self.at(found), self.at(own())
         return entries is None or needed is None or calls * (entries - needed) >= _COMPILATION
 
 
@@ -209,14 +244,14 @@ class Padding:
         Numbers that no array bounds have to be lengths, and not too large.
         """
         return all(_is_in_one_place(values[position]) for position in self._axes) and (
-            not self.unbounded or all(0 <= n < _TOO_LONG for n in self._bounded(lengths))
+            not self.unbounded or all(0 <= n < _TOO_LONG for n in self.bounded(lengths))
         )
 
     def buckets(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """The bucket of each group, and of each number that no array bounds."""
-        return tuple(map(self.bucket, self._bounded(lengths)))
+        return tuple(map(self.bucket, self.bounded(lengths)))
 
-    def _bounded(self, lengths: Sequence[int]) -> Sequence[int]:
+    def bounded(self, lengths: Sequence[int]) -> Sequence[int]:
         """The lengths that have buckets."""
         first = len(self.groups)
         if not self.unbounded:
@@ -249,7 +284,8 @@ _NOTHING = np.zeros((), "int8")  # only the shape of what it fills is read
 class Programs:
     """The programs of buckets, and which of them serves a call.
 
-    The one of a longer bucket serves a shorter one too, but computes more.  So a bucket gets a
+    The one of a longer bucket serves a shorter one too, but computes more.  So programs are
+    compiled for longer buckets than those of a call, where that costs little, and a bucket gets a
     program of its own when others have computed as much for it in vain as compiling costs.  Who
     does not know how many calls will follow pays at most twice as much as who does; it is the rule
     of `runtime.waiting`.
@@ -262,22 +298,29 @@ class Programs:
 
     def serving(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """The buckets whose program serves a call."""
-        own, work = self._padding.buckets(lengths), self._padding.work
-        if work is None or own in self._compiled:
-            return own
-        longer = [each for each in self._compiled if all(map(ge, each, own))]
-        if longer:
-            found = min(longer, key=prod)
-            self._served[found, own] += 1
-            if not work.is_in_vain(self._served[found, own], found, own):
-                return found
-        return self.compiled_for(lengths)
+        padding, work = self._padding, self._padding.work
+        if work is None:
+            return padding.buckets(lengths)
+        bounded = padding.bounded(lengths)
+        longer = [each for each in self._compiled if all(map(ge, each, bounded))]
+        if not longer:
+            return self._compile(work.ahead(bounded) or padding.buckets(lengths))
+        found, shortest = min(longer, key=prod), tuple(map(_power, bounded))
+        if found == shortest:
+            return found
+        self._served[found, shortest] += 1
+        served = self._served[found, shortest]
+        if work.is_in_vain(served, found, lambda: padding.buckets(lengths)):
+            return self.compiled_for(lengths)
+        return found
 
     def compiled_for(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """The buckets of some lengths, for which there is a program from now on."""
-        own = self._padding.buckets(lengths)
-        self._compiled = tuple(dict.fromkeys((*self._compiled, own)))
-        return own
+        return self._compile(self._padding.buckets(lengths))
+
+    def _compile(self, buckets: tuple[int, ...]) -> tuple[int, ...]:
+        self._compiled = tuple(dict.fromkeys((*self._compiled, buckets)))
+        return buckets
 
 
 def _padded(value: Any, shape: tuple[int, ...], stats: Stats) -> object:

@@ -230,9 +230,10 @@ def test_a_program_is_measured_where_that_decides(monkeypatch: pytest.MonkeyPatc
     assert not measured
     inputs = inputs_of(regression())
     f(*arguments_of(inputs, 512))
-    assert measured == [1024]  # a thousand entries are computed as fast as a few
     f(*arguments_of(inputs, 2))
-    assert measured == [1024]
+    assert not measured  # a longer program serves them
+    compare(regression(), lengths=(5, 512, 2))
+    assert measured == [1024]  # a thousand entries are computed as fast as a few
 
 
 def test_the_program_of_a_longer_bucket_serves_shorter_arguments() -> None:

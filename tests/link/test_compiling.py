@@ -16,9 +16,14 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.link import analyses
+from pytensor_jaxlink.rewriting import linked_rewriter
 from tests.helpers import black_box, sort_down
 
 X, FACTOR = pt.dvector("x"), pt.dscalar("factor")
+
+IS_REWRITTEN_LATE = pytensor.__version__.startswith("3.0.")
+"""From PyTensor 3.1 on the rewriting of the outer graph rewrites inner ones."""
 
 
 def test_one_region_is_compiled_and_not_run() -> None:
@@ -74,6 +79,8 @@ def test_the_compilation_cache_of_jax(tmp_path: Path) -> None:
     program = f"""
 import numpy as np, pytensor, pytensor.tensor as pt
 from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.link import analyses
+from pytensor_jaxlink.rewriting import linked_rewriter
 x = pt.dvector("x")
 f = pytensor.function([x], pt.tanh(x).sum(), mode=JAXLinker(compilation_cache={str(tmp_path)!r}))
 f(np.ones(3))
@@ -161,3 +168,13 @@ class TestDirectCalls:
         with pytest.raises(IndexError):
             f(np.arange(3.0), 3)
         assert f(np.arange(3.0), -3) == 0
+
+
+def test_a_rewriter_of_inner_graphs_is_made_once_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make one takes longer than to analyse a small loop."""
+    made: list[None] = []
+    monkeypatch.setattr(analyses, "linked_rewriter", lambda: made.append(None) or linked_rewriter())
+    states = pytensor.scan(lambda x, state: state * x, [X], [pt.zeros(())], return_updates=False)
+    f = pytensor.function([X], pt.grad(states.sum(), X), mode="JAXSELECTIVE")
+    np.testing.assert_array_equal(f(np.ones(3)), 0)
+    assert len(made) <= IS_REWRITTEN_LATE

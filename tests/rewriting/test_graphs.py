@@ -7,6 +7,7 @@ from typing import Any
 
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.basic import Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.printing import debugprint
@@ -14,6 +15,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.shape import Shape_i
 
 from pytensor_jaxlink.ops import DynamicSlice, Fitted
+from pytensor_jaxlink.rewriting.database import NAMES, rewrite_again
 from pytensor_jaxlink.rewriting.dynamic_slices import rewrite_dynamic_slices
 from pytensor_jaxlink.rewriting.known_lengths import rewrite_lengths
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
@@ -97,3 +99,16 @@ def test_graph(name: str) -> None:
         fgraph.replace(node.outputs[0], node.inputs[0])
     one, other = (rewrite_graph(graph) for graph in (fgraph.outputs[0], after()))
     assert debugprint(one, file="str") == debugprint(other, file="str")
+
+
+def test_what_is_computed_with_equal_constants_is_computed_once() -> None:
+    theta, group, length = pt.dvector("theta"), pt.lvector("group"), pt.lscalar("length")
+    read = theta[group[:length]]
+    graph = FunctionGraph([theta, group, length], [read.sum(), pt.grad((read**2).sum(), theta)])
+    rewrite_again(graph, {2}, NAMES)
+    computed = [(node.op, *map(_value, node.inputs)) for node in graph.apply_nodes]
+    assert len(computed) == len(set(computed)) > 10
+
+
+def _value(variable: Any) -> Any:
+    return variable.signature() if isinstance(variable, Constant) else variable

@@ -64,22 +64,51 @@ def test_a_longer_program_serves_until_it_has_cost_a_compilation() -> None:
     # 2048 entries along the dimension are a million more than 1024: 200 calls of these.
     found = [known.serving(programs, [1000]) for _ in range(90)]
     assert {*found} == {(2048,)}
-    assert not known.asked, "what all of them compute is less than compiling costs"
+    assert known.asked == [(1024,), (256,)], "before they were compiled for"
     found = [known.serving(programs, [1000]) for _ in range(210)]
     assert {*found} == {(2048,), (1024,)}
     assert 90 + found.index((1024,)) == 195
-    assert known.asked == [(2048,), (1024,)]
+    assert known.asked == [(1024,), (256,), (2048,)]
     assert known.serving(programs, [500]) == (1024,)
     assert programs.compiled_for([500]) == (512,) == known.serving(programs, [400])
 
 
 def test_a_program_that_is_long_enough_in_every_dimension() -> None:
-    known = Measured(0.01)
+    known = Measured(1)
     programs = Programs(Padding(TWO, bucket_of(None), work=known.work))
     assert known.serving(programs, [100, 1000]) == (128, 1024)
     assert known.serving(programs, [1000, 100]) == (1024, 128)
     assert known.serving(programs, [100, 100, 7]) == (128, 1024)
     assert known.serving(programs, [1000, 1000]) == (1024, 1024)
+
+
+@pytest.mark.parametrize(
+    ("entries", "lengths", "compiled"),
+    [
+        (97, (100,), (1024,)),
+        (98, (100,), (256,)),  # 1024 would take more than 0.1 ms
+        (400, (100,), None),
+        (1, (2000,), None),  # longer than the candidates
+        (0.09, (10, 460), (1024, 1024)),
+        (1, (10, 460), (64, 1024)),  # the longest alone
+        (1, (200, 100), (256, 256)),
+        (2, (10, 460), None),
+    ],
+)
+def test_a_program_is_compiled_for_longer_arguments_where_that_costs_little(
+    entries: float, lengths: tuple[int, ...], compiled: tuple[int, ...] | None
+) -> None:
+    assert Measured(entries).work.ahead(lengths) == compiled
+
+
+def test_a_longer_program_than_the_first_call_needs() -> None:
+    known = Measured(97)
+    programs = Programs(Padding(ONE, bucket_of(None), work=known.work))
+    assert [known.serving(programs, [n]) for n in (400, 100, 700)] == [(1024,)] * 3
+    # 1024 entries along the dimension are 86,912 more than 128: 2,302 calls of these.
+    found = [known.serving(programs, [100]) for _ in range(2500)]
+    assert {*found} == {(1024,), (128,)}
+    assert 1 + found.index((128,)) == 2301
 
 
 def test_buckets_that_the_user_chose_are_those_of_calls() -> None:
