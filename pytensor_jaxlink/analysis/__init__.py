@@ -12,8 +12,8 @@ from pytensor_jaxlink.analysis.facts import Questions as Questions
 from pytensor_jaxlink.analysis.facts import called as called
 from pytensor_jaxlink.analysis.facts import facts_of as facts_of
 from pytensor_jaxlink.analysis.facts import has_callbacks as has_callbacks
-from pytensor_jaxlink.analysis.not_negative import Sign as Sign
-from pytensor_jaxlink.analysis.not_negative import sign_of as sign_of
+from pytensor_jaxlink.analysis.intervals import Interval as Interval
+from pytensor_jaxlink.analysis.intervals import interval_of as interval_of
 from pytensor_jaxlink.analysis.ranges import MOVING as MOVING
 from pytensor_jaxlink.analysis.ranges import Range as Range
 from pytensor_jaxlink.analysis.ranges import range_of as range_of

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.tensor.random.op import RandomVariable
 
-from pytensor_jaxlink.analysis import Sign, sign_of
+from pytensor_jaxlink.analysis import Interval, interval_of
 from pytensor_jaxlink.lowering.checks import require
 
 Entry = TypeVar("Entry")
@@ -36,12 +36,12 @@ class DomainCondition:
     positions
         The positions of the others.
     shown
-        Whether it holds by what the graph shows of the parameter, which is the only one.
+        Whether it holds by what the graph shows of these parameters.
     """
 
     holds: Callable[..., ArrayLike]
     positions: tuple[int, ...]
-    shown: Callable[[Sign], bool] | None = None
+    shown: Callable[..., bool] | None = None
 
     def require(self, parameters: tuple[ArrayLike, ...]) -> None:
         """State that it holds; constants are checked while JAX traces and cost nothing."""
@@ -65,14 +65,14 @@ def of_distribution(table: dict[str, Entry], op: RandomVariable) -> Entry | None
 def domain_conditions(op: RandomVariable, node: Apply) -> list[DomainCondition]:
     """The conditions on the parameters of a draw, except those that hold by what the graph shows.
 
-    A draw from a half-normal distribution is not negative.
+    A draw from a half-normal distribution is not negative, and one from a beta one is a chance.
     """
     parameters = op.dist_params(node)
     return [
         condition
         for condition in of_distribution(_DOMAINS, op) or ()
         if condition.shown is None
-        or not condition.shown(sign_of(parameters[condition.positions[0]]))
+        or not condition.shown(*[interval_of(parameters[k]) for k in condition.positions])
     ]
 
 
@@ -80,29 +80,37 @@ def domain_conditions(op: RandomVariable, node: Apply) -> list[DomainCondition]:
 
 
 def _each(
-    holds: Callable[..., ArrayLike], shown: Callable[[Sign], bool] | None = None
+    holds: Callable[..., ArrayLike], shown: Callable[[Interval], bool] | None = None
 ) -> Callable[..., tuple[DomainCondition, ...]]:
     return lambda *positions: tuple(
         DomainCondition(holds, (position,), shown) for position in positions
     )
 
 
-_at_least_0 = _each(
-    lambda xp, value: (value > 0) | (value == 0), all
-)  # SciPy's scale, no NaN: `comparisons`
-_more_than_0 = _each(lambda xp, value: value > 0)
-_chance = _each(lambda xp, value: (value >= 0) & (value <= 1))
-_chance_above_0 = _each(lambda xp, value: (value > 0) & (value <= 1))
-_no_sign = _each(  # NumPy's scale
-    lambda xp, value: xp.isnan(value) | ~xp.signbit(value), lambda sign: sign.no_sign
+_at_least_0 = _each(  # SciPy's scale, no NaN: `comparisons`
+    lambda xp, value: (value > 0) | (value == 0), lambda found: found.no_nan and found.least >= 0
 )
-_above_0_or_nan = _each(lambda xp, value: ~(value <= 0))
-_finite = _each(lambda xp, value: xp.isfinite(value))
+_more_than_0 = _each(lambda xp, value: value > 0, lambda found: found.no_nan and found.least > 0)
+_chance = _each(
+    lambda xp, value: (value >= 0) & (value <= 1),
+    lambda found: found.no_nan and found.least >= 0 and found.most <= 1,
+)
+_chance_above_0 = _each(
+    lambda xp, value: (value > 0) & (value <= 1),
+    lambda found: found.no_nan and found.least > 0 and found.most <= 1,
+)
+_no_sign = _each(  # NumPy's scale
+    lambda xp, value: xp.isnan(value) | ~xp.signbit(value), lambda found: found.no_sign
+)
+_above_0_or_nan = _each(lambda xp, value: ~(value <= 0), lambda found: found.least > 0)
+_finite = _each(lambda xp, value: xp.isfinite(value), lambda found: found.finite)
 _whole = _each(lambda xp, value: np.bool_(np.can_cast(value.dtype, "int64")))  # uint64 is refused
 
 
-def _together(holds: Callable[..., ArrayLike], *positions: int) -> tuple[DomainCondition, ...]:
-    return (DomainCondition(holds, positions),)
+def _together(
+    holds: Callable[..., ArrayLike], *positions: int, shown: Callable[..., bool] | None = None
+) -> tuple[DomainCondition, ...]:
+    return (DomainCondition(holds, positions, shown),)
 
 
 # -- conditions on several -------------------------------------------------------------------------
@@ -126,6 +134,13 @@ def _standard_bounds(
 def _mixed_rate(xp: ModuleType, count: jax.Array, chance: jax.Array) -> jax.Array:
     """NumPy draws a negative binomial variable from a Poisson one with a gamma rate."""
     return ~((1 - chance) / chance * (count + 10 * xp.sqrt(count)) > _LARGEST_RATE)
+
+
+def _mixed_rate_shown(count: Interval, chance: Interval) -> bool:
+    if not (count.finite and count.least >= 0 and 0 < chance.least <= chance.most <= 1):
+        return False
+    largest = (1 - chance.least) / chance.least * (count.most + 10 * count.most**0.5)
+    return largest < _LARGEST_RATE / 2
 
 
 def possible_draw(xp: ModuleType, good: jax.Array, bad: jax.Array, drawn: jax.Array) -> jax.Array:
@@ -171,10 +186,15 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.LogNormalRV": _no_sign(1),
     "pytensor.LogisticRV": _no_sign(1),
     "pytensor.MultinomialRV": _whole(0) + _at_least_0(0) + _together(_chances_of_all_but_last, 1),
-    "pytensor.NegBinomialRV": _more_than_0(0) + _chance_above_0(1) + _together(_mixed_rate, 0, 1),
+    "pytensor.NegBinomialRV": _more_than_0(0)
+    + _chance_above_0(1)
+    + _together(_mixed_rate, 0, 1, shown=_mixed_rate_shown),
     "pytensor.NormalRV": _no_sign(1),
     "pytensor.ParetoRV": _more_than_0(0) + _at_least_0(1),
-    "pytensor.PoissonRV": _each(lambda xp, rate: (rate >= 0) & (rate <= _LARGEST_RATE))(0),
+    "pytensor.PoissonRV": _each(
+        lambda xp, rate: (rate >= 0) & (rate <= _LARGEST_RATE),
+        lambda found: found.no_nan and found.least >= 0 and found.most <= _LARGEST_RATE,
+    )(0),
     "pytensor.StudentTRV": _more_than_0(0) + _at_least_0(2),
     "pytensor.TriangularRV": _together(lambda xp, left, mode: ~(left > mode), 0, 1)
     + _together(lambda xp, mode, right: ~(mode > right), 1, 2)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 
-from pytensor_jaxlink.lowering.rejection import Shape, gamma
+from pytensor_jaxlink.lowering.rejection import Gammas, Shape
 from pytensor_jaxlink.lowering.streams import exponential, fork, normal, real_of, uniform, wide
 
 
@@ -47,7 +47,7 @@ class Draw:
 
     def gamma(self, alpha: jax.Array) -> jax.Array:
         """Gamma variables with scale 1."""
-        return gamma(self.key, self.shape, alpha, self.real)
+        return Gammas.drawn(self.key, self.shape, alpha, self.real).values()
 
     def fork(self) -> Draw:
         """The second part of the same draw."""

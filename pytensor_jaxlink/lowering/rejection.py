@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +25,10 @@ Shape = tuple[int, ...]
 
 def accepted(
     key: jax.Array,
-    shape: Shape,
     start: jax.Array,
     done: jax.Array,
-    propose: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+    parameters: tuple[jax.Array, ...],
+    propose: Callable[..., tuple[jax.Array, jax.Array]],
 ) -> jax.Array:
     """The first proposal for each entry that is accepted.
 
@@ -37,80 +38,91 @@ def accepted(
         Not used itself; each round has a key after it.
     start, done
         Values of the entries that are accepted before the first round, and which these are.
+    parameters
+        Of the distribution.
     propose
-        From a key to proposals, and which of them to accept.
+        From a key and the parameters to proposals, and which of them to accept.
     """
 
-    def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        value, done, key = state
-        proposal, accept = propose(key)
-        return jnp.where(done, value, proposal), done | accept, next_round(key)
+    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        value, done, key, parameters = state
+        proposal, accept = propose(key, *parameters)
+        value = jnp.where(done, value, proposal)
+        return value, done | accept, next_round(key), _inside(parameters)
 
-    start, done = jnp.broadcast_to(start, shape), jnp.broadcast_to(done, shape)
-    state = (start, done, next_round(key))
+    state = (start, jnp.broadcast_to(done, start.shape), next_round(key), parameters)
     return jax.lax.while_loop(lambda state: ~state[1].all(), body, state)[0]
+
+
+def _inside(parameters: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """The parameters of the next round, which are the same.
+
+    XLA on a CPU makes one kernel of a loop, and one of each number that it can compute before the
+    loop.  It runs kernels that do not depend on each other in several threads, and to wake one
+    takes longer than all draws.  So what follows from a parameter that all entries share is
+    computed in each round: XLA does not see that it stays the same.
+    """
+    return tuple(jax.lax.optimization_barrier(p) if p.size == 1 else p for p in parameters)
 
 
 # -- gamma -----------------------------------------------------------------------------------------
 
 
-def log_gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: np.dtype) -> jax.Array:
-    """Logarithms of gamma variables: those of small concentrations are too small for numbers.
-
-    Marsaglia & Tsang, "A simple method for generating gamma variables" (2000); concentrations
-    below 1 as in its section 6.
-    """
-    above_1 = isinstance(alpha, np.ndarray | np.generic | float | int) and np.all(
-        np.asarray(alpha) >= 1
-    )
-    alpha = jnp.broadcast_to(jnp.asarray(alpha, dtype), shape)
-    small = alpha < 1
-    d = (alpha if above_1 else jnp.where(small, alpha + 1, alpha)) - 1 / 3
-    c = 1 / jnp.sqrt(9 * d)
-
-    def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        first, turn, second = uniforms(key, 3, shape, dtype)
-        x = normal_of(first, turn)
-        root = 1 + c * x
-        cube = jnp.where(root > 0, root * root * root, 1)
-        squeezed = second < 1 - 0.0331 * x**4
-        inside = jnp.log(second) < x * x / 2 + d * (1 - cube + jnp.log(cube))
-        return cube, (root > 0) & (squeezed | inside)
-
-    cube = accepted(key, shape, jnp.ones((), dtype), ~((alpha >= 0) & (alpha < jnp.inf)), propose)
-    drawn = jnp.log(d * cube)
-    if above_1:
-        return drawn
-    return drawn + jnp.where(small, jnp.log(uniform(key, shape, dtype)) / alpha, 0)
-
-
-def gamma(key: jax.Array, shape: Shape, alpha: jax.Array, dtype: np.dtype) -> jax.Array:
-    """Gamma variables with scale 1."""
-    return jnp.exp(log_gamma(key, shape, alpha, dtype))
-
-
-# -- counts ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class _Hat:
-    """The hat and the squeeze of a transformed rejection, in the names of Hörmann's papers.
+class Gammas:
+    """Gamma variables with scale 1: ``part * exp(log_rest)``.
+
+    Those of small concentrations are too small for numbers, but their logarithms are not.
 
     Attributes
     ----------
-    a, b, centre
-        A proposal is ``floor((2 a / (0.5 - |u|) + b) u + centre)``.
-    squeeze
-        Below it the second uniform number is accepted near the centre.
-    scale
-        What the second uniform number is multiplied by.
+    part
+        A variable whose concentration is at least 1.
+    log_rest
+        What it lacks where the concentration is smaller, as a logarithm; 0 elsewhere.
     """
 
-    a: jax.Array
-    b: jax.Array
-    centre: jax.Array
-    squeeze: jax.Array
-    scale: jax.Array
+    part: jax.Array
+    log_rest: jax.Array
+
+    @classmethod
+    def drawn(cls, key: jax.Array, shape: Shape, alpha: jax.Array, dtype: np.dtype) -> Gammas:
+        """Marsaglia & Tsang, "A simple method for generating gamma variables" (2000).
+
+        Concentrations below 1 are drawn as in its section 6.
+        """
+        above_1 = isinstance(alpha, np.ndarray | np.generic | float | int) and np.all(
+            np.asarray(alpha) >= 1
+        )
+        alpha = jnp.asarray(alpha, dtype)
+        small = alpha < 1
+
+        def propose(key: jax.Array, alpha: jax.Array) -> tuple[jax.Array, jax.Array]:
+            d = (alpha if above_1 else jnp.where(alpha < 1, alpha + 1, alpha)) - 1 / 3
+            first, turn, second = uniform(key, (3, *shape), dtype)
+            x = jax.lax.optimization_barrier(normal_of(first, turn))  # several read it
+            root = 1 + x / jnp.sqrt(9 * d)
+            cube = jnp.where(root > 0, root * root * root, 1)
+            # An exponential function takes half the time of a logarithm.
+            limit = jnp.exp(x * x / 2 + d * (1 - cube + jnp.log(cube)))
+            return d * cube, (root > 0) & (second < limit)
+
+        done = ~((alpha >= 0) & (alpha < jnp.inf))
+        part = accepted(key, jnp.broadcast_to(alpha, shape), done, (alpha,), propose)
+        if above_1:
+            return cls(part, jnp.zeros((), dtype))
+        return cls(part, jnp.where(small, jnp.log(uniform(key, shape, dtype)) / alpha, 0))
+
+    def logarithms(self) -> jax.Array:
+        """The logarithms of the variables."""
+        return jnp.log(self.part) + self.log_rest
+
+    def values(self) -> jax.Array:
+        """The variables."""
+        return self.part * jnp.exp(self.log_rest)
+
+
+# -- counts ----------------------------------------------------------------------------------------
 
 
 def poisson(key: jax.Array, shape: Shape, rate: jax.Array) -> jax.Array:
@@ -119,25 +131,26 @@ def poisson(key: jax.Array, shape: Shape, rate: jax.Array) -> jax.Array:
     Large rates by Hörmann, "The transformed rejection method for generating Poisson random
     variables" (1993), algorithm PTRS.
     """
-    rate = jnp.broadcast_to(jnp.asarray(rate, wide()), shape)
+    rate = jnp.asarray(rate, wide())
     large = (rate >= _LARGE) & (rate < jnp.inf)
-    safe = jnp.where(large, rate, _LARGE)
-    b = 0.931 + 2.53 * jnp.sqrt(safe)
-    hat = _Hat(
-        a=-0.059 + 0.02483 * b,
-        b=b,
-        centre=safe + 0.43,
-        squeeze=0.9277 - 3.6224 / (b - 2),
-        scale=1.1239 + 1.1328 / (b - 3.4),
-    )
-    log_rate = jnp.log(safe)
 
-    def log_chance(k: jax.Array) -> jax.Array:
-        return k * log_rate - safe - _log_factorial(k)
+    def propose(key: jax.Array, rate: jax.Array) -> tuple[jax.Array, jax.Array]:
+        safe = jnp.where((rate >= _LARGE) & (rate < jnp.inf), rate, _LARGE)
+        b = 0.931 + 2.53 * jnp.sqrt(safe)
+        hat = _Hat(
+            a=-0.059 + 0.02483 * b,
+            b=b,
+            centre=safe + 0.43,
+            squeeze=0.9277 - 3.6224 / (b - 2),
+            scale=1.1239 + 1.1328 / (b - 3.4),
+        )
+        log_rate = jnp.log(safe)
+        return _transformed(
+            key, shape, hat, jnp.inf, lambda k: k * log_rate - safe - _log_factorial(k)
+        )
 
     few = _by_inversion(key, shape, jnp.where(large, 1, jnp.exp(-rate)), rate, 0)
-    many = _by_transformed_rejection(fork(key), shape, ~large, hat, jnp.inf, log_chance)
-    return jnp.where(large, many, few)
+    return accepted(fork(key), few, ~large, (rate,), propose)
 
 
 def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) -> jax.Array:
@@ -146,31 +159,33 @@ def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) 
     Large means by Hörmann, "The generation of binomial random variates" (1993), algorithm BTRS.
     """
     kind = wide()
-    count = jnp.broadcast_to(jnp.asarray(count, kind), shape)
-    chance = jnp.broadcast_to(jnp.asarray(chance, kind), shape)
+    count, chance = jnp.asarray(count, kind), jnp.asarray(chance, kind)
     mirrored = chance > 0.5
     p = jnp.where(mirrored, 1 - chance, chance)
     large = (p > 0) & (count * p >= _LARGE) & (count < jnp.inf)
-    n, r = jnp.where(large, count, 4 * _LARGE), jnp.where(large, p, 0.5)
-    spread = jnp.sqrt(n * r * (1 - r))
-    b = 1.15 + 2.53 * spread
-    a = -0.0873 + 0.0248 * b + 0.01 * r
-    scale = (2.83 + 5.1 / b) * spread
-    hat = _Hat(a=a, b=b, centre=n * r + 0.5, squeeze=0.92 - 4.2 / b, scale=scale)
-    mode = jnp.floor((n + 1) * r)
-    log_odds = jnp.log(r) - jnp.log1p(-r)
-    log_mode = _log_factorial(mode) + _log_factorial(n - mode)
 
-    def log_chance(k: jax.Array) -> jax.Array:
-        """The logarithm of the chance, relative to that of the mode."""
-        ways = log_mode - _log_factorial(k) - _log_factorial(jnp.maximum(n - k, 0))
-        return ways + (k - mode) * log_odds
+    def propose(key: jax.Array, n: jax.Array, r: jax.Array) -> tuple[jax.Array, jax.Array]:
+        spread = jnp.sqrt(n * r * (1 - r))
+        b = 1.15 + 2.53 * spread
+        a = -0.0873 + 0.0248 * b + 0.01 * r
+        scale = (2.83 + 5.1 / b) * spread
+        hat = _Hat(a=a, b=b, centre=n * r + 0.5, squeeze=0.92 - 4.2 / b, scale=scale)
+        mode = jnp.floor((n + 1) * r)
+        log_odds = jnp.log(r) - jnp.log1p(-r)
+        log_mode = _log_factorial(mode) + _log_factorial(n - mode)
+
+        def log_chance(k: jax.Array) -> jax.Array:
+            """The logarithm of the chance, relative to that of the mode."""
+            ways = log_mode - _log_factorial(k) - _log_factorial(jnp.maximum(n - k, 0))
+            return ways + (k - mode) * log_odds
+
+        return _transformed(key, shape, hat, n, log_chance)
 
     odds = p / (1 - p)
     none = jnp.where(large, 1, jnp.exp(count * jnp.log1p(-p)))
     few = _by_inversion(key, shape, none, count * odds, odds)
-    many = _by_transformed_rejection(fork(key), shape, ~large, hat, n, log_chance)
-    drawn = jnp.where(large, many, few)
+    safe = jnp.where(large, count, 4 * _LARGE), jnp.where(large, p, 0.5)
+    drawn = accepted(fork(key), few, ~large, safe, propose)
     return jnp.where(mirrored, count - drawn, drawn)
 
 
@@ -206,26 +221,44 @@ def _by_inversion(
     return jax.lax.while_loop(more, body, start)[1]
 
 
-def _by_transformed_rejection(
+@dataclass(frozen=True)
+class _Hat:
+    """The hat and the squeeze of a transformed rejection, in the names of Hörmann's papers.
+
+    Attributes
+    ----------
+    a, b, centre
+        A proposal is ``floor((2 a / (0.5 - |u|) + b) u + centre)``.
+    squeeze
+        Below it the second uniform number is accepted near the centre.
+    scale
+        What the second uniform number is multiplied by.
+    """
+
+    a: jax.Array
+    b: jax.Array
+    centre: jax.Array
+    squeeze: jax.Array
+    scale: jax.Array
+
+
+def _transformed(
     key: jax.Array,
     shape: Shape,
-    done: jax.Array,
     hat: _Hat,
     largest: jax.Array | float,
     log_chance: Callable[[jax.Array], jax.Array],
-) -> jax.Array:
-    def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        first, second = uniforms(key, 2, shape, wide())
-        first = first - 0.5
-        left = 0.5 - jnp.abs(first)
-        k = jnp.floor((2 * hat.a / left + hat.b) * first + hat.centre)
-        possible = (k >= 0) & (k <= largest)
-        k = jnp.where(possible, k, 0)
-        scaled = jnp.log(second * hat.scale / (hat.a / (left * left) + hat.b))
-        squeezed = (left >= 0.07) & (second <= hat.squeeze)
-        return k, possible & (squeezed | (scaled <= log_chance(k)))
-
-    return accepted(key, shape, jnp.zeros((), wide()), done, propose)
+) -> tuple[jax.Array, jax.Array]:
+    """Proposals of a transformed rejection, and which of them to accept."""
+    first, second = uniforms(key, 2, shape, wide())
+    first = first - 0.5
+    left = 0.5 - jnp.abs(first)
+    k = jnp.floor((2 * hat.a / left + hat.b) * first + hat.centre)
+    possible = (k >= 0) & (k <= largest)
+    k = jnp.where(possible, k, 0)
+    scaled = second * hat.scale / (hat.a / (left * left) + hat.b)
+    squeezed = (left >= 0.07) & (second <= hat.squeeze)
+    return k, possible & (squeezed | (scaled <= jnp.exp(log_chance(k))))
 
 
 def _log_factorial(k: jax.Array) -> jax.Array:

@@ -20,7 +20,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.domains import of_distribution, possible_draw
 from pytensor_jaxlink.lowering.draw import Draw, Sampler
-from pytensor_jaxlink.lowering.rejection import accepted, binomial, gamma, log_gamma, poisson
+from pytensor_jaxlink.lowering.rejection import Gammas, accepted, binomial, poisson
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
 from pytensor_jaxlink.lowering.streams import (
     exponential,
@@ -95,10 +95,13 @@ def _weibull(draw: Draw, concentration: jax.Array) -> jax.Array:
 def _beta(draw: Draw, alpha: jax.Array, beta: jax.Array) -> jax.Array:
     """The share of one gamma variable in the sum of two; of an infinite one it is NaN."""
     kind, shape = draw.real, draw.shape
-    both = jnp.stack([jnp.broadcast_to(jnp.asarray(each, kind), shape) for each in (alpha, beta)])
-    first, second = log_gamma(draw.key, (2, *shape), both, kind)
-    first = jnp.where(jnp.isinf(both[0]), jnp.nan, first)
-    return 1 / (1 + jnp.exp(second - first))
+    alpha, beta = jnp.broadcast_arrays(jnp.asarray(alpha, kind), jnp.asarray(beta, kind))
+    lengths = (1,) * (len(shape) - alpha.ndim) + alpha.shape
+    both = Gammas.drawn(draw.key, (2, *shape), jnp.stack([alpha, beta]).reshape(2, *lengths), kind)
+    (part, other_part), rest = both.part, jnp.broadcast_to(both.log_rest, (2, *shape))
+    # Where both are too small for numbers, their logarithms are not.
+    ratio = other_part / part * jnp.exp(rest[1] - rest[0])
+    return 1 / (1 + jnp.where(jnp.isinf(alpha), jnp.nan, ratio))
 
 
 def _skew_student_t(
@@ -113,8 +116,8 @@ def _dirichlet(draw: Draw, alpha: jax.Array) -> jax.Array:
     """Beside an infinite concentration the finite ones have nothing."""
     kind = draw.real
     alpha = jnp.asarray(alpha, kind)
-    logarithms = log_gamma(draw.key, (*draw.shape, alpha.shape[-1]), alpha, kind)
-    draws = jax.nn.softmax(logarithms, axis=-1)
+    gammas = Gammas.drawn(draw.key, (*draw.shape, alpha.shape[-1]), alpha, kind)
+    draws = jax.nn.softmax(gammas.logarithms(), axis=-1)
     none = jnp.isinf(alpha.sum(axis=-1, keepdims=True)) & jnp.isfinite(alpha)
     return jnp.where(none, jnp.zeros((), kind), draws)
 
@@ -265,7 +268,8 @@ def _geometric(draw: Draw, p: jax.Array) -> jax.Array:
 
 def _negative_binomial(draw: Draw, count: jax.Array, chance: jax.Array) -> jax.Array:
     chance = jnp.asarray(chance, wide())
-    rate = gamma(draw.key, draw.shape, count, wide()) * ((1 - chance) / chance)
+    gammas = Gammas.drawn(draw.key, draw.shape, count, wide())
+    rate = gammas.values() * ((1 - chance) / chance)
     return _poisson(draw.fork(), rate)
 
 
@@ -309,21 +313,21 @@ _NARROW = 1e6  # from this concentration on NumPy draws from a normal distributi
 def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
     """By rejection: Best & Fisher, "Efficient simulation of the von Mises distribution" (1979)."""
     kind, shape = draw.real, draw.shape
-    kappa = jnp.broadcast_to(jnp.asarray(kappa, kind), shape)
-    safe = jnp.clip(kappa, 1e-5, _NARROW)
-    tau = 1 + jnp.sqrt(1 + 4 * safe**2)
-    rho = (tau - jnp.sqrt(2 * tau)) / (2 * safe)
-    r = (1 + rho**2) / (2 * rho)
+    kappa = jnp.asarray(kappa, kind)
 
-    def propose(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        first, second = uniforms(key, 2, shape, kind)
-        z = jnp.cos(jnp.pi * first)
+    def propose(key: jax.Array, kappa: jax.Array) -> tuple[jax.Array, jax.Array]:
+        safe = jnp.clip(kappa, 1e-5, _NARROW)
+        tau = 1 + jnp.sqrt(1 + 4 * safe**2)
+        rho = (tau - jnp.sqrt(2 * tau)) / (2 * safe)
+        r = (1 + rho**2) / (2 * rho)
+        first, second = uniform(key, (2, *shape), kind)
+        z = jax.lax.optimization_barrier(jnp.cos(jnp.pi * first))  # several read it
         c = safe * (r - (1 + r * z) / (r + z))
         accept = (c * (2 - c) > second) | (jnp.log(c / second) + 1 - c >= 0)
         return (1 + r * z) / (r + z), accept
 
     first, second = uniforms(draw.key, 2, shape, kind)
-    cosine = accepted(draw.key, shape, jnp.zeros((), kind), jnp.isnan(kappa), propose)
+    cosine = accepted(draw.key, jnp.zeros(shape, kind), jnp.isnan(kappa), (kappa,), propose)
     angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * jnp.where(first < 0.5, -1, 1)
     angle = jnp.where(kappa > _NARROW, normal_of(first, second) / jnp.sqrt(kappa), angle)
     angle = jnp.where(jnp.isnan(kappa), jnp.nan, angle)

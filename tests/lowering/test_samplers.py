@@ -151,6 +151,27 @@ def test_counts_with_small_and_large_means(name: str, parameters: Any, distribut
         assert frequencies_agree(found - low, chances)
 
 
+MIXED = {
+    "PoissonRV": ([(0.0,), (0.3,), (9.99,), (10.0,), (300.0,)], stats.poisson),
+    "BinomialRV": ([(7, 0.0), (7, 1.0), (10, 0.3), (40, 0.9), (600, 0.02), (99, 0.5)], stats.binom),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_counts_with_small_and_large_means_in_one_array(name: str) -> None:
+    cases, family = MIXED[name]
+    columns = [np.array(column) for column in zip(*cases, strict=True)]
+    found = draws(f"pytensor.{name}", columns, (COUNT, len(cases)))
+    for case, counts in zip(cases, found.T, strict=True):
+        distribution = family(*case)
+        if distribution.var() == 0:
+            assert (counts == distribution.mean()).all()
+        else:
+            low = int(distribution.ppf(1e-9))
+            chances = distribution.pmf(np.arange(low, int(distribution.isf(1e-9)) + 1))
+            assert frequencies_agree(counts - low, chances)
+
+
 @pytest.mark.parametrize("rate", [1e6, 1e12])
 def test_large_counts_are_nearly_normal(rate: float) -> None:
     for name, parameters, scale in (
@@ -169,7 +190,29 @@ def test_gamma_with_small_and_large_concentrations(alpha: float) -> None:
         assert stats.kstest(found, stats.uniform.cdf).pvalue > LIMIT
 
 
-def test_beta_with_small_concentrations() -> None:
+def test_gammas_with_small_and_large_concentrations_in_one_array() -> None:
+    alphas = np.array([0.0, 0.03, 0.3, 0.99, 1.0, 5.0, 1e4])
+    found = draws("pytensor.GammaRV", (alphas, 2.0), (COUNT, len(alphas)))
+    assert (found[:, 0] == 0).all()
+    for alpha, drawn in zip(alphas[1:], found.T[1:], strict=True):
+        shares = stats.gamma(alpha, scale=2.0).cdf(drawn)
+        assert stats.kstest(shares, stats.uniform.cdf).pvalue > LIMIT
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(0.5, 0.5), (1e-2, 3.0), (3.0, 0.1), (1.0, 1.0), (1e5, 2e5)]
+)
+def test_beta_with_small_and_large_concentrations(alpha: float, beta: float) -> None:
+    distribution = stats.beta(alpha, beta)
+    rest = distribution.sf(1 - 2**-53)  # what is drawn as 1
+    for given in (alpha, np.full(COUNT, alpha)):
+        found = draws("pytensor.BetaRV", (given, beta))
+        assert abs((found == 1).mean() - rest) < 0.02
+        shares = distribution.cdf(found[found < 1])
+        assert stats.kstest(shares, stats.uniform(0, 1 - rest).cdf).pvalue > LIMIT
+
+
+def test_beta_with_tiny_concentrations() -> None:
     found = draws("pytensor.BetaRV", (1e-3, 2e-3))
     assert np.isfinite(found).all()
     assert abs((found > 0.5).mean() - 1 / 3) < 0.02
