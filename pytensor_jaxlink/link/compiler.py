@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from threading import RLock
 from typing import Any
 
@@ -95,14 +95,15 @@ class CompiledGraph:
         self._analyses.forget()
         if self._changing is not None:
             self._changing.forget()
-        form = self.form_of(frozenset(dynamic))
+        form_of = cache(self.form_of)  # what breaks is looked at again, size by size
+        form = form_of(frozenset(dynamic))
         if dynamic and not form.partition.breaks:
             self.changing.sizes.dynamic = form.dynamic
         elif dynamic:  # some of them may be the cause
-            static = self.form_of(frozenset())
-            form = self.changing.sizes.extend(static, dynamic, self.form_of)
+            static = form_of(frozenset())
+            form = self.changing.sizes.extend(static, dynamic, form_of)
         if form.partition.static_inputs and self.options.dynamic is not False:
-            form, static = with_loops_as_data(form, self.form_of), form
+            form, static = with_loops_as_data(form, form_of), form
             if form is not static:
                 self.changing.sizes.dynamic = form.dynamic
         self.install(self.way(form, self.stats))

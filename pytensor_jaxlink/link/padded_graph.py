@@ -127,7 +127,8 @@ def padded_graph(
         bounded = pt.cast(Shape_i(0)(room[: longer[position]]), dtype_of(number))
         is_tensor = isinstance(number.type, TensorType)
         stands_for[number] = bounded if is_tensor else pt.scalar_from_tensor(bounded)
-    outputs: list[Any] = list(clone_replace(graph.outputs, stands_for, rebuild_strict=False))
+    # The types are the same, so no node is made anew: an `Alloc` would infer its lengths again.
+    outputs: list[Any] = list(clone_replace(graph.outputs, stands_for))
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
     padded = FunctionGraph([*inputs, *lengths, *rooms], outputs, clone=True)
     MergeOptimizer().rewrite(padded)  # equal bounds are one variable, as the masks expect

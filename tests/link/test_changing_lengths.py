@@ -16,8 +16,11 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.basic import Alloc
 
 from pytensor_jaxlink import JAXLinker, load, save
+from pytensor_jaxlink.link.analyses import Analyses
+from pytensor_jaxlink.link.padded_graph import padded_graph
 from pytensor_jaxlink.runtime import Executor
 from tests.helpers import PYTHON, as_list, black_box, sort_down
 from tests.link.test_dynamic_sizes import answer, assert_same, with_gradient
@@ -171,6 +174,39 @@ def test_where_a_length_stays_static(name: str) -> None:
     assert f.stats.compilations[0] == 3
     assert f.stats.dynamic_sizes == f.stats.padded_calls == 0
     assert "the length of y is static: JAX must know it for" in str(f.explain())
+
+
+def test_a_form_that_breaks_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def noted(self: Any, dynamic: frozenset[int], **options: Any) -> Any:
+        asked.append((self, dynamic))
+        return form(self, dynamic, **options)
+
+    form = Analyses.form
+    monkeypatch.setattr(Analyses, "form", noted)
+    compare(STATIC["eigenvalues"](), lengths=(2, 3))
+    assert [dynamic for _, dynamic in asked] == [frozenset(), frozenset({1}), frozenset()]
+
+
+def test_the_nodes_of_padded_arguments_are_not_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+
+    def noted(self: Any, *args: Any) -> Any:
+        made.append(self)
+        return make_node(self, *args)
+
+    make_node = Alloc.make_node
+    inputs, f, reference = functions(
+        [(pt.zeros_like(Y)[None] + Y[:, None]).sum(1), pt.full(Y.shape, S)]
+    )
+    f(*arguments_of(inputs, 2))
+    monkeypatch.setattr(Alloc, "make_node", noted)
+    arguments = arguments_of(inputs, 3)
+    graph = padded_graph(f.maker.fgraph, (((0, 0),),))
+    assert any(isinstance(node.op, Alloc) for node in graph.apply_nodes)
+    assert not made
+    assert_same(answer(f, arguments), answer(reference, arguments))
 
 
 def test_never() -> None:
