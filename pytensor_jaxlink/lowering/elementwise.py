@@ -16,11 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pytensor.graph.basic import Apply
-from pytensor.scalar.basic import Add, Cast, Composite, LogicalComparison, Mul, Switch
+from pytensor.scalar.basic import AND, OR, Add, Cast, Composite, LogicalComparison, Mul, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
-from pytensor.tensor.math import All, Argmax, Max, Min, NonZeroDimsCAReduce
-from pytensor.tensor.math import Any as Any_
+from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
@@ -229,18 +228,14 @@ def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> Ja
     return softmax
 
 
-@jax_rule.register(All)
-@jax_rule.register(Any_)
-def _of_conditions(op: All | Any_, node: Apply, context: Context) -> JaxFunction:
-    if op.axis is not None and len(op.axis) < node.inputs[0].type.ndim:
-        return upstream_rule(node)
-    if isinstance(op, All):
-        return lambda array: everywhere(jnp.asarray(array))
-    return lambda array: ~everywhere(~jnp.asarray(array))
-
-
 @jax_rule.register(CAReduce)
 def _reduce(op: CAReduce, node: Apply, context: Context) -> JaxFunction:
+    kind = node.inputs[0].type
+    if kind.dtype == "bool" and (op.axis is None or len(op.axis) == kind.ndim):
+        if isinstance(op.scalar_op, AND):
+            return lambda array: everywhere(jnp.asarray(array))
+        if isinstance(op.scalar_op, OR):
+            return lambda array: ~everywhere(~jnp.asarray(array))
     function = upstream_rule(node)
     if isinstance(op.scalar_op, Add):
         function = sum_of_one(function, op.axis)
