@@ -1,7 +1,7 @@
-"""Draws by rejection: all entries of an array at once, until each of them is accepted.
+"""Draws by rejection: entries of an array together, until each of them is accepted.
 
 `jax.random` draws gamma variables one by one on a CPU, each in a loop of its own: 200,000 of them
-took 1.2 s, here 0.06 s, and XLA compiles one loop without nested ones in a third of the time.
+took 1.2 s, here 0.02 s.
 
 A loop ends whatever the parameters are: values outside of the domain, infinite ones and NaN are
 accepted before it starts.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +22,22 @@ from pytensor_jaxlink.lowering.streams import fork, next_round, normal_of, unifo
 Shape = tuple[int, ...]
 
 
+_TOGETHER = 32
+"""Entries.  Rounds for all entries go on for the few that are rejected again and again: 20,000
+gamma variables took 1.4 ms in such rounds, and take 0.7 in rounds for so many at a time."""
+
+
 def accepted(
     key: jax.Array,
+    shape: Shape,
     start: jax.Array,
     done: jax.Array,
     parameters: tuple[jax.Array, ...],
     propose: Callable[..., tuple[jax.Array, jax.Array]],
 ) -> jax.Array:
     """The first proposal for each entry that is accepted.
+
+    ``start``, ``done`` and each parameter are one number for all entries, or one for each.
 
     Parameters
     ----------
@@ -41,28 +48,64 @@ def accepted(
     parameters
         Of the distribution.
     propose
-        From a key and the parameters to proposals, and which of them to accept.
+        From a key, a shape and the parameters to proposals, and which of them to accept.
     """
+    given = [jnp.asarray(each) for each in (start, done, *parameters)]
+    common = [each.reshape(()) if each.size == 1 else None for each in given]
+    own = [jnp.broadcast_to(each, shape) for each in given if each.size != 1]
+    count = math.prod(shape)
+    together = _TOGETHER if _in_parts(count) else count
 
-    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        value, done, key, parameters = state
-        proposal, accept = propose(key, *parameters)
+    def part(key: jax.Array, arrays: list[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        rest = iter(arrays)
+        return _rounds(key, (together,), [next(rest) if c is None else c for c in common], propose)
+
+    if together == count:
+        return part(key, [each.reshape(count) for each in own])[1].reshape(shape)
+    number = -(-count // together)
+    fill = [(0, number * together - count)]  # with what is done, whatever the parameters are
+    padded = [
+        jnp.pad(each.reshape(count), fill, constant_values=each.dtype == bool) for each in own
+    ]
+    parts = [each.reshape(number, together) for each in padded]
+    return jax.lax.scan(part, key, parts, number)[1].reshape(-1)[:count].reshape(shape)
+
+
+def _in_parts(count: int) -> bool:
+    """Return True where a part after the other takes less time than all entries at once."""
+    return isinstance(count, int) and count > _TOGETHER and jax.default_backend() == "cpu"
+
+
+def _rounds(
+    key: jax.Array,
+    shape: Shape,
+    given: list[jax.Array],
+    propose: Callable[..., tuple[jax.Array, jax.Array]],
+) -> tuple[jax.Array, jax.Array]:
+    """The key after the last round, and what was accepted."""
+
+    def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        value, done, key, *parameters = state
+        proposal, accept = propose(key, shape, *parameters)
         value = jnp.where(done, value, proposal)
-        return value, done | accept, next_round(key), _inside(parameters)
+        return value, done | accept, next_round(key), *map(_the_same, parameters)
 
-    state = (start, jnp.broadcast_to(done, start.shape), next_round(key), parameters)
-    return jax.lax.while_loop(lambda state: ~state[1].all(), body, state)[0]
+    start, done, *parameters = given
+    start, done = jnp.broadcast_to(start, shape), jnp.broadcast_to(done, shape)
+    state = (start, done, next_round(key), *parameters)
+    value, _, key, *_ = jax.lax.while_loop(lambda state: ~state[1].all(), body, state)
+    return key, value
 
 
-def _inside(parameters: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """The parameters of the next round, which are the same.
+def _the_same(parameter: jax.Array) -> jax.Array:
+    """The parameter in the next round.
 
     XLA on a CPU makes one kernel of a loop, and one of each number that it can compute before the
     loop.  It runs kernels that do not depend on each other in several threads, and to wake one
     takes longer than all draws.  So what follows from a parameter that all entries share is
     computed in each round: XLA does not see that it stays the same.
     """
-    return tuple(jax.lax.optimization_barrier(p) if p.size == 1 else p for p in parameters)
+    return jax.lax.optimization_barrier(parameter) if parameter.size == 1 else parameter
 
 
 # -- gamma -----------------------------------------------------------------------------------------
@@ -97,7 +140,7 @@ class Gammas:
         alpha = jnp.asarray(alpha, dtype)
         small = alpha < 1
 
-        def propose(key: jax.Array, alpha: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def propose(key: jax.Array, shape: Shape, alpha: jax.Array) -> tuple[jax.Array, jax.Array]:
             d = (alpha if above_1 else jnp.where(alpha < 1, alpha + 1, alpha)) - 1 / 3
             first, turn, second = uniform(key, (3, *shape), dtype)
             x = jax.lax.optimization_barrier(normal_of(first, turn))  # several read it
@@ -108,7 +151,7 @@ class Gammas:
             return d * cube, (root > 0) & (second < limit)
 
         done = ~((alpha >= 0) & (alpha < jnp.inf))
-        part = accepted(key, jnp.broadcast_to(alpha, shape), done, (alpha,), propose)
+        part = accepted(key, shape, alpha, done, (alpha,), propose)
         if above_1:
             return cls(part, jnp.zeros((), dtype))
         return cls(part, jnp.where(small, jnp.log(uniform(key, shape, dtype)) / alpha, 0))
@@ -134,7 +177,7 @@ def poisson(key: jax.Array, shape: Shape, rate: jax.Array) -> jax.Array:
     rate = jnp.asarray(rate, wide())
     large = (rate >= _LARGE) & (rate < jnp.inf)
 
-    def propose(key: jax.Array, rate: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def propose(key: jax.Array, shape: Shape, rate: jax.Array) -> tuple[jax.Array, jax.Array]:
         safe = jnp.where((rate >= _LARGE) & (rate < jnp.inf), rate, _LARGE)
         b = 0.931 + 2.53 * jnp.sqrt(safe)
         hat = _Hat(
@@ -150,7 +193,7 @@ def poisson(key: jax.Array, shape: Shape, rate: jax.Array) -> jax.Array:
         )
 
     few = _by_inversion(key, shape, jnp.where(large, 1, jnp.exp(-rate)), rate, 0)
-    return accepted(fork(key), few, ~large, (rate,), propose)
+    return accepted(fork(key), shape, few, ~large, (rate,), propose)
 
 
 def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) -> jax.Array:
@@ -163,16 +206,18 @@ def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) 
     mirrored = chance > 0.5
     p = jnp.where(mirrored, 1 - chance, chance)
     large = (p > 0) & (count * p >= _LARGE) & (count < jnp.inf)
+    n, r = jnp.where(large, count, 4 * _LARGE), jnp.where(large, p, 0.5)
+    mode = jnp.floor((n + 1) * r)
+    log_odds = jnp.log(r) - jnp.log1p(-r)
+    log_mode = _log_factorial(mode) + _log_factorial(n - mode)
 
-    def propose(key: jax.Array, n: jax.Array, r: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def propose(key: jax.Array, shape: Shape, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        n, r, mode, log_odds, log_mode = given
         spread = jnp.sqrt(n * r * (1 - r))
         b = 1.15 + 2.53 * spread
         a = -0.0873 + 0.0248 * b + 0.01 * r
         scale = (2.83 + 5.1 / b) * spread
         hat = _Hat(a=a, b=b, centre=n * r + 0.5, squeeze=0.92 - 4.2 / b, scale=scale)
-        mode = jnp.floor((n + 1) * r)
-        log_odds = jnp.log(r) - jnp.log1p(-r)
-        log_mode = _log_factorial(mode) + _log_factorial(n - mode)
 
         def log_chance(k: jax.Array) -> jax.Array:
             """The logarithm of the chance, relative to that of the mode."""
@@ -184,8 +229,8 @@ def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) 
     odds = p / (1 - p)
     none = jnp.where(large, 1, jnp.exp(count * jnp.log1p(-p)))
     few = _by_inversion(key, shape, none, count * odds, odds)
-    safe = jnp.where(large, count, 4 * _LARGE), jnp.where(large, p, 0.5)
-    drawn = accepted(fork(key), few, ~large, safe, propose)
+    given = n, r, mode, log_odds, log_mode
+    drawn = accepted(fork(key), shape, few, ~large, given, propose)
     return jnp.where(mirrored, count - drawn, drawn)
 
 

@@ -20,7 +20,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.domains import of_distribution, possible_draw
 from pytensor_jaxlink.lowering.draw import Draw, Sampler
-from pytensor_jaxlink.lowering.rejection import Gammas, accepted, binomial, poisson
+from pytensor_jaxlink.lowering.rejection import Gammas, Shape, accepted, binomial, poisson
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
 from pytensor_jaxlink.lowering.streams import (
     exponential,
@@ -288,7 +288,7 @@ def _beta_binomial(draw: Draw, count: jax.Array, alpha: jax.Array, beta: jax.Arr
 def _multinomial(draw: Draw, count: jax.Array, p: jax.Array) -> jax.Array:
     """One category after the other, binomial among the rest; the last takes what is left."""
     shape = draw.shape
-    p = jnp.broadcast_to(jnp.asarray(p, wide()), (*shape, jnp.shape(p)[-1]))
+    p = jnp.asarray(p, wide())
     first = jnp.moveaxis(p[..., :-1], -1, 0)
     last = jnp.maximum(1 - first.sum(axis=0, keepdims=True), 0)
     # The chance of each category among those that are not drawn yet.
@@ -315,7 +315,7 @@ def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
     kind, shape = draw.real, draw.shape
     kappa = jnp.asarray(kappa, kind)
 
-    def propose(key: jax.Array, kappa: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def propose(key: jax.Array, shape: Shape, kappa: jax.Array) -> tuple[jax.Array, jax.Array]:
         safe = jnp.clip(kappa, 1e-5, _NARROW)
         tau = 1 + jnp.sqrt(1 + 4 * safe**2)
         rho = (tau - jnp.sqrt(2 * tau)) / (2 * safe)
@@ -327,7 +327,7 @@ def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
         return (1 + r * z) / (r + z), accept
 
     first, second = uniforms(draw.key, 2, shape, kind)
-    cosine = accepted(draw.key, jnp.zeros(shape, kind), jnp.isnan(kappa), (kappa,), propose)
+    cosine = accepted(draw.key, shape, jnp.zeros((), kind), jnp.isnan(kappa), (kappa,), propose)
     angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * jnp.where(first < 0.5, -1, 1)
     angle = jnp.where(kappa > _NARROW, normal_of(first, second) / jnp.sqrt(kappa), angle)
     angle = jnp.where(jnp.isnan(kappa), jnp.nan, angle)

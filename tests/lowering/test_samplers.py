@@ -14,7 +14,7 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
 from scipy import stats
 
-from pytensor_jaxlink.lowering import samplers
+from pytensor_jaxlink.lowering import rejection, samplers
 from tests.helpers import PYTHON
 
 COUNT = 20_000
@@ -170,6 +170,34 @@ def test_counts_with_small_and_large_means_in_one_array(name: str) -> None:
             low = int(distribution.ppf(1e-9))
             chances = distribution.pmf(np.arange(low, int(distribution.isf(1e-9)) + 1))
             assert frequencies_agree(counts - low, chances)
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 1000])
+@pytest.mark.parametrize("given", [2.0, "one for each"])
+def test_every_entry_has_a_draw_of_its_own(count: int, given: Any) -> None:
+    """They are drawn in parts of 32, of which the last may be shorter."""
+    alpha = np.linspace(1, 9, count) if given == "one for each" else given
+    found = draws("pytensor.GammaRV", (alpha, 1.0), (count,))
+    assert found.shape == (count,)
+    assert (found > 0).all()
+    assert len({*found}) == count
+
+
+def test_entries_that_are_not_drawn_keep_their_place() -> None:
+    alphas = np.full(100, 2.0)
+    alphas[[3, 40, 99]] = np.nan, np.inf, np.nan
+    found = draws("pytensor.GammaRV", (alphas, 1.0), (100,))
+    assert np.isnan(found[[3, 99]]).all()
+    assert np.isinf(found[40])
+    assert np.isfinite(np.delete(found, [3, 40, 99])).all()
+
+
+@pytest.mark.parametrize("name", ["pytensor.GammaRV", "pytensor.VonMisesRV"])
+def test_draws_in_rounds_for_all_entries(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """As on devices that are no CPU."""
+    monkeypatch.setattr(rejection, "_in_parts", lambda count: False)
+    parameters, distribution = CONTINUOUS[name]
+    assert stats.kstest(draws(name, parameters), distribution.cdf).pvalue > LIMIT
 
 
 @pytest.mark.parametrize("rate", [1e6, 1e12])
