@@ -30,7 +30,7 @@ from functools import cached_property
 from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Constant
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.graph.traversal import ancestors
@@ -182,6 +182,10 @@ def _written(node: Apply, part: _SliceBounds) -> Any:
     return update(array, value, *part.bounds)
 
 
+_Value = frozenset[tuple[tuple[int, ...], int]]
+"""The terms of a polynomial."""
+
+
 class _Integers:
     """The integers that nodes of a graph compute, found by their value.
 
@@ -196,21 +200,20 @@ class _Integers:
     def __init__(self, fgraph: FunctionGraph, view: GraphView) -> None:
         self._extents, self._view = Extents(fgraph), view
 
-    def equal(self, length: Any) -> list[Any]:
+    def equal(self, length: Variable) -> list[Variable]:
         """Those that are known to be equal to a length."""
         return self._by_value.get(_key(self._extents.of(length)), [])
 
     @cached_property
-    def _by_value(self) -> dict[frozenset[Any], list[Any]]:
-        found: dict[frozenset[Any], list[Any]] = {}
+    def _by_value(self) -> dict[_Value, list[Variable]]:
+        found: dict[_Value, list[Variable]] = {}
         for variable in self._view.variables:
-            kind: Any = variable.type
-            if variable.owner is not None and kind in _INTEGERS:
+            if variable.owner is not None and variable.type in _INTEGERS:
                 found.setdefault(_key(self._extents.of(variable)), []).append(variable)
         return found
 
 
-def _key(value: Polynomial) -> frozenset[Any]:
+def _key(value: Polynomial) -> _Value:
     return frozenset(value.items())
 
 

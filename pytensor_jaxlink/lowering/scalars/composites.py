@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -67,12 +67,9 @@ def with_own_gradient(function: ScalarFunction, op: basic.ScalarOp, node: Apply)
 def _composite(op: basic.Composite, node: Apply) -> ScalarFunction:
     """Each Op by the function that it has outside of a graph of scalars."""
     function = _composed(op.fgraph)
-
-    def composite(*values: jax.Array) -> Any:
-        results = tuple(function(*values))
-        return results if len(node.outputs) > 1 else results[0]
-
-    return composite
+    if len(node.outputs) > 1:
+        return cast("ScalarFunction", function)
+    return lambda *values: function(*values)[0]
 
 
 @scalar_function.register(ScalarLoop)
