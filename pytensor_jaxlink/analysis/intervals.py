@@ -56,7 +56,7 @@ class Interval(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether all entries are finite numbers."""
+        """True if all entries are finite numbers."""
         return self.no_nan and -inf < self.least and self.most < inf
 
 
