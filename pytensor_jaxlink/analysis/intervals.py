@@ -56,7 +56,7 @@ class Interval(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether all entries are finite numbers."""
+        """True if all entries are finite numbers."""
         return self.no_nan and -inf < self.least and self.most < inf
 
 
@@ -127,7 +127,7 @@ def _each(op: Elemwise, node: GraphNode, depth: int) -> Interval:
 def _of_ends(
     ends: Sequence[float], operands: Sequence[Interval], *, no_sign: bool, no_nan: bool = True
 ) -> Interval:
-    """Where the least and the greatest of some numbers bound the results; NaN bounds nothing."""
+    """The least and the greatest of some numbers bound the results; NaN bounds nothing."""
     if any(map(math.isnan, ends)):
         return Interval(no_sign=no_sign)
     known = no_nan and all(each.finite for each in operands)

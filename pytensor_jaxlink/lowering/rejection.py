@@ -1,7 +1,7 @@
 """Draws by rejection: entries of an array together, until each of them is accepted.
 
 `jax.random` draws gamma variables one by one on a CPU, each in a loop of its own: 200,000 of them
-took 1.2 s, here 0.02 s.
+took 1.2 s, here 0.01 s.
 
 A loop ends whatever the parameters are: values outside of the domain, infinite ones and NaN are
 accepted before it starts.
@@ -34,6 +34,8 @@ def accepted(
     done: jax.Array,
     parameters: tuple[jax.Array, ...],
     propose: Callable[..., tuple[jax.Array, jax.Array]],
+    *,
+    in_parts: bool = True,
 ) -> jax.Array:
     """The first proposal for each entry that is accepted.
 
@@ -49,26 +51,29 @@ def accepted(
         Of the distribution.
     propose
         From a key, a shape and the parameters to proposals, and which of them to accept.
+    in_parts
+        Whether the entries may be drawn in parts, on a CPU.
     """
-    given = [jnp.asarray(each) for each in (start, done, *parameters)]
-    common = [each.reshape(()) if each.size == 1 else None for each in given]
-    own = [jnp.broadcast_to(each, shape) for each in given if each.size != 1]
     count = math.prod(shape)
-    together = _TOGETHER if _in_parts(count) else count
-
-    def part(key: jax.Array, arrays: list[jax.Array]) -> tuple[jax.Array, jax.Array]:
-        rest = iter(arrays)
-        return _rounds(key, (together,), [next(rest) if c is None else c for c in common], propose)
-
-    if together == count:
-        return part(key, [each.reshape(count) for each in own])[1].reshape(shape)
-    number = -(-count // together)
-    fill = [(0, number * together - count)]  # with what is done, whatever the parameters are
-    padded = [
-        jnp.pad(each.reshape(count), fill, constant_values=each.dtype == bool) for each in own
+    values = jnp.broadcast_to(start, shape).reshape(count)
+    given = [
+        each.reshape(()) if each.size == 1 else jnp.broadcast_to(each, shape).reshape(count)
+        for each in map(jnp.asarray, (done, *parameters))
     ]
-    parts = [each.reshape(number, together) for each in padded]
-    return jax.lax.scan(part, key, parts, number)[1].reshape(-1)[:count].reshape(shape)
+    if not (in_parts and _in_parts(count)):
+        return _rounds(key, values, given, propose)[1].reshape(shape)
+
+    def part(number: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        key, values = state
+        first = jnp.minimum(number * _TOGETHER, count - _TOGETHER)  # the last draws some again
+
+        def of_part(array: jax.Array) -> jax.Array:
+            return jax.lax.dynamic_slice(array, (first,), (_TOGETHER,)) if array.ndim else array
+
+        key, drawn = _rounds(key, of_part(values), [*map(of_part, given)], propose)
+        return key, jax.lax.dynamic_update_slice(values, drawn, (first,))
+
+    return jax.lax.fori_loop(0, -(-count // _TOGETHER), part, (key, values))[1].reshape(shape)
 
 
 def _in_parts(count: int) -> bool:
@@ -78,7 +83,7 @@ def _in_parts(count: int) -> bool:
 
 def _rounds(
     key: jax.Array,
-    shape: Shape,
+    values: jax.Array,
     given: list[jax.Array],
     propose: Callable[..., tuple[jax.Array, jax.Array]],
 ) -> tuple[jax.Array, jax.Array]:
@@ -86,15 +91,14 @@ def _rounds(
 
     def body(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         value, done, key, *parameters = state
-        proposal, accept = propose(key, shape, *parameters)
+        proposal, accept = propose(key, value.shape, *parameters)
         value = jnp.where(done, value, proposal)
         return value, done | accept, next_round(key), *map(_the_same, parameters)
 
-    start, done, *parameters = given
-    start, done = jnp.broadcast_to(start, shape), jnp.broadcast_to(done, shape)
-    state = (start, done, next_round(key), *parameters)
-    value, _, key, *_ = jax.lax.while_loop(lambda state: ~state[1].all(), body, state)
-    return key, value
+    done, *parameters = given
+    state = (values, jnp.broadcast_to(done, values.shape), next_round(key), *parameters)
+    values, _, key, *_ = jax.lax.while_loop(lambda state: ~state[1].all(), body, state)
+    return key, values
 
 
 def _the_same(parameter: jax.Array) -> jax.Array:
@@ -196,7 +200,9 @@ def poisson(key: jax.Array, shape: Shape, rate: jax.Array) -> jax.Array:
     return accepted(fork(key), shape, few, ~large, (rate,), propose)
 
 
-def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) -> jax.Array:
+def binomial(
+    key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array, *, in_parts: bool = True
+) -> jax.Array:
     """Binomial variables, as real numbers.
 
     Large means by Hörmann, "The generation of binomial random variates" (1993), algorithm BTRS.
@@ -230,7 +236,7 @@ def binomial(key: jax.Array, shape: Shape, count: jax.Array, chance: jax.Array) 
     none = jnp.where(large, 1, jnp.exp(count * jnp.log1p(-p)))
     few = _by_inversion(key, shape, none, count * odds, odds)
     given = n, r, mode, log_odds, log_mode
-    drawn = accepted(fork(key), shape, few, ~large, given, propose)
+    drawn = accepted(fork(key), shape, few, ~large, given, propose, in_parts=in_parts)
     return jnp.where(mirrored, count - drawn, drawn)
 
 
