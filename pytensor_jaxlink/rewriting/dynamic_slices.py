@@ -229,10 +229,9 @@ def _replace(
     copy_stack_trace(old, new)
     pairs = [(old, new)]
     if isinstance(new.owner.op, DynamicSlice) and hasattr(fgraph, "shape_feature"):
-        needed = set(ancestors([new]))
-        for axis in late:
-            length = length_of(fgraph, old, axis)
-            for equal in integers.equal(length):
-                if equal in fgraph.variables and equal not in needed:
-                    pairs.append((equal, Shape_i(axis)(new).astype(equal.type.dtype)))
+        found = [(v, axis) for axis in late for v in integers.equal(length_of(fgraph, old, axis))]
+        needed = set(ancestors([new])) if found else ()
+        for equal, axis in found:
+            if equal in fgraph.variables and equal not in needed:
+                pairs.append((equal, Shape_i(axis)(new).astype(equal.type.dtype)))
     fgraph.replace_all(pairs, import_missing=True, reason=NAME)

@@ -14,7 +14,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.elemwise import Elemwise
 
-from pytensor_jaxlink import JAXLinker, jaxify
+from pytensor_jaxlink import jaxify
 from tests.helpers import compile_both
 
 X, Y, Z = pt.dvectors("x", "y", "z")
@@ -26,37 +26,22 @@ CHAINS: dict[str, Callable[..., list[Any]]] = {
     "a quotient divided": lambda q: [q, q / Z],
     "by a quotient": lambda q: [q, Z / q],
     "a quotient by a quotient": lambda q: [q, q / (Z / X), Z / X],
-    "the reciprocal": lambda q: [q, pt.reciprocal(q)],
     "floor": lambda q: [q, q // Z, Z // q],
-    "one entry": lambda q: [q, Z / q[::-1]],
 }
 
 
-def check(outputs: list[Any], given: tuple[Any, ...], **options: Any) -> None:
-    f, reference = compile_both([X, Y, Z], outputs, JAXLinker(**options))
+def check(outputs: list[Any], given: Any) -> None:
+    f, reference = compile_both([X, Y, Z], outputs)
     with np.errstate(all="ignore"):
         for found, expected in zip(f(*given), reference(*given), strict=True):
-            denormal = (expected != 0) & (abs(expected) < np.finfo(expected.dtype).tiny)
-            seen, zero = np.where(denormal, expected, found), expected == 0
-            np.testing.assert_allclose(seen, expected, rtol=1e-13)
-            np.testing.assert_array_equal(np.signbit(seen[zero]), np.signbit(expected[zero]))
+            np.testing.assert_allclose(found, expected, rtol=1e-13)
+            zero = expected == 0
+            np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
 
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_quotients_of_quotients(name: str) -> None:
-    outputs = CHAINS[name](X / Y)
-    ratios = [X / Y, Z / X, Z / Y, X / Y / Z]  # a denormal one is zero for XLA, and so divides
-    fine = np.all([_is_normal(ratio) for ratio in _values(ratios)], axis=0)
-    check(outputs, tuple(GRID[:, fine]))
-
-
-def _values(outputs: list[Any]) -> Any:
-    with np.errstate(all="ignore"):
-        return compile_both([X, Y, Z], outputs)[1](*GRID)
-
-
-def _is_normal(value: Any) -> Any:
-    return (value == 0) | ~(abs(value) < np.finfo(value.dtype).tiny)
+    check(CHAINS[name](X / Y), GRID)
 
 
 @pytest.mark.parametrize("logarithm", [pt.log, pt.log2, pt.log10])
@@ -66,8 +51,7 @@ def test_logarithms_of_powers(logarithm: Callable[[Any], Any]) -> None:
     x, y = np.array(list(product([-2.0, -1.0, -0.0, 0.0, 1.0, 3.0], EDGES))).T
     with np.errstate(all="ignore"):
         [found], [expected] = f(x, y), reference(x, y)
-        fine = _is_normal(x**y)
-    np.testing.assert_allclose(found[fine], expected[fine], rtol=1e-13)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 def test_scalars_in_a_composite() -> None:
@@ -78,6 +62,17 @@ def test_scalars_in_a_composite() -> None:
     with np.errstate(all="ignore"):
         for found, expected in zip(f(*given), reference(*given), strict=True):
             np.testing.assert_allclose(found, expected)
+
+
+def test_a_composite_computes_in_the_types_of_its_ops() -> None:
+    """Not in the common type of its inputs: a real number has no place for these digits."""
+    i, x = ps.int64("i"), ps.float64("x")
+    op = Elemwise(ps.Composite([i, x], [i * i, x + i]))
+    whole = pt.lvector("whole")
+    f, reference = compile_both([whole, X], op(whole, X))
+    given = np.array([3_037_000_499, 3]), np.array([0.5, -1.0])
+    for found, expected in zip(f(*given), reference(*given), strict=True):
+        np.testing.assert_array_equal(np.asarray(found), expected, strict=True)
 
 
 def test_gradients_pass() -> None:

@@ -20,23 +20,16 @@ from pytensor_jaxlink.lowering.scalars.question import (
     scalar_function,
 )
 
-_QUOTIENTS = basic.TrueDiv, basic.Reciprocal
-
 
 @scalar_function.register(basic.TrueDiv)
 def _true_div(op: object, node: Apply) -> ScalarFunction | None:
-    return hiding(jnp.true_divide, node, _QUOTIENTS)
-
-
-@scalar_function.register(basic.Reciprocal)
-def _reciprocal(op: object, node: Apply) -> ScalarFunction | None:
-    return hiding(jnp.reciprocal, node, _QUOTIENTS)
+    return hiding(jnp.true_divide, node, basic.TrueDiv)
 
 
 @scalar_function.register(basic.IntDiv)
 def _int_div(op: object, node: Apply) -> ScalarFunction:
     if common_dtype(node).kind == "f":
-        return hiding(_floor_divide, node, _QUOTIENTS) or _floor_divide
+        return hiding(_floor_divide, node, basic.TrueDiv) or _floor_divide
     result = integer_dtype(node)
     divisor = constant_of(node.inputs[1])
     if divisor is not None and bool(np.all(divisor)):

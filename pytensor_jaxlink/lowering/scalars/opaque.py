@@ -16,11 +16,9 @@ from pytensor_jaxlink.analysis import MOVING
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction
 
 
-def hiding(
-    function: ScalarFunction, node: Apply, kinds: tuple[type[ScalarOp], ...]
-) -> ScalarFunction | None:
-    """The function with its operands hidden that Ops of some kinds compute; None without such."""
-    hidden = [_is_computed_by(operand, kinds) for operand in node.inputs]
+def hiding(function: ScalarFunction, node: Apply, kind: type[ScalarOp]) -> ScalarFunction | None:
+    """The function with its operands hidden that such an Op computes; None without any."""
+    hidden = [_is_computed_by(operand, kind) for operand in node.inputs]
     if not any(hidden):
         return None
 
@@ -36,8 +34,8 @@ def opaque(value: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(value), jnp.nan, value)
 
 
-def _is_computed_by(operand: Variable, kinds: tuple[type[ScalarOp], ...]) -> bool:
+def _is_computed_by(operand: Variable, kind: type[ScalarOp]) -> bool:
     while (node := operand.owner) is not None and isinstance(node.op, MOVING):
         operand = node.inputs[0]
     op = getattr(node, "op", None)
-    return isinstance(getattr(op, "scalar_op", op), kinds)
+    return isinstance(getattr(op, "scalar_op", op), kind)

@@ -62,7 +62,7 @@ def _power(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _logarithm(op: object, node: Apply) -> ScalarFunction | None:
-    return hiding(_LOGARITHMS[type(op)], node, (basic.Pow,))
+    return hiding(_LOGARITHMS[type(op)], node, basic.Pow)
 
 
 _LOGARITHMS: dict[type[object], ScalarFunction] = {
