@@ -146,7 +146,10 @@ class _Lowering:
             step: Step = HostBranch(*parties, (plans[0], plans[1]))
         else:
             measured = apply.op.measured if isinstance(apply.op, WhileLoop) else ()
-            step = HostLoop(*parties, (plans[0],), layout, measured)
+            first = len(layout.scattered_reads) + len(layout.taps)
+            emitted = [output.type for output in apply.outputs[first : first + layout.emitted]]
+            types = tuple((kind.dtype, kind.ndim) for kind in emitted)
+            step = HostLoop(*parties, (plans[0],), layout, measured, types)
         return step, HostExecuted(apply, parts)
 
     def _inner(self, inner: InnerAnalysis) -> Lowered:

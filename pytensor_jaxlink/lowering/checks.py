@@ -63,13 +63,20 @@ def are_read() -> bool:
     return _collectors.read
 
 
-def refute() -> None:
+def refute(error: Exception) -> None:
     """State a condition that is false for the shapes that JAX traces.
 
     It is read after the call, as one that is false for some values: no failure of JAX, so other
     shapes keep their region.  Where nobody reads it, this ends the trace.
+
+    Raises
+    ------
+    Exception
+        The one that is given, where nobody reads conditions.
     """
-    require(jnp.array(False) if are_read() else np.array(False))
+    if not are_read():
+        raise error
+    require(jnp.array(False))
     _collectors.refuted = True
 
 

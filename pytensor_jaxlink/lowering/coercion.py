@@ -170,22 +170,37 @@ def sum_of_one(
         found = total(array)
         sizes = [np.shape(array)[k] for k in (range(np.ndim(array)) if axis is None else axis)]
         is_one = all(isinstance(size, int) and size == 1 for size in sizes)
-        if not is_one or not jnp.issubdtype(found.dtype, jnp.inexact):
-            return found
-        if jnp.issubdtype(found.dtype, jnp.complexfloating):
-            return jax.lax.complex(_plus_zero(found.real), _plus_zero(found.imag))
-        return _plus_zero(found)
+        return jnp.asarray(_plus_zero(found)) if is_one else found
 
     return summed
 
 
+def with_positive_zeros(update: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """An update that adds to zeros, which are 0.0 afterwards too: XLA takes ``0.0 + y`` for y."""
+
+    def updated(array: jax.Array, values: ArrayLike, *place: ArrayLike) -> jax.Array:
+        return update(array, _plus_zero(values), *place)
+
+    return updated
+
+
+def _plus_zero(value: ArrayLike) -> ArrayLike:
+    dtype = jnp.result_type(value)
+    if not jnp.issubdtype(dtype, jnp.inexact):
+        return value
+    value = jnp.asarray(value)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return jax.lax.complex(_real_plus_zero(value.real), _real_plus_zero(value.imag))
+    return _real_plus_zero(value)
+
+
 @jax.custom_jvp
-def _plus_zero(value: jax.Array) -> jax.Array:
+def _real_plus_zero(value: jax.Array) -> jax.Array:
     return jnp.where(value == 0, jnp.zeros((), value.dtype), value)
 
 
-@_plus_zero.defjvp
+@_real_plus_zero.defjvp
 def _derivative_of_plus_zero(
     primals: tuple[jax.Array], tangents: tuple[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    return _plus_zero(*primals), tangents[0]
+    return _real_plus_zero(*primals), tangents[0]

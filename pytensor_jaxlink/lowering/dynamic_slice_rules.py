@@ -9,10 +9,10 @@ from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.lowering.checks import refute, require
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, with_positive_zeros
 from pytensor_jaxlink.lowering.overlaps import kept_apart
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, Realign
+from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, Realign, adds_to_zeros
 from pytensor_jaxlink.size_functions import at_least, is_open
 
 
@@ -42,7 +42,7 @@ def _dynamic_update_slice(op: DynamicUpdateSlice, node: Apply, context: Context)
             new = new + jax.lax.dynamic_slice_in_dim(array, begin, length, op.axis)
         return jax.lax.dynamic_update_slice_in_dim(array, new, begin, op.axis)
 
-    return kept_apart(node, update)
+    return kept_apart(node, with_positive_zeros(update) if adds_to_zeros(node) else update)
 
 
 @jax_rule.register(Realign)
@@ -88,7 +88,7 @@ def _cannot_be(op: DynamicSlice, array: jax.Array, length: int, value: ArrayLike
     fits = is_open(given) or given in (1, length)
     if fits and at_least(array.shape[op.axis], length):
         return False
-    refute()
+    refute(ValueError(f"no slice of length {length} lies in an array of {array.shape[op.axis]}"))
     return True
 
 

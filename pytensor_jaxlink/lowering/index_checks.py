@@ -16,7 +16,7 @@ from pytensor.tensor.basic import ARange
 
 from pytensor_jaxlink.analysis import Range, range_of
 from pytensor_jaxlink.graph import data_of, first_index, indices_from
-from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.checks import refute, require
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.size_functions import as_integer, at_least, is_open
 
@@ -58,7 +58,7 @@ def _check_range(variable: Variable, index: Index, length: int) -> None:
         if any(
             not at_least(end, -length) or at_least(end, length) for end in map(as_integer, ends)
         ):
-            raise IndexError(f"an index is out of bounds for an axis with size {length}")
+            refute(IndexError(f"an index is out of bounds for an axis with size {length}"))
     elif jnp.issubdtype(index.dtype, jnp.unsignedinteger) and np.ndim(index) == 0:
         require(index.astype(canonical_dtype("uint64")) < length)
     else:

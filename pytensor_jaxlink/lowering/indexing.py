@@ -21,7 +21,12 @@ from pytensor.tensor.subtensor import (
 )
 
 from pytensor_jaxlink.graph import first_index, indices_from
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, canonical_dtype
+from pytensor_jaxlink.lowering.coercion import (
+    as_dtype,
+    as_jax,
+    canonical_dtype,
+    with_positive_zeros,
+)
 from pytensor_jaxlink.lowering.index_checks import (
     Index,
     as_index,
@@ -40,7 +45,7 @@ from pytensor_jaxlink.lowering.rule import (
     upstream_rule,
 )
 from pytensor_jaxlink.lowering.rules import not_right
-from pytensor_jaxlink.ops import other_sum, types_of_sum
+from pytensor_jaxlink.ops import adds_to_zeros, other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import is_open
 
 
@@ -68,6 +73,8 @@ def _adding(node: Apply, function: JaxFunction) -> JaxFunction:
     """
     if getattr(node.op, "set_instead_of_inc", True):
         return function
+    if adds_to_zeros(node):
+        function = with_positive_zeros(function)
     kept, common = types_of_sum(node)
     if kept.kind == "b":
         common = np.dtype("int32")

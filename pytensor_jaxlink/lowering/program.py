@@ -244,7 +244,7 @@ class Program:
         inputs = []
         for number, as_value in instruction.reads:
             if not as_value and number in traced:
-                inputs.append(traced[number])
+                inputs.append(_in_the_shape_of(traced[number]))
             elif number in static or number in self.view.constants:
                 inputs.append(self._static_value(number, static))
             else:  # a size before it depends on open ones, and is a number of the code
@@ -302,6 +302,14 @@ class Program:
             setattr(error, FAILED_NODE, self.view.nodes[node])
             if is_refuted():
                 setattr(error, REFUTED, True)
+
+
+def _in_the_shape_of(value: Any) -> Any:
+    """An array of NumPy in the place of one that is traced, for nodes that read its shape alone."""
+    shape = np.shape(value)
+    if any(map(is_open, shape)):
+        return value
+    return np.broadcast_to(np.zeros((), value.dtype), shape)
 
 
 def _has_at_most(value: Any, largest: float) -> bool:

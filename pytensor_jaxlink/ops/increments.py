@@ -42,6 +42,26 @@ def _counts(array: Variable, values: Variable) -> bool:
     """Return True for constants added to zeros, as `bincount` does: no sum is rounded."""
     if not isinstance(values, Constant) or np.any(np.asarray(values.data) < 0):
         return False
+    return _is_zero(array)
+
+
+def adds_to_zeros(node: Apply) -> bool:
+    """Return True if an update adds to zeros, to which others may have added before.
+
+    Cost: a step for each of these.
+    """
+    array, update = node.outputs[0], node
+    while update is not None and not getattr(update.op, "set_instead_of_inc", True):
+        array = update.inputs[0]
+        update = array.owner
+    return update is not node and _is_zero(array)
+
+
+def _is_zero(array: Variable) -> bool:
+    """Return True for an array of zeros, none of them -0.0."""
     if array.owner is not None and isinstance(array.owner.op, Alloc):
         array = array.owner.inputs[0]
-    return isinstance(array, Constant) and not np.any(np.asarray(array.data))
+    if not isinstance(array, Constant):
+        return False
+    entries = np.asarray(array.data)
+    return not np.any(entries) and not np.any(np.signbit(np.real(entries)))

@@ -144,12 +144,15 @@ class HostLoop(_OnHost):
     """A loop executed by the host, whose body, the one plan of `inner`, has regions of its own.
 
     `layout` tells the parts of `arguments`, which are the inputs of PyTensor's `Scan`.  The results
-    are its outputs, then the lengths of the outputs that `measured` lists.
+    are its outputs, then the lengths of the outputs that `measured` lists.  `emitted` has the dtype
+    and the rank of each output that no step reads, of which a loop without steps gives an array
+    without entries.
     """
 
     inner: tuple[Plan]
     layout: LoopLayout
     measured: tuple[int, ...] = ()
+    emitted: tuple[tuple[str, int], ...] = ()
     kind: ClassVar[Literal["loop"]] = "loop"
 
 
@@ -305,9 +308,10 @@ def _check_part(plan: Plan) -> None:
 def _checked_inner(step: Step) -> tuple[Plan, ...]:
     """The plans of a loop or branch, which take and give what it does."""
     match step:
-        case HostLoop(_, arguments, results, inner, layout, measured):
+        case HostLoop(_, arguments, results, inner, layout, measured, emitted):
             inputs, outputs, of_loop = layout.counts(len(arguments))
             fits = len(results) == of_loop + len(measured) and {*measured} <= {*range(of_loop)}
+            fits &= not emitted or len(emitted) == layout.emitted
             assert fits, f"{step.title} has other results than its layout"
         case HostBranch(_, arguments, results, inner):
             inputs, outputs = len(arguments) - 1, len(results)

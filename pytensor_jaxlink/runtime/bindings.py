@@ -290,7 +290,7 @@ def _executed(
         ]
         try:
             if isinstance(step, HostLoop):
-                return LoopRun(step.layout, bodies[0], values, ready.stats).run(step.measured)
+                return LoopRun(step, bodies[0], values, ready.stats).run()
             return run_branch(bodies, values[0], values[1:])
         except Exception as error:
             if not hasattr(error, FAILED_NODE):

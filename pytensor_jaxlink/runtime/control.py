@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.sharding import Sharding
 
-from pytensor_jaxlink.plan import LoopLayout
+from pytensor_jaxlink.plan import HostLoop
 from pytensor_jaxlink.runtime.devices import place_for, to_numpy
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
@@ -38,10 +38,10 @@ class LoopRun:
     """
 
     def __init__(
-        self, layout: LoopLayout, body: Body, arguments: Sequence[object], stats: Stats
+        self, step: HostLoop, body: Body, arguments: Sequence[object], stats: Stats
     ) -> None:
-        self.layout, self.body, self.stats = layout, body, stats
-        parts = layout.sort_inputs(arguments)
+        self.step, self.layout, self.body, self.stats = step, step.layout, body, stats
+        parts = self.layout.sort_inputs(arguments)
         self.steps = int(np.asarray(parts.steps))
         self.sequences = [to_numpy(sequence, stats) for sequence in parts.sequences]
         if self.steps < 0 or any(len(sequence) < self.steps for sequence in self.sequences):
@@ -53,7 +53,7 @@ class LoopRun:
         place = place_for(arguments)
         self.constants = [_moved(value, place) for value in parts.constants]
 
-    def run(self, measured: Sequence[int]) -> tuple[list[object], list[object]]:
+    def run(self) -> tuple[list[object], list[object]]:
         """The outputs of the loop and the lengths of the measured ones, and the conditions."""
         layout = self.layout
         conditions: list[object] = []
@@ -96,8 +96,12 @@ class LoopRun:
             *(
                 self._result(history, kept, made)
                 for history, kept in zip(emitted, self.kept, strict=True)
+                if self.steps or not self.step.emitted
             ),
         ]
+        if not self.steps:  # PyTensor's loop does not know the other lengths either
+            results += [np.zeros((0,) * rank, dtype) for dtype, rank in self.step.emitted]
+        measured = self.step.measured
         lengths = [np.asarray(len(results[position]), dtype="int64") for position in measured]
         return [*results, *self.carried, *lengths], conditions
 

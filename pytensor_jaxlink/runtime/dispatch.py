@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import NewSizeError
@@ -151,30 +150,8 @@ class Dispatch:
             return
         self._noted.add(lengths)
         [region] = plan.regions
-        if not set(region.reads) <= {*plan.inputs, *plan.constants}:
-            return
-        if not signatures[0]:  # sizes were data from the start
-            if (kinds := self.own.kinds_of(region, values)) is not None:
-                signatures[0].append(kinds)
-            return
-        static, known = signatures[0][0]
-        kinds = dict(zip(region.arguments, known, strict=True))
-        first = len(self._padding.groups)
-        sizes = {
-            plan.inputs[position]: size
-            for position, size in zip(self._padding.sizes, lengths[first:], strict=True)
-        }
-        static = tuple(
-            [sizes.get(n, value) for n, value in zip(region.static, static, strict=True)]
-        )
-        for group, length in zip(self._padding.groups, lengths, strict=False):
-            for position, axis in group:
-                number = plan.inputs[position]
-                if number in kinds:
-                    shape = [*kinds[number].shape]
-                    shape[axis] = length
-                    kinds[number] = jax.ShapeDtypeStruct(shape, kinds[number].dtype)
-        signatures[0].append((static, [*kinds.values()]))
+        if (kinds := self.own.kinds_of(region, values)) is not None:
+            signatures[0].append(kinds)
 
     def fast(
         self, own: FastPath, boundary: Boundary, pack: Callable[[list[object]], object] | None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.scan.utils import until
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, jaxify
 from pytensor_jaxlink.compat import ifelse
 from tests.helpers import PYTHON, assert_same, check_against_python, compile_both, outcome
 
@@ -219,3 +222,54 @@ def test_places_of_an_array_that_is_empty_now(read: str, options: dict[str, Any]
         assert_same(f(*each), reference(*each) if len(each[0]) else np.array(-1.0))
     assert not f.stats.fallbacks
     assert not f.explain().failures
+
+
+def test_a_value_that_is_known_in_the_shape_of_one_that_is_not() -> None:
+    """Both are the same input: the region reads its entries, and of the other the shape alone."""
+    i, start = pt.bvector("i"), pt.scalar("start", dtype="uint8")
+    stop = pytensor.shared(np.array(3, "uint64"))  # no size: their difference is a real number
+    none = pt.isnan(pt.cast(i, "float64"))
+    array = pt.inc_subtensor(i[none], 2 * i[none])
+    array = pt.inc_subtensor(array[start:stop], 2 * array[start:stop])
+    terms = pt.join(0, pt.cast(array, "float64"), [1.0])
+    total = scanned(
+        lambda term, total: (total + term, until(total > 1.5)), terms, outputs_info=[pt.zeros(())]
+    )[-1]
+    with pytensor.config.change_flags(on_opt_error="ignore"):
+        f, reference = compile_both([i, start], total)
+    for entries in ([1, 2], [2, 1, 0], [1], []):
+        assert_same(f(entries, 0), reference(entries, 0))
+    assert not f.explain().failures
+
+
+BLOCKS = {
+    "a slice": lambda x, y, n: pt.inc_subtensor(pt.zeros_like(x)[:n], y[:n]),
+    "a constant slice": lambda x, y, n: pt.inc_subtensor(pt.zeros_like(x)[:2], y[:2]),
+    "backwards": lambda x, y, n: pt.inc_subtensor(pt.zeros_like(x)[n::-1], y[n::-1]),
+    "an entry": lambda x, y, n: pt.inc_subtensor(pt.zeros_like(x)[n], y[n]),
+    "places": lambda x, y, n: pt.inc_subtensor(pt.zeros_like(x)[[0, 2]], y[:2]),
+    "twice": lambda x, y, n: pt.inc_subtensor(
+        pt.inc_subtensor(pt.zeros_like(x)[:2], y[:2])[2:], y[2:]
+    ),
+    "complex": lambda x, y, n: pt.inc_subtensor(pt.zeros((4,), dtype="complex128")[:n], y[:n]).imag,
+    "second derivative": lambda x, y, n: pytensor.grad(
+        pt.sqr(pytensor.grad(pt.tanh(x[:n] * y[:n]).sum(), x)).sum(), x
+    ),
+}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_zeros_plus_a_negative_zero(block: str) -> None:
+    """XLA takes ``0.0 + y`` for ``y``."""
+    n = pt.lscalar("n")
+    f, reference = compile_both([X, Y, n], BLOCKS[block](X, Y, n), JAXLinker(dynamic=False))
+    arguments = np.zeros(4), np.array([-0.0, 0.0, -0.0, -1.0]), 3
+    expected = reference(*arguments)
+    np.testing.assert_array_equal(np.signbit(f(*arguments)), np.signbit(expected))
+    assert_same(f(*arguments), expected)
+
+
+def test_the_derivative_of_an_increment_of_zeros() -> None:
+    """It is 1 at zero as well."""
+    update = jaxify([X], pt.inc_subtensor(pt.zeros_like(X)[:2], X[:2]))
+    np.testing.assert_array_equal(jax.jacobian(update)(jnp.zeros(3)), np.diag([1.0, 1.0, 0.0]))

@@ -563,6 +563,18 @@ def test_the_pure_function_for_sizes_without_code(tmp_path: Path) -> None:
         load(tmp_path / "g").jax_fn(np.ones(5))
 
 
+def test_the_sizes_of_calls_that_one_program_served(path: Path) -> None:
+    """The second call brings another size and another length, and no code for the two is made."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], pt.exp(x[:n]), mode="JAXSELECTIVE")
+    calls = (np.ones(2), 2), (np.ones(0), 0)
+    expected = [f(*call) for call in calls]
+    save(f, path, graph=False)
+    loaded = load(path)
+    for call, value in zip(calls, expected, strict=True):
+        np.testing.assert_array_equal(loaded(*call), value)
+
+
 def test_bytes_and_classes_of_arguments(path: Path) -> None:
     """Arguments that JAX would take for others once it has compiled."""
     x, n = pt.dvector("x"), pt.lscalar("n")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +70,10 @@ class Graph:
     calls: list[list[Any]]
     initial: list[Any]
 
-    def reset(self) -> None:
-        """Give the shared variables their first values."""
+    def reset(self, change: Callable[[Any], Any] = deepcopy) -> None:
+        """Give the shared variables their first values, which a function may change."""
         for variable, value in zip(self.shared, self.initial, strict=True):
-            variable.set_value(value)
+            variable.set_value(change(value))
 
 
 def random_graph(
