@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import Container, PerformLinker
 from pytensor.link.utils import map_storage
 
@@ -161,6 +162,16 @@ class JAXLinker(PerformLinker):
         from pytensor_jaxlink.link.maker import JAXFunctionMaker
 
         return JAXFunctionMaker
+
+    @property
+    def linker(self) -> JAXLinker:
+        """Itself: PyMC asks a mode for its linker and its rewrites."""
+        return self
+
+    @property
+    def provided_optimizer(self) -> RewriteDatabaseQuery:
+        """The rewrites that suit the linker, where it is given as ``mode=``."""
+        return default_query()
 
     def accept(
         self, fgraph: FunctionGraph, no_recycling: object = None, profile: object = None

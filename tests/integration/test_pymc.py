@@ -377,6 +377,18 @@ class TestOurModeByDefault:
             assert np.isfinite(model.compile_logp()(model.initial_point()))
 
 
+def test_a_linker_as_the_mode(pm: Any) -> None:
+    linker = JAXLinker(outputs="numpy")
+    with pm.Model() as model:
+        level = pm.Normal("level")
+        assert pm.sample_prior_predictive(5, compile_kwargs={"mode": linker}).prior["level"].size
+        assert isinstance(pm.draw(level, mode=linker), np.ndarray)
+        point = model.initial_point()
+        for compiled in (model.compile_logp(mode=linker), model.compile_dlogp(mode=linker)):
+            assert type(compiled.f) is JAXFunction
+            assert np.isfinite(compiled(point))
+
+
 @pytest.mark.parametrize("sampler", ["numpyro", "blackjax"])
 def test_samplers_follow_float_x(pm: Any, sampler: str) -> None:
     pytest.importorskip(sampler, reason=NOT_INSTALLED)

@@ -11,12 +11,12 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import get_mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.link.basic import JITLinker, PerformLinker
 from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
 from pytensor.scan.op import Scan
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXFunction, JAXLinker
 
 INNER_GRAPHS = [
     ("pytensor.scan.rewriting.inner_graph", "rewrite_scan_inner_graph"),
@@ -30,6 +30,18 @@ def test_the_base_class() -> None:
     assert isinstance(linker, PerformLinker)
     assert not isinstance(linker, PyTensorJAXLinker)  # not mode "JAX", as PyMC and nutpie ask
     assert not isinstance(linker, JITLinker)  # there is no function of the whole graph
+
+
+def test_a_linker_is_asked_for_what_a_mode_has() -> None:
+    """PyMC adds rewrites to those of the mode, and makes a mode of them and of its linker."""
+    linker = JAXLinker(outputs="numpy")
+    given: Any = get_mode(linker)
+    mode = Mode(given.linker, given.provided_optimizer.including("random_make_inplace"))
+    x = pt.dvector("x")
+    for each in (linker, mode):
+        f = pytensor.function([x], x[x > 1] + 1, mode=each)
+        assert type(f) is JAXFunction
+        assert isinstance(f([1.0, 2.0]), np.ndarray)
 
 
 def test_a_linker_can_be_cloned() -> None:
