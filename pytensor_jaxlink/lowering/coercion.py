@@ -170,7 +170,7 @@ def sum_of_one(
         found = total(array)
         sizes = [np.shape(array)[k] for k in (range(np.ndim(array)) if axis is None else axis)]
         is_one = all(isinstance(size, int) and size == 1 for size in sizes)
-        return jnp.asarray(_plus_zero(found)) if is_one else found
+        return plus_zero(found) if is_one else found
 
     return summed
 
@@ -179,17 +179,16 @@ def with_positive_zeros(update: Callable[..., jax.Array]) -> Callable[..., jax.A
     """An update that adds to zeros, which are 0.0 afterwards too: XLA takes ``0.0 + y`` for y."""
 
     def updated(array: jax.Array, values: ArrayLike, *place: ArrayLike) -> jax.Array:
-        return update(array, _plus_zero(values), *place)
+        return update(array, plus_zero(jnp.asarray(values)), *place)
 
     return updated
 
 
-def _plus_zero(value: ArrayLike) -> ArrayLike:
-    dtype = jnp.result_type(value)
-    if not jnp.issubdtype(dtype, jnp.inexact):
+def plus_zero(value: jax.Array) -> jax.Array:
+    """The sum of 0.0 and a value: 0.0 for -0.0, which XLA leaves as it is."""
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
-    value = jnp.asarray(value)
-    if jnp.issubdtype(dtype, jnp.complexfloating):
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
         return jax.lax.complex(_real_plus_zero(value.real), _real_plus_zero(value.imag))
     return _real_plus_zero(value)
 

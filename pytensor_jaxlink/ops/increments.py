@@ -42,7 +42,7 @@ def _counts(array: Variable, values: Variable) -> bool:
     """Return True for constants added to zeros, as `bincount` does: no sum is rounded."""
     if not isinstance(values, Constant) or np.any(np.asarray(values.data) < 0):
         return False
-    return _is_zero(array)
+    return is_zero(array)
 
 
 def adds_to_zeros(node: Apply) -> bool:
@@ -54,10 +54,10 @@ def adds_to_zeros(node: Apply) -> bool:
     while update is not None and not getattr(update.op, "set_instead_of_inc", True):
         array = update.inputs[0]
         update = array.owner
-    return update is not node and _is_zero(array)
+    return update is not node and is_zero(array)
 
 
-def _is_zero(array: Variable) -> bool:
+def is_zero(array: Variable) -> bool:
     """Return True for an array of zeros, none of them -0.0."""
     if array.owner is not None and isinstance(array.owner.op, Alloc):
         array = array.owner.inputs[0]

@@ -8,9 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from pytensor.graph.basic import Apply
+from pytensor.scalar import basic
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, function_of
+from pytensor_jaxlink.lowering.coercion import plus_zero
+from pytensor_jaxlink.lowering.scalars.question import (
+    ScalarFunction,
+    function_of,
+    scalar_function,
+)
+from pytensor_jaxlink.ops import is_zero
 
 
 def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: jax.Array) -> jax.Array:
@@ -28,7 +36,16 @@ def _plain_dtype(value: jax.Array) -> object:
     return object() if dtype in (None, np.dtype("bool")) else dtype
 
 
-function_of("Add")(partial(_chained, lax.add, jnp.add))
+_sum = partial(_chained, lax.add, jnp.add)
+
+
+@scalar_function.register(basic.Add)
+def _add(op: basic.Add, node: Apply) -> ScalarFunction:
+    if not any(map(is_zero, node.inputs)):
+        return _sum
+    return lambda *values: plus_zero(_sum(*values))
+
+
 function_of("Mul")(partial(_chained, lax.mul, jnp.multiply))
 
 
