@@ -17,7 +17,7 @@ from pytensor_jaxlink.errors import (
     NewSizeError,
     OtherCodeError,
 )
-from pytensor_jaxlink.plan import Executable, Region
+from pytensor_jaxlink.plan import Executable, HostStep, Region
 from pytensor_jaxlink.runtime.bindings import Run, checked, fast
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
@@ -186,8 +186,18 @@ class Executor:
         return static_of(self._ready)
 
     def kinds_of(self, region: Region, values: Sequence[object]) -> Signature | None:
-        """The signature of a region in a call; None if it takes more than inputs and constants."""
+        """The signature of a region in a call; None if it takes what another step computes.
+
+        Sizes are computed here, from inputs and constants.
+        """
         known = dict(zip(self.plan.inputs, values, strict=True)) | {**self._ready.constants.data}
+        for step, function in zip(self.plan.steps, self._ready.functions, strict=True):
+            if isinstance(step, HostStep) and step.folded and known.keys() >= {*step.reads}:
+                try:
+                    sizes = function(*[known[number] for number in step.reads])
+                except Exception:  # the call fails in the same way, and says so
+                    return None
+                known.update(zip(step.results, sizes, strict=True))
         taken = map(known.get, region.reads)
         if not all(isinstance(value, np.ndarray | np.generic | jax.Array) for value in taken):
             return None

@@ -563,10 +563,18 @@ def test_the_pure_function_for_sizes_without_code(tmp_path: Path) -> None:
         load(tmp_path / "g").jax_fn(np.ones(5))
 
 
-def test_the_sizes_of_calls_that_one_program_served(path: Path) -> None:
+SERVED: dict[str, Any] = {
+    "a slice": lambda x, n: pt.exp(x[:n]),
+    "a computed size": lambda x, n: pt.alloc(x.sum(), n + 1),
+    "a size of a shape": lambda x, n: pt.alloc(x.sum(), x.shape[0] // 2 + n),
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_the_sizes_of_calls_that_one_program_served(name: str, path: Path) -> None:
     """The second call brings another size and another length, and no code for the two is made."""
     x, n = pt.dvector("x"), pt.lscalar("n")
-    f = pytensor.function([x, n], pt.exp(x[:n]), mode="JAXSELECTIVE")
+    f = pytensor.function([x, n], SERVED[name](x, n), mode="JAXSELECTIVE")
     calls = (np.ones(2), 2), (np.ones(0), 0)
     expected = [f(*call) for call in calls]
     save(f, path, graph=False)
