@@ -48,6 +48,9 @@ from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.ops import adds_to_zeros, other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import is_open
 
+_SMALL = 1024
+"""Entries; to go through so many takes about as long as another kernel."""
+
 
 def _as_indices(values: Sequence[Index]) -> list[Index]:
     """The index values as JAX takes them: known scalars as Python integers, by which it slices."""
@@ -187,6 +190,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     opcode map"), which the gradient of a backward scan contains.
     """
     fallback = _indexing_rule(node, context)
+    add, of_zeros = not op.set_instead_of_inc, adds_to_zeros(node)
 
     def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
@@ -196,7 +200,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
             return fallback(array, values, *indices)
         if context.checks:
             check_indices(node, np.shape(array), indices)
-        return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
+        return block.update(as_jax(array), values, add=add, of_zeros=of_zeros)
 
     return kept_apart(node, _adding(node, increment))
 
@@ -236,8 +240,8 @@ class _Block:
         selected += shape[len(index) :]
         return cls(tuple(starts), tuple(lengths), tuple(backward), tuple(selected))
 
-    def update(self, array: jax.Array, values: Index, *, add: bool) -> jax.Array:
-        """The array with ``values`` set into the block, or added to it."""
+    def update(self, array: jax.Array, values: Index, *, add: bool, of_zeros: bool) -> jax.Array:
+        """The array with ``values`` set into the block, or added to it, perhaps one of zeros."""
         block = jnp.broadcast_to(as_dtype(values, array.dtype), self.selected_shape)
         if 0 in self.lengths or 0 in np.shape(array):  # then the check of an index is false
             return array
@@ -246,12 +250,32 @@ class _Block:
             block = jnp.flip(block, self.reversed_axes)
         known = [start for start in self.starts if isinstance(start, int)]
         if len(known) == len(self.starts):
+            size, is_part = np.size(array), self.lengths != np.shape(array)
+            if add and is_part and not is_open(size) and size <= _SMALL:
+                return self._added_everywhere(array, known, block, of_zeros=of_zeros)
             return self._update_in_place(array, known, block, add=add)
         dtype = canonical_dtype("int64")
         starts = [jnp.asarray(start, dtype=dtype) for start in self.starts]
         if add:
             block = jax.lax.dynamic_slice(array, starts, self.lengths) + block
         return jax.lax.dynamic_update_slice(array, block, starts)
+
+    def _added_everywhere(
+        self, array: jax.Array, starts: Sequence[int], block: jax.Array, *, of_zeros: bool
+    ) -> jax.Array:
+        """A sum of whole arrays, of which XLA makes one kernel with the sums before and after it.
+
+        Each update of a block is a kernel of its own, and a gradient by parts of one vector of
+        parameters is a chain of them.
+        """
+        lengths = zip(np.shape(array), starts, self.lengths, strict=True)
+        room = [(start, whole - start - length, 0) for whole, start, length in lengths]
+        total = array + jax.lax.pad(block, jnp.zeros((), array.dtype), room)
+        if of_zeros:
+            return total
+        # -0.0 + 0.0 is another number.
+        here = jax.lax.pad(jnp.ones(self.lengths, "bool"), np.bool_(False), room)
+        return jnp.where(here, total, array)
 
     def _update_in_place(
         self, array: jax.Array, starts: Sequence[int], block: jax.Array, *, add: bool

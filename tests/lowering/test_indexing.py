@@ -277,3 +277,24 @@ def test_the_derivative_of_an_increment_of_zeros() -> None:
     """It is 1 at zero as well."""
     update = jaxify([X], pt.inc_subtensor(pt.zeros_like(X)[:2], X[:2]))
     np.testing.assert_array_equal(jax.jacobian(update)(jnp.zeros(3)), np.diag([1.0, 1.0, 0.0]))
+
+
+@pytest.mark.parametrize("length", [12, 12_000])
+def test_a_gradient_by_parts_of_a_vector(length: int) -> None:
+    """One kernel for a short one; of a long one each part is written where it is."""
+    step = length // 4
+    total = sum(pt.exp((k + 1) * X[k * step : (k + 1) * step]).sum() for k in range(3))
+    f, reference = compile_both([X], pytensor.grad(total, X))
+    given = np.linspace(-1, 1, length)
+    assert_same(f(given), reference(given))
+    with jax.enable_x64(True):
+        code = jax.jit(f.jax_fn).lower(given).compile().as_text()
+    assert code is not None
+    assert ("dynamic-update-slice" in code) == (length > 1024)
+
+
+def test_a_part_of_a_sum_keeps_its_negative_zeros() -> None:
+    f, reference = compile_both([X], pt.inc_subtensor(X[1:3], 1.0))
+    given = np.array([-0.0, 0.0, 1.0, -0.0])
+    np.testing.assert_array_equal(np.signbit(f(given)), np.signbit(reference(given)))
+    assert_same(f(given), reference(given))
