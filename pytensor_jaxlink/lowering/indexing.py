@@ -48,8 +48,8 @@ from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.ops import adds_to_zeros, other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import is_open
 
-_SMALL = 1024
-"""Entries; to go through so many takes about as long as another kernel."""
+_SMALL = 256
+"""Entries; to go through so many takes no longer than another kernel."""
 
 
 def _as_indices(values: Sequence[Index]) -> list[Index]:

@@ -64,4 +64,6 @@ def is_zero(array: Variable) -> bool:
     if not isinstance(array, Constant):
         return False
     entries = np.asarray(array.data)
+    if not entries.size or entries.flat[0] != 0:  # before a look at all of a large one
+        return False
     return not np.any(entries) and not np.any(np.signbit(np.real(entries)))

@@ -9,6 +9,9 @@ from typing import ClassVar, Literal
 
 from pytensor_jaxlink.plan.loop import LoopLayout
 
+_MOST_AXES = 64
+"""Of an array of NumPy."""
+
 
 def how_many(count: int, noun: str) -> str:
     """A number of things in words: "1 region", "2 regions"."""
@@ -312,6 +315,7 @@ def _checked_inner(step: Step) -> tuple[Plan, ...]:
             inputs, outputs, of_loop = layout.counts(len(arguments))
             fits = len(results) == of_loop + len(measured) and {*measured} <= {*range(of_loop)}
             fits &= not emitted or len(emitted) == layout.emitted
+            fits &= all(0 < rank <= _MOST_AXES for _, rank in emitted)
             assert fits, f"{step.title} has other results than its layout"
         case HostBranch(_, arguments, results, inner):
             inputs, outputs = len(arguments) - 1, len(results)

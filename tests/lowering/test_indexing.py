@@ -290,7 +290,7 @@ def test_a_gradient_by_parts_of_a_vector(length: int) -> None:
     with jax.enable_x64(True):
         code = jax.jit(f.jax_fn).lower(given).compile().as_text()
     assert code is not None
-    assert ("dynamic-update-slice" in code) == (length > 1024)
+    assert ("dynamic-update-slice" in code) == (length > 256)
 
 
 def test_a_part_of_a_sum_keeps_its_negative_zeros() -> None:

@@ -92,6 +92,16 @@ def with_steps(*steps: object) -> Plan:
             with_steps(replace(loop((0, 1), (4,)), emitted=(("float64", 1),))),
             "has other results than its layout",
         ),
+        (
+            with_steps(
+                replace(
+                    loop((0, 1, 1), (4, 5)),
+                    layout=replace(LAYOUT, emitted=1),
+                    emitted=(("float64", 10**9),),
+                )
+            ),
+            "has other results than its layout",
+        ),
         (with_steps(HostBranch("b", (0,), (4,), (SIDE, SIDE))), "takes and gives other values"),
         (with_steps(Region(1, (), (0,), (4,), ())), r"the regions are numbered \[1\]"),
         (with_steps(CutOff("[:n]", (0, 5), (4,), ("stop",))), r"reads \{5\} before they are"),
