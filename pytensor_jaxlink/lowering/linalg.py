@@ -34,7 +34,7 @@ from pytensor.tensor.math import Dot
 
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.ops import Contraction, is_a_factor
+from pytensor_jaxlink.ops import Contraction, held_dtype, is_a_factor
 
 
 @jax_rule.register(Cholesky)
@@ -190,15 +190,18 @@ def _alloc_diag(op: AllocDiag, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(Dot)
 def _dot(op: Dot, node: Apply, context: Context) -> JaxFunction:
-    """In the declared type: of a boolean that JAX converts XLA makes a selection (`as_dtype`)."""
-    dtype = node.outputs[0].type.dtype
+    """In the type of the result: XLA makes a selection of a boolean that JAX converts (`as_dtype`).
+
+    Operands that hold 64 bits have such a product.
+    """
+    dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
     return lambda left, right: jnp.dot(as_dtype(left, dtype), as_dtype(right, dtype))
 
 
 @jax_rule.register(Contraction)
 def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
     dimensions = (((op.left,), (op.right,)), ((), ()))
-    dtype = node.outputs[0].type.dtype
+    dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
 
     def contract(*matrices: jax.Array) -> jax.Array:
         left, right = (as_dtype(matrix, dtype) for matrix in matrices)

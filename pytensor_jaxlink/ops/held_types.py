@@ -16,9 +16,11 @@ from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.extra_ops import CumOp, Repeat
+from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
 from pytensor_jaxlink.graph import GraphType
+from pytensor_jaxlink.ops.contraction import Contraction
 from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice
 
 # PyTensor before 3.1 has separate Ops for one vector of integers on the first axis.
@@ -58,6 +60,10 @@ def held_dtype(variable: Variable) -> str | None:
             declared = variable.type.dtype
             dtype = running_dtype(declared)
             return dtype if dtype != declared else None
+        if isinstance(node.op, Contraction | Dot):
+            kinds = [held_dtype(operand) or operand.type.dtype for operand in node.inputs]
+            dtype = str(np.result_type(*kinds))
+            return dtype if dtype != variable.type.dtype else None
         if not isinstance(node.op, _PASSING):
             return None
         variable = node.inputs[0]

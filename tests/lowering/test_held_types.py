@@ -50,6 +50,14 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "the larger": lambda: pt.maximum(pt.cumsum(pt.cast(N, "int16") * 99), N),
     "compared with others": lambda: pt.cumsum(pt.cast(N, "int16") * 99) >= N,
     "compared, unsigned": lambda: pt.cumsum(U) >= N,
+    "scalar product": lambda: pt.dot(pt.cumsum(N), N) * 1.0,
+    "scalar product with reals": lambda: pt.dot(X, pt.cumsum(N)),
+    "scalar product with narrow reals": lambda: pt.dot(pt.cast(X, "float32"), pt.cumsum(N)),
+    "matrix product": lambda: pt.dot(pt.cumsum(N)[:, None], N[None, :]) * 1.0,
+    "matrix product, transposed": lambda: pt.dot(pt.cumsum(pt.outer(N, N), axis=0).T, N).sum(),
+    "a product of products": lambda: pt.dot(pt.dot(pt.outer(N, N), pt.cumsum(N)), N) * 1.0,
+    "matmul": lambda: pt.matmul(pt.cumsum(N), pt.outer(N, N)) * 1.0,
+    "batches": lambda: pt.matmul(pt.cumsum(N)[None, None], pt.outer(N, N)[None]).sum(),
     "sum of three": lambda: pt.add(N, pt.cumsum(N), X),
 }
 
