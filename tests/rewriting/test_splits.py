@@ -9,6 +9,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from pytensor_jaxlink import JAXFunction
 from tests.helpers import assert_same, compile_both
 
 Y = np.random.default_rng(0).normal(size=40)
@@ -50,6 +51,18 @@ def test_lengths_that_are_not_the_whole(wrong: tuple[int, int]) -> None:
     for function in (ours, python):
         with pytest.raises(ValueError):  # noqa: PT011 -- the text is PyTensor's
             function(Y, np.array(wrong))
+
+
+def test_a_length_that_is_negative_for_each_call() -> None:
+    """PyTensor declares it."""
+    x = pt.dvector("x")
+    one = x[T : T + 2].sum()[None] * 2
+    parts = pt.split(one, [2, one.shape[0] - 2], n_splits=2)
+    for function in compile_both([x, T], parts[1]):
+        with pytest.raises(ValueError):  # noqa: PT011 -- the text is PyTensor's
+            function(Y, 1)
+        if isinstance(function, JAXFunction):
+            assert not function.explain().failures
 
 
 def test_lengths_from_data() -> None:
