@@ -12,7 +12,7 @@ from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Maximum, Minimum
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.extra_ops import CumOp, Unique
 from pytensor.tensor.math import Max, Min
 from pytensor.tensor.sort import SortOp
 
@@ -60,7 +60,7 @@ def _solves(node: Any) -> bool:
 def _leaves_signs_open(node: Any) -> bool:
     """Whether the sign of a zero is not promised (docs/same_results.md)."""
     op = getattr(node.op, "core_op", node.op)
-    if isinstance(op, Alloc | CumOp | SortOp | Max | Min) or "Dot" in type(op).__name__:
+    if isinstance(op, Alloc | CumOp | SortOp | Unique | Max | Min) or "Dot" in type(op).__name__:
         return True
     return isinstance(getattr(op, "scalar_op", None), Maximum | Minimum)
 
