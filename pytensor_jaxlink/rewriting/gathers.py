@@ -54,7 +54,11 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
         return _set(node, taken, chosen, known)
     if getattr(op, "ignore_duplicates", False):
         return None
-    added = pt.inc_subtensor(taken.entries.full, chosen.masked(_nothing(chosen.full.type.dtype)))
+    dtype = chosen.full.type.dtype
+    if np.dtype(dtype).kind in "biu":  # there is no -0.0 among integers
+        dtype = base.type.dtype
+        chosen = Selection(pt.cast(chosen.full, dtype), chosen.masks)
+    added = pt.inc_subtensor(taken.entries.full, chosen.masked(_nothing(dtype)))
     whole = known.chosen(base)
     if type(op).__name__ == "AdvancedIncSubtensor1" and value in known.selections:
         # This Op of PyTensor before 3.1 takes one entry for one that is stretched, but for arrays

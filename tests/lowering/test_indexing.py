@@ -298,3 +298,17 @@ def test_a_part_of_a_sum_keeps_its_negative_zeros() -> None:
     given = np.array([-0.0, 0.0, 1.0, -0.0])
     np.testing.assert_array_equal(np.signbit(f(given)), np.signbit(reference(given)))
     assert_same(f(given), reference(given))
+
+
+@pytest.mark.parametrize("one", [np.int8(1), np.bool_(True), np.float32(1)])
+def test_integers_that_are_added_at_places_of_a_padded_array(one: Any) -> None:
+    """The places of the padding add nothing to the first entry: -0.0 stays."""
+    places = pt.vector("places", dtype="int16")
+    f, reference = compile_both(
+        [X, places], pt.inc_subtensor(X[places], one), JAXLinker(dynamic=True)
+    )
+    for length, given in ((3, [1]), (5, [1, 1, 2]), (4, []), (6, [0, 3])):
+        arguments = np.array([-0.0, 1.0, 0.0, -0.0, 2.0, -0.0])[:length], np.array(given, "int16")
+        expected = reference(*arguments)
+        np.testing.assert_array_equal(np.signbit(f(*arguments)), np.signbit(expected))
+        assert_same(f(*arguments), expected)
