@@ -141,6 +141,7 @@ class Judge:
         self._others: Iterator[tuple[Run, bool]] | None = None
         self._made: list[tuple[Run, bool]] = []
         self._lazily: Run | None = None
+        self._is_lazy = False
         self._ordered: Run | None = None
         self._patiently: Run | None = None
         self._effects = has_effects(FunctionGraph(outputs=ends, clone=True))
@@ -157,7 +158,7 @@ class Judge:
             if is_a_failure_of_pytensor(outcome)
             or (way.option == "ignore" and isinstance(outcome, Exception))
         }
-        run = _run(way, self._graph, skip=failing)
+        run, self._is_lazy = _run(way, self._graph, skip=failing), False
         for number, outcome in enumerate(self._expected.calls):
             if number not in failing:
                 found = run.calls[number]
@@ -230,11 +231,17 @@ class Judge:
         return False
 
     def _lazily_if_known(self, number: int, expected: Any, found: Any) -> Any:
-        """What is expected; where only the side of a branch that is not taken raises, its value."""
-        if not isinstance(expected, Exception) or isinstance(found, Exception):
+        """What is expected; where only the side of a branch that is not taken raises, its value.
+
+        From then on shared variables may differ.
+        """
+        if not self._is_lazy and (
+            not isinstance(expected, Exception)
+            or isinstance(found, Exception)
+            or known("IfElse", (), type(expected), found) is None
+        ):
             return expected
-        if known("IfElse", (), type(expected), found) is None:
-            return expected
+        self._is_lazy = True
         if self._lazily is None:
             self._lazily = _run(lazy_reference(self._graph), self._graph)
         return self._lazily.calls[number]
