@@ -190,7 +190,6 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     opcode map"), which the gradient of a backward scan contains.
     """
     fallback = _indexing_rule(node, context)
-    add, of_zeros = not op.set_instead_of_inc, adds_to_zeros(node)
 
     def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
@@ -200,7 +199,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
             return fallback(array, values, *indices)
         if context.checks:
             check_indices(node, np.shape(array), indices)
-        return block.update(as_jax(array), values, add=add, of_zeros=of_zeros)
+        return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return kept_apart(node, _adding(node, increment))
 
@@ -240,8 +239,8 @@ class _Block:
         selected += shape[len(index) :]
         return cls(tuple(starts), tuple(lengths), tuple(backward), tuple(selected))
 
-    def update(self, array: jax.Array, values: Index, *, add: bool, of_zeros: bool) -> jax.Array:
-        """The array with ``values`` set into the block, or added to it, perhaps one of zeros."""
+    def update(self, array: jax.Array, values: Index, *, add: bool) -> jax.Array:
+        """The array with ``values`` set into the block, or added to it."""
         block = jnp.broadcast_to(as_dtype(values, array.dtype), self.selected_shape)
         if 0 in self.lengths or 0 in np.shape(array):  # then the check of an index is false
             return array
@@ -252,7 +251,7 @@ class _Block:
         if len(known) == len(self.starts):
             size, is_part = np.size(array), self.lengths != np.shape(array)
             if add and is_part and not is_open(size) and size <= _SMALL:
-                return self._added_everywhere(array, known, block, of_zeros=of_zeros)
+                return self._added_everywhere(array, known, block)
             return self._update_in_place(array, known, block, add=add)
         dtype = canonical_dtype("int64")
         starts = [jnp.asarray(start, dtype=dtype) for start in self.starts]
@@ -261,7 +260,7 @@ class _Block:
         return jax.lax.dynamic_update_slice(array, block, starts)
 
     def _added_everywhere(
-        self, array: jax.Array, starts: Sequence[int], block: jax.Array, *, of_zeros: bool
+        self, array: jax.Array, starts: Sequence[int], block: jax.Array
     ) -> jax.Array:
         """A sum of whole arrays, of which XLA makes one kernel with the sums before and after it.
 
@@ -271,11 +270,8 @@ class _Block:
         lengths = zip(np.shape(array), starts, self.lengths, strict=True)
         room = [(start, whole - start - length, 0) for whole, start, length in lengths]
         total = array + jax.lax.pad(block, jnp.zeros((), array.dtype), room)
-        if of_zeros:
-            return total
-        # -0.0 + 0.0 is another number.
         here = jax.lax.pad(jnp.ones(self.lengths, "bool"), np.bool_(False), room)
-        return jnp.where(here, total, array)
+        return jnp.where(here, total, array)  # -0.0 + 0.0 is another number
 
     def _update_in_place(
         self, array: jax.Array, starts: Sequence[int], block: jax.Array, *, add: bool
