@@ -40,6 +40,9 @@ _PASSING: tuple[type[Op], ...] = (
     *(getattr(subtensor, name) for name in _BY_PLACES if hasattr(subtensor, name)),
 )
 """Ops whose results have the type of their first input."""
+_PRODUCTS: tuple[type[Op], ...] = (Contraction, Dot)
+"""Ops whose results have the common type of their inputs."""
+_WIDEST = ("float64", "complex128")
 
 
 def running_dtype(dtype: str) -> str:
@@ -54,17 +57,36 @@ def held_type(variable: Variable) -> GraphType:
 
 
 def held_dtype(variable: Variable) -> str | None:
-    """The dtype of a value where it is not the declared one, or None."""
-    while (node := variable.owner) is not None:
-        if isinstance(node.op, CumOp | SpSum):
-            declared = variable.type.dtype
-            dtype = running_dtype(declared)
-            return dtype if dtype != declared else None
-        if isinstance(node.op, Contraction | Dot):
-            kinds = [held_dtype(operand) or operand.type.dtype for operand in node.inputs]
-            dtype = str(np.result_type(*kinds))
-            return dtype if dtype != variable.type.dtype else None
-        if not isinstance(node.op, _PASSING):
-            return None
-        variable = node.inputs[0]
-    return None
+    """The dtype of a value where it is not the declared one, or None.
+
+    Cost: a walk over products and parts; none where the declared type is the widest.
+    """
+    if getattr(variable.type, "dtype", None) in _WIDEST:
+        return None
+    found: dict[Variable, str] = {}
+    stack = [variable]
+    while stack:
+        missing = [each for each in _sources(stack[-1]) if each not in found]
+        if missing:
+            stack += missing
+        else:
+            each = stack.pop()
+            found[each] = _dtype_from([found[source] for source in _sources(each)], each)
+    dtype = found[variable]
+    return dtype if dtype != getattr(variable.type, "dtype", dtype) else None
+
+
+def _sources(variable: Variable) -> list[Variable]:
+    """The inputs that give a value its type."""
+    node = variable.owner
+    if node is None or not isinstance(node.op, (*_PASSING, *_PRODUCTS)):
+        return []
+    return node.inputs[:1] if isinstance(node.op, _PASSING) else node.inputs
+
+
+def _dtype_from(sources: list[str], variable: Variable) -> str:
+    if sources:
+        return str(np.result_type(*sources)) if len(sources) > 1 else sources[0]
+    declared = getattr(variable.type, "dtype", "")
+    op = getattr(variable.owner, "op", None)
+    return running_dtype(declared) if isinstance(op, CumOp | SpSum) else declared

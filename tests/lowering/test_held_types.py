@@ -13,6 +13,7 @@ import scipy.sparse
 from pytensor import sparse
 
 from pytensor_jaxlink import JAXLinker, load, save
+from pytensor_jaxlink.ops import held_dtype
 from tests.helpers import PYTHON
 
 X, N = pt.dvector("x"), pt.bvector("n")
@@ -106,3 +107,13 @@ def test_an_update_has_the_declared_type() -> None:
     f = pytensor.function([N], pt.cumsum(N).sum(), updates={total: pt.cumsum(N)}, mode=JAXLinker())
     assert f(CALLS[0][1]) == 100 + 200 + 300 + 301
     np.testing.assert_array_equal(total.get_value(), np.array([100, -56, 44, 45], "int8"))
+
+
+def test_a_tower_of_products_is_walked_once() -> None:
+    matrix: Any = pt.fmatrix("m")
+    for _ in range(60):
+        matrix = pt.dot(matrix, matrix)
+    assert held_dtype(matrix) is None
+    for _ in range(2000):
+        matrix = pt.dot(matrix, matrix.T)
+    assert held_dtype(matrix) is None
