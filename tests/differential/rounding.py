@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Maximum, Minimum
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
 from pytensor.tensor.math import Max, Min
@@ -40,11 +42,14 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
     def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
         change = spread if _solves(node) else partial(nudged, whole=state["whole"])
         for thunk in thunks:
+            open_signs = _leaves_signs_open(node) or _adds_zeros_inside(
+                node, [cell[0] for cell in thunk.inputs]
+            )
             thunk()
             for cell in thunk.outputs:
                 if isinstance(cell[0], np.ndarray | np.generic):
                     cell[0] = change(np.asarray(cell[0]), state["rng"])
-                    if _leaves_signs_open(node):
+                    if open_signs:
                         cell[0] = with_other_signs(cell[0], state["rng"])
 
     seed(0, False)
@@ -63,6 +68,19 @@ def _leaves_signs_open(node: Any) -> bool:
     if isinstance(op, Alloc | CumOp | SortOp | Unique | Max | Min) or "Dot" in type(op).__name__:
         return True
     return isinstance(getattr(op, "scalar_op", None), Maximum | Minimum)
+
+
+def _adds_zeros_inside(node: Any, inputs: Sequence[Any]) -> bool:
+    """Whether XLA may know the zero of a sum in an inner graph, where it takes 0.0 + x for x."""
+    if isinstance(node.op, Scan):
+        return bool(inputs[0] == 1)  # the number of steps
+    return isinstance(node.op, OpFromGraph) and any(
+        isinstance(value, np.ndarray)
+        and value.dtype.kind in "fc"
+        and value.size
+        and not np.any(value)
+        for value in inputs
+    )
 
 
 def with_other_signs(value: Any, rng: np.random.Generator) -> Any:
