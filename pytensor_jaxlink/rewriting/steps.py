@@ -94,7 +94,7 @@ class Steps:
             for place, output in enumerate(apply.outputs):
                 key = (_operation(apply), *numbers, place)
                 if isinstance(apply.op, HasInnerGraph):
-                    key = ("output", output)
+                    key = ("output", node, output)
                 found[output] = number = self._number(key, _cost(apply), numbers)
                 if output in traces:
                     self._identify(traces[output], index, number)
@@ -109,7 +109,8 @@ class Steps:
         """The numbers of the inputs of a loop's graph."""
         op = node.op
         inputs: list[Any] = list(inner.inputs)
-        found: dict[Variable, int] = {v: self._number(("input", v)) for v in inputs}
+        # The graphs of two loops may have the same variables as inputs.
+        found: dict[Variable, int] = {v: self._number(("input", node, v)) for v in inputs}
         sequences = zip(op.inner_seqs(inputs), op.outer_seqs(node.inputs), strict=True)
         found |= {within: self.entry(outside, index) for within, outside in sequences}
         fixed = zip(op.inner_non_seqs(inputs), op.outer_non_seqs(node.inputs), strict=True)

@@ -293,6 +293,19 @@ def test_the_gradient_of_a_gradient() -> None:
     check_against_python([START], second, VALUES[2:3])
 
 
+@pytest.mark.parametrize("reduced", [lambda s: s[0], pt.sum, pt.max], ids=["entry", "sum", "max"])
+def test_loops_with_equal_steps_over_other_buffers(reduced: Callable[[Any], Any]) -> None:
+    """The two gradients have one graph of a step, and its variables may be the same."""
+    states = scan(
+        lambda row, state: pt.sin(state) * row + reduced(state),
+        sequences=[X],
+        outputs_info=[START],
+    )
+    [first] = gradient(states, X)
+    outputs = gradient(first, X, START)
+    check_against_python(INPUTS, outputs, VALUES)
+
+
 def test_segments_have_the_same_values() -> None:
     check_against_python([START, V], in_segments(), VALUES[2:])
 
