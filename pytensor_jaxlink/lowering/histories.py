@@ -20,21 +20,45 @@ class Strip:
 
     It is carried in registers, as people write such loops: what enters at one end is a sequence of
     the loop, and what leaves at the other a stacked output.  Nothing is scattered.
+
+    Attributes
+    ----------
+    buffer
+        All entries, before the loop.
+    first
+        The least place that a step touches.
+    registers
+        The entries that the first step touches and an earlier one would have, too.
+    arriving
+        The sequence of entries that arrive, one a step.
+    summed
+        Whether steps only add to an entry until it is at the first place.  Then the registers hold
+        what steps have added, and the entry itself arrives there, as in JAX's gradient of a scan.
     """
 
     buffer: jax.Array
     first: int
     registers: tuple[jax.Array, ...]
     arriving: jax.Array
+    summed: bool
 
     @classmethod
-    def of(cls, buffer: jax.Array, places: Sequence[int], steps: int) -> Strip:
+    def of(cls, buffer: jax.Array, places: Sequence[int], steps: int, *, summed: bool) -> Strip:
         """The strip of a buffer, of which a step touches the places, at distances from it."""
         first, last = min(places), max(places)
         if buffer.shape[0] < steps + last:
             raise ValueError("a buffer of the scan is shorter than its number of steps")
+        if summed:
+            registers = (_nothing_added(buffer[0]),) * (last - first)
+            return cls(buffer, first, registers, buffer[first : first + steps], summed)
         registers = tuple(buffer[place] for place in range(first, last))
-        return cls(buffer, first, registers, buffer[last : last + steps])
+        return cls(buffer, first, registers, buffer[last : last + steps], summed)
+
+    def seen(self, registers: Sequence[jax.Array], arriving: jax.Array) -> list[jax.Array]:
+        """The entries that a step touches."""
+        if not self.summed:
+            return [*registers, arriving]
+        return [registers[0] + arriving, *registers[1:], _nothing_added(arriving)]
 
     def at(self, values: Sequence[jax.Array], place: int) -> jax.Array:
         """The entry that a step reads at a place."""
@@ -46,9 +70,16 @@ class Strip:
 
     def whole(self, left: jax.Array, kept: Sequence[jax.Array]) -> jax.Array:
         """The buffer after the loop."""
-        end = self.first + left.shape[0] + len(kept)
+        begin = self.first + left.shape[0]
+        if self.summed:
+            kept = [self.buffer[place] + added for place, added in enumerate(kept, begin)]
         parts = [self.buffer[: self.first], left, *(value[None] for value in kept)]
-        return jnp.concatenate([*parts, self.buffer[end:]])
+        return jnp.concatenate([*parts, self.buffer[begin + len(kept) :]])
+
+
+def _nothing_added(entry: jax.Array) -> jax.Array:
+    """What every number can be added to and stays as it is: -0.0."""
+    return -jnp.zeros_like(entry)
 
 
 def split_history(history: jax.Array) -> History:

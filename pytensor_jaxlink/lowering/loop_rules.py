@@ -26,6 +26,7 @@ from pytensor_jaxlink.lowering.histories import (
 )
 from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
+from pytensor_jaxlink.lowering.summed_entries import summed_buffers
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import LoopLayout, StepOutputs
 from pytensor_jaxlink.size_functions import as_integer
@@ -79,8 +80,8 @@ def _scan(op: Scan, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
     layout, step = layout_of(op), context.lower_inner(inner)
     assert layout is not None
-    backward = goes_backward(node)
-    return lambda *inputs: _Loop(layout, step, inputs, node, backward).scan()
+    backward, summed = goes_backward(node), summed_buffers(node, layout)
+    return lambda *inputs: _Loop(layout, step, inputs, node, backward, summed).scan()
 
 
 @jax_rule.register(WhileLoop)
@@ -102,8 +103,10 @@ class _Loop:
         inputs: Sequence[jax.Array],
         node: Apply,
         backward: bool = False,
+        summed: tuple[bool, ...] | None = None,
     ) -> None:
         self.layout, self.step, self.node, self.backward = layout, step, node, backward
+        self.summed = summed or (False,) * len(layout.scattered_reads)
         parts = layout.sort_inputs(inputs)
         self.steps, self.constants, self.carried = parts.steps, parts.constants, parts.carried
         self.sequences = [jnp.asarray(sequence) for sequence in parts.sequences]
@@ -132,14 +135,19 @@ class _Loop:
             for length, depth in zip(self.lengths, self.layout.history_lengths, strict=True)
         ]
         strips = [
-            Strip.of(buffer, places, steps)
-            for buffer, places in zip(self.scattered, self.layout.scattered_places, strict=True)
+            Strip.of(buffer, places, steps, summed=summed)
+            for buffer, places, summed in zip(
+                self.scattered, self.layout.scattered_places, self.summed, strict=True
+            )
         ]
 
         def body(state: Carry, entries: Entries) -> tuple[Carry, Outputs]:
             registers, histories, carried = state
             sequences, arriving, _ = entries
-            seen = [[*known, new] for known, new in zip(registers, arriving, strict=True)]
+            seen = [
+                strip.seen(known, new)
+                for strip, known, new in zip(strips, registers, arriving, strict=True)
+            ]
             read = [
                 [strip.at(values, place) for place in places]
                 for strip, values, places in zip(
