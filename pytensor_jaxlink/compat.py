@@ -28,6 +28,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.link.basic import Linker
 from pytensor.link.jax.linker import JAXLinker as PyTensorJAXLinker
+from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import Elemwise
 
 as_tensor_dispatcher: Any = pytensor.tensor._as_tensor_variable
@@ -103,6 +104,26 @@ def mutable(fgraph: AbstractFunctionGraph) -> FunctionGraph:
         return fgraph.clone()
     unfrozen: Any = fgraph
     return unfrozen.unfreeze()
+
+
+def runnable_copy(graph: FunctionGraph) -> FunctionGraph:
+    """A copy of a graph whose loops PyTensor may run.
+
+    PyTensor 3.0 rewrites the inner graph of a loop in place when the loop runs for the first time,
+    with operations in place that no other graph may have.  Later ones are frozen.
+    """
+    if any(map(_is_compiled_in_place, graph.apply_nodes)):
+        return graph.clone(clone_inner_graphs=True)
+    return graph.clone()
+
+
+def runnable_op(node: Apply) -> Any:
+    """The Op of a node, or a copy of it: see `runnable_copy`."""
+    return node.op.clone() if _is_compiled_in_place(node) else node.op
+
+
+def _is_compiled_in_place(node: Apply) -> bool:
+    return isinstance(node.op, Scan) and isinstance(node.op.fgraph, FunctionGraph)
 
 
 def core_node(node: Apply) -> Apply:

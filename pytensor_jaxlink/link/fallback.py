@@ -21,7 +21,7 @@ from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
 from pytensor.link.vm import VMLinker
 
-from pytensor_jaxlink.compat import IfElse
+from pytensor_jaxlink.compat import IfElse, runnable_copy
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
 from pytensor_jaxlink.logs import Topic
@@ -66,7 +66,7 @@ class PythonFallback:
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells
             if not self._made:
-                self._graph = self._source.clone()
+                self._graph = runnable_copy(self._source)
                 check_buffers(self._graph)
                 self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
             values = [
@@ -134,7 +134,7 @@ class PythonFallback:
 
     def _as_in_python(self) -> Any:
         given = given_of(self._source)
-        graph = (given or self._source).clone()
+        graph = runnable_copy(given or self._source)
         if given is None:
             check_buffers(graph)
         graph.attach_feature(Supervisor(graph.inputs))

@@ -17,6 +17,7 @@ from pytensor.scalar import math
 from pytensor.tensor.elemwise import Elemwise
 from scipy.special import expit
 
+from pytensor_jaxlink.compat import runnable_op
 from pytensor_jaxlink.errors import FAILED_ON_HOST, OWN_FAILURE
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX, as_static
@@ -185,7 +186,8 @@ class _Thunk:
             thunk = self._thunk
             if thunk is None:
                 computed = {variable: [variable not in node.outputs] for variable in cells}
-                thunk = self._thunk = node.op.make_thunk(node, cells, computed, [], impl="py")
+                op = runnable_op(node)
+                thunk = self._thunk = op.make_thunk(node, cells, computed, [], impl="py")
             thunk()
             return tuple(cells[variable][0] for variable in node.outputs)
 

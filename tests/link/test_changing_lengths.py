@@ -452,3 +452,42 @@ def test_a_log_says_it(caplog: pytest.LogCaptureFixture) -> None:
         f = pytensor.function([Y], Y.sum(), mode=JAXLinker())
         f(np.ones(2)), f(np.ones(3))
     assert any("the length of y is padded" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["not read", "returned"])
+def test_a_state_that_is_replaced(read: bool) -> None:
+    state = pytensor.shared(np.zeros(2), "state")
+    f = pytensor.function([X], [X.sum(), *[state] * read], updates={state: X}, mode="JAXSELECTIVE")
+    before = np.zeros(2)
+    for length in (2, 3, 9, 2):
+        x = np.random.default_rng(length).normal(size=length)
+        found = f(x)
+        np.testing.assert_allclose(found[0], x.sum())
+        if read:
+            np.testing.assert_array_equal(found[1], before)
+        np.testing.assert_array_equal(state.get_value(), x)
+        before = x
+
+
+def nested_loops() -> Any:
+    def row_sum(row: Any) -> Any:
+        zero = pt.zeros((), dtype="float64")
+        kept = {"sequences": [row], "outputs_info": [zero], "return_updates": False}
+        return pytensor.scan(lambda entry, total: total * 0.5 + pt.exp(entry), **kept).sum()
+
+    return pytensor.scan(row_sum, sequences=[M], return_updates=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_loops_that_have_run_in_python() -> None:
+    """PyTensor 3.0 rewrites the graph of a loop in place when it runs."""
+    index = pt.lscalar("index")
+    f = pytensor.function([M, index], nested_loops()[index], mode="JAXSELECTIVE")
+    f(np.ones((2, 3)), 1)
+    with pytest.raises(IndexError):
+        f(np.ones((2, 3)), 5)
+    reference = pytensor.function([M, index], nested_loops()[index], mode=PYTHON)
+    for shape in [(3, 3), (4, 2), (1, 5), (70, 3)]:
+        m = np.random.default_rng(0).normal(size=shape)
+        np.testing.assert_allclose(f(m, 0), reference(m, 0), rtol=1e-10)
+    assert not f.explain().failures, f.explain()
