@@ -124,8 +124,10 @@ def padded_graph(
     for position, room in zip(unbounded, rooms, strict=True):
         number = graph.inputs[position]
         longer[position] = number.clone()
-        bounded = pt.cast(Shape_i(0)(room[: longer[position]]), dtype_of(number))
-        is_tensor = isinstance(number.type, TensorType)
+        length, is_tensor = longer[position], isinstance(number.type, TensorType)
+        if dtype_of(number) == "uint64":  # PyTensor 3.0 compares it with an int64 as real numbers
+            length = pt.cast(length if is_tensor else pt.tensor_from_scalar(length), "int64")
+        bounded = pt.cast(Shape_i(0)(room[:length]), dtype_of(number))
         stands_for[number] = bounded if is_tensor else pt.scalar_from_tensor(bounded)
     # The types are the same, so no node is made anew: an `Alloc` would infer its lengths again.
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for))

@@ -161,18 +161,28 @@ def as_declared(value: object, kind: Any) -> object:
     return array
 
 
-def sum_of_one(
+def sum_of_few(
     total: Callable[[jax.Array], jax.Array], axis: Sequence[int] | None
 ) -> Callable[[jax.Array], jax.Array]:
-    """The sum, of a single -0.0 too: it is 0.0 + -0.0, for which XLA takes the entry."""
+    """The sum, also of a single -0.0, and of nothing where it is added to -0.0.
+
+    Both are 0.0 + -0.0, for which XLA takes -0.0.
+    """
 
     def summed(array: jax.Array) -> jax.Array:
         found = total(array)
         sizes = [np.shape(array)[k] for k in (range(np.ndim(array)) if axis is None else axis)]
+        if any(isinstance(size, int) and size == 0 for size in sizes):
+            return hidden(found)
         is_one = all(isinstance(size, int) and size == 1 for size in sizes)
         return plus_zero(found) if is_one else found
 
     return summed
+
+
+def hidden(values: Value) -> Value:
+    """Values of which XLA does not see that they are known."""
+    return jax.lax.optimization_barrier(values)
 
 
 def with_positive_zeros(update: Callable[..., jax.Array]) -> Callable[..., jax.Array]:

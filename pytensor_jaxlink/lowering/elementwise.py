@@ -24,7 +24,7 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
 from pytensor_jaxlink.lowering.checks import everywhere
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast, sum_of_one
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast, sum_of_few
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
@@ -238,7 +238,7 @@ def _reduce(op: CAReduce, node: Apply, context: Context) -> JaxFunction:
             return lambda array: ~everywhere(~jnp.asarray(array))
     function = upstream_rule(node)
     if isinstance(op.scalar_op, Add):
-        function = sum_of_one(function, op.axis)
+        function = sum_of_few(function, op.axis)
     given, declared = (variable.type.dtype for variable in (*node.inputs, *node.outputs))
     accumulator = getattr(op, "acc_dtype", None) or given
     if accumulator.startswith("complex") and not declared.startswith("complex"):

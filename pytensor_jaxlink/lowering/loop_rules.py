@@ -13,7 +13,7 @@ from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 
 from pytensor_jaxlink.lowering.checks import collecting, conjunction, require
-from pytensor_jaxlink.lowering.coercion import canonical_dtype
+from pytensor_jaxlink.lowering.coercion import canonical_dtype, hidden
 from pytensor_jaxlink.lowering.histories import (
     History,
     Strip,
@@ -171,6 +171,8 @@ class _Loop:
             [split_history(history) for history in self.initial],
             self.carried,
         )
+        if isinstance(steps, int) and steps == 1:  # XLA takes the step for the loop
+            start = hidden(start)  # and x for the sum of an initial 0.0 and x, be it -0.0
         sequences = [sequence[:steps] for sequence in self.sequences]
         entries = self._in_order((sequences, [strip.arriving for strip in strips]))
         length = steps if isinstance(steps, int) else None

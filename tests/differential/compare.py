@@ -27,7 +27,7 @@ from tests.differential.options import (
     lazy_reference,
     noisy_reference,
     ordered_reference,
-    patient_reference,
+    patient_references,
     reference,
     ways,
 )
@@ -95,7 +95,9 @@ def compare(graph: Graph, options: Sequence[str] = OPTIONS) -> Found:
                 else:
                     found.note(way[0], f"{way[1]!r} when it is saved or loaded")
         except Exception as error:
-            if isinstance(error, AssertionError) and is_refused(graph):
+            # PyTensor's rewrites fail on some inner graphs, too: then each call does, in Python.
+            fails = all(isinstance(outcome, AssertionError) for outcome in expected.calls)
+            if isinstance(error, AssertionError) and (fails or is_refused(graph)):
                 found.refused = 1
             else:
                 found.note("default", f"{error!r} when it is built")
@@ -143,7 +145,7 @@ class Judge:
         self._lazily: Run | None = None
         self._is_lazy = False
         self._ordered: Run | None = None
-        self._patiently: Run | None = None
+        self._patiently: list[Run] | None = None
         self._effects = has_effects(FunctionGraph(outputs=ends, clone=True))
         types = {"float64", *_float_types(ends)}
         self._rounding = max(ROUNDING[name] for name in types)
@@ -251,9 +253,11 @@ class Judge:
         if not isinstance(found, Exception):
             return False
         if self._patiently is None:
-            self._patiently = _run(patient_reference(self._graph), self._graph)
-        failures = self._patiently.calls[number]
-        return isinstance(failures, FailuresError) and type(found) in map(type, failures.raised)
+            ways = patient_references(self._graph)
+            self._patiently = [_run(way, self._graph) for way in ways]
+        failures = [run.calls[number] for run in self._patiently]
+        raised = [e for each in failures if isinstance(each, FailuresError) for e in each.raised]
+        return type(found) in map(type, raised)
 
     def _in_order(self) -> Run:
         if self._ordered is None:

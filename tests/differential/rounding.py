@@ -12,7 +12,6 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Maximum, Minimum
-from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
 from pytensor.tensor.math import Max, Min
@@ -72,8 +71,6 @@ def _leaves_signs_open(node: Any) -> bool:
 
 def _adds_zeros_inside(node: Any, inputs: Sequence[Any]) -> bool:
     """Whether XLA may know the zero of a sum in an inner graph, where it takes 0.0 + x for x."""
-    if isinstance(node.op, Scan):
-        return bool(inputs[0] == 1)  # the number of steps
     return isinstance(node.op, OpFromGraph) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"

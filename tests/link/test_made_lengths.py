@@ -71,6 +71,22 @@ def test_values(name: str, dynamic: Any) -> None:
     assert f.stats.padded.compilations[0] <= 5
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64", "int8", "int16"])
+@pytest.mark.parametrize("dynamic", [True, "auto"])
+def test_types_of_lengths(dtype: str, dynamic: Any) -> None:
+    n = pt.scalar("n", dtype=dtype)
+    length = pt.cast(n, "int64")  # PyTensor 3.0 takes no uint64 as a length
+    outputs = [pt.alloc(X[0], length), pt.ones((length, 2)).sum(0) + X[0], n + 1]
+    f, python = (
+        pytensor.function([n, X], outputs, mode=mode)
+        for mode in (JAXLinker(dynamic=dynamic), Mode("py", "fast_run"))
+    )
+    for number in (3, 5, 1, 0, 64, 65, 127):
+        given = (np.array(number, dtype), np.array([0.5]))
+        compare(outcome(f, given), outcome(python, given))
+    assert f.stats.padded.compilations[0] <= 5
+
+
 @pytest.mark.parametrize("name", STATIC)
 def test_where_it_stays_static(name: str) -> None:
     f, python = functions(STATIC[name]())

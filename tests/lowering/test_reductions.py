@@ -95,6 +95,24 @@ def test_the_sum_of_a_negative_zero(dtype: str) -> None:
                 np.testing.assert_array_equal(*signs)
 
 
+def test_the_sign_of_a_sum_with_a_known_zero() -> None:
+    x, y = pt.dvectors("x", "y")
+    running = pytensor.scan(
+        lambda entry, total: total + entry,
+        sequences=[x],
+        outputs_info=[np.zeros(())],
+        return_updates=False,
+    )
+    outputs = [x + y.sum(), running, running[-1]]
+    f, reference = (pytensor.function([x, y], outputs, mode=m) for m in (JAXLinker(), PYTHON))
+    for length in (2, 1, 3):
+        arguments = (np.full(length, -0.0), np.zeros(0))
+        # The compiler of JAX 0.10 leaves out the addition of a constant to one number.
+        first = int(length == 1 and jax.__version__.startswith("0.10."))
+        for one, other in zip(f(*arguments)[first:], reference(*arguments)[first:], strict=True):
+            np.testing.assert_array_equal(np.signbit(one), np.signbit(other))
+
+
 def test_the_derivative_of_a_sum_of_one_entry() -> None:
     x = pt.dvector("x")
     total = jaxify([x], x.sum())
