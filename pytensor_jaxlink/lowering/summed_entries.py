@@ -60,14 +60,18 @@ def _only_adds(graph: FunctionGraph, entry: Variable, after: Variable) -> bool:
 
 
 def _is_mostly_zeros(array: Variable) -> bool:
-    """Return True for zeros with single entries that are not.  Cost: a step for each of these."""
-    while array.owner is not None and not is_zero(array):
-        op, (changed, *rest) = array.owner.op, array.owner.inputs
-        if isinstance(op, IncSubtensor):
-            is_part = any(isinstance(entry, slice) for entry in indices_of(array.owner)[:1])
-            if is_part and not _is_mostly_zeros(rest[0]):
-                return False
-        elif not isinstance(op, Subtensor):
+    """Return True for zeros with single entries that are not.  Cost: a step for each update."""
+    waiting, seen = [array], set[Variable]()
+    while waiting:
+        array = waiting.pop()
+        if array in seen or is_zero(array):
+            continue
+        seen.add(array)
+        node = array.owner
+        if node is None or not isinstance(node.op, IncSubtensor | Subtensor):
             return False
-        array = changed
-    return is_zero(array)
+        waiting.append(node.inputs[0])
+        is_part = any(isinstance(entry, slice) for entry in indices_of(node)[:1])
+        if is_part and isinstance(node.op, IncSubtensor):
+            waiting.append(node.inputs[1])
+    return True
