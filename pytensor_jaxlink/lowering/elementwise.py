@@ -19,7 +19,7 @@ from pytensor.graph.basic import Apply
 from pytensor.scalar.basic import AND, OR, Add, Cast, Composite, LogicalComparison, Mul, Switch
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
-from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce
+from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce, ProdWithoutZeros
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
@@ -226,6 +226,20 @@ def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> Ja
         return jnp.exp(powers) / jnp.exp(powers).sum(op.axis, keepdims=True)
 
     return softmax
+
+
+@jax_rule.register(ProdWithoutZeros)
+def _product_without_zeros(op: ProdWithoutZeros, node: Apply, context: Context) -> JaxFunction:
+    """In the gradient of a product.  Of zeros alone it is zero.  PyTensor 3.0 has no rule for it."""
+    accumulator = op.acc_dtype or node.inputs[0].type.dtype
+
+    def product(array: jax.Array) -> jax.Array:
+        factors = as_dtype(array, accumulator)
+        is_zero = factors == 0
+        found = jnp.where(is_zero, jnp.ones((), factors.dtype), factors).prod(op.axis)
+        return jnp.where(is_zero.all(op.axis), jnp.zeros((), found.dtype), found)
+
+    return product
 
 
 @jax_rule.register(CAReduce)

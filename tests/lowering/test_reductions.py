@@ -95,6 +95,18 @@ def test_the_sum_of_a_negative_zero(dtype: str) -> None:
                 np.testing.assert_array_equal(*signs)
 
 
+def test_the_gradient_of_a_product() -> None:
+    x = pt.dmatrix("x")
+    outputs = [pytensor.grad(pt.prod(x, axis=axis).sum(), x) for axis in (None, 0, 1)]
+    f, reference = (pytensor.function([x], outputs, mode=mode) for mode in (JAXLinker(), PYTHON))
+    rows = [[1.0, 2.0, 3.0], [0.0, 5.0, -0.0], [0.0, np.nan, 2.0], [0.0, 0.0, -0.0]]
+    for count in range(5):
+        given = np.array(rows[:count]).reshape(count, 3)
+        assert_same(f(given), reference(given))
+    assert not f.explain().breaks
+    assert not f.explain().failures
+
+
 def test_the_sign_of_a_sum_with_a_known_zero() -> None:
     x, y = pt.dvectors("x", "y")
     running = pytensor.scan(
