@@ -230,7 +230,7 @@ def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> Ja
 
 @jax_rule.register(ProdWithoutZeros)
 def _product_without_zeros(op: ProdWithoutZeros, node: Apply, context: Context) -> JaxFunction:
-    """In the gradient of a product.  Of zeros alone it is zero.  PyTensor 3.0 has no rule for it."""
+    """Of zeros alone it is zero.  PyTensor 3.0 has no rule for it, and gradients contain it."""
     accumulator = op.acc_dtype or node.inputs[0].type.dtype
 
     def product(array: jax.Array) -> jax.Array:

@@ -11,7 +11,8 @@ import scipy.sparse
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
-from pytensor.scalar.basic import Maximum, Minimum
+from pytensor.scalar.basic import Add, Composite, Maximum, Minimum
+from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
 from pytensor.tensor.math import Max, Min
@@ -66,7 +67,16 @@ def _leaves_signs_open(node: Any) -> bool:
     op = getattr(node.op, "core_op", node.op)
     if isinstance(op, Alloc | CumOp | SortOp | Unique | Max | Min) or "Dot" in type(op).__name__:
         return True
-    return isinstance(getattr(op, "scalar_op", None), Maximum | Minimum)
+    if isinstance(op, Scan):  # its sums are fused when it runs
+        return any(map(_is_sum, op.fgraph.apply_nodes))
+    scalar_op = getattr(op, "scalar_op", None)
+    if isinstance(scalar_op, Composite):
+        return any(isinstance(part.op, Add) for part in scalar_op.fgraph.apply_nodes)
+    return isinstance(scalar_op, Maximum | Minimum)
+
+
+def _is_sum(node: Any) -> bool:
+    return isinstance(getattr(node.op, "scalar_op", None), Add | Composite)
 
 
 def _adds_zeros_inside(node: Any, inputs: Sequence[Any]) -> bool:
