@@ -24,6 +24,7 @@ from pytensor.configdefaults import config
 from pytensor.configparser import ConfigParam
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
+from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.link.basic import Linker
@@ -117,7 +118,7 @@ def runnable_copy(graph: FunctionGraph) -> FunctionGraph:
     return graph.clone()
 
 
-def runnable_op(node: Apply) -> Any:
+def runnable_op(node: Apply) -> Op:
     """The Op of a node, or a copy of it: see `runnable_copy`."""
     return node.op.clone() if _is_compiled_in_place(node) else node.op
 
