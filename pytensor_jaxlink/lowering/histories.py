@@ -70,15 +70,15 @@ class Strip:
 
     def whole(self, left: jax.Array, kept: Sequence[jax.Array]) -> jax.Array:
         """The buffer after the loop."""
-        begin = self.first + left.shape[0]
+        rest = self.buffer[self.first + left.shape[0] :]
         if self.summed:
-            kept = [self.buffer[place] + added for place, added in enumerate(kept, begin)]
+            kept = [rest[place] + added for place, added in enumerate(kept)]
         parts = [self.buffer[: self.first], left, *(value[None] for value in kept)]
-        return jnp.concatenate([*parts, self.buffer[begin + len(kept) :]])
+        return jnp.concatenate([*parts, rest[len(kept) :]])
 
 
 def _nothing_added(entry: jax.Array) -> jax.Array:
-    """What every number can be added to and stays as it is: -0.0."""
+    """-0.0, to which every number can be added and stays as it is."""
     return -jnp.zeros_like(entry)
 
 
