@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 _FEW = 16  # entries of a state that are carried each by itself
 
@@ -49,7 +50,7 @@ class Strip:
         if buffer.shape[0] < steps + last:
             raise ValueError("a buffer of the scan is shorter than its number of steps")
         if summed:
-            registers = (_nothing_added(buffer[0]),) * (last - first)
+            registers = (_nothing_added(buffer.shape[1:], buffer.dtype),) * (last - first)
             return cls(buffer, first, registers, buffer[first : first + steps], summed)
         registers = tuple(buffer[place] for place in range(first, last))
         return cls(buffer, first, registers, buffer[last : last + steps], summed)
@@ -58,7 +59,8 @@ class Strip:
         """The entries that a step touches."""
         if not self.summed:
             return [*registers, arriving]
-        return [registers[0] + arriving, *registers[1:], _nothing_added(arriving)]
+        nothing = _nothing_added(arriving.shape, arriving.dtype)
+        return [jax.lax.add(registers[0], arriving), *registers[1:], nothing]
 
     def at(self, values: Sequence[jax.Array], place: int) -> jax.Array:
         """The entry that a step reads at a place."""
@@ -71,15 +73,15 @@ class Strip:
     def whole(self, left: jax.Array, kept: Sequence[jax.Array]) -> jax.Array:
         """The buffer after the loop."""
         rest = self.buffer[self.first + left.shape[0] :]
+        last = [value[None] for value in kept]
         if self.summed:
-            kept = [rest[place] + added for place, added in enumerate(kept)]
-        parts = [self.buffer[: self.first], left, *(value[None] for value in kept)]
-        return jnp.concatenate([*parts, rest[len(kept) :]])
+            last = [rest[: len(kept)] + jnp.concatenate(last)]
+        return jnp.concatenate([self.buffer[: self.first], left, *last, rest[len(kept) :]])
 
 
-def _nothing_added(entry: jax.Array) -> jax.Array:
+def _nothing_added(shape: Sequence[int], dtype: np.dtype) -> jax.Array:
     """-0.0, to which every number can be added and stays as it is."""
-    return -jnp.zeros_like(entry)
+    return jax.lax.full(shape, -np.zeros((), dtype))
 
 
 def split_history(history: jax.Array) -> History:
