@@ -85,8 +85,10 @@ class Lengths:
             try:
                 if shapes.same_shape(array, other, axis, place):
                     return True
-            except (KeyError, TypeError):  # PyTensor 3.0 knows no input that no node reads
-                continue  # TypeError: see `length_expression`
+            except KeyError:  # of an input that no node reads, in PyTensor 3.0
+                continue
+            except TypeError:  # see `length_expression`
+                continue
         if not {(array, axis), (other, place)} <= self._keys.keys():
             return False
         return self.root(array, axis) == self.root(other, place)

@@ -171,8 +171,9 @@ class _Loop:
             [split_history(history) for history in self.initial],
             self.carried,
         )
-        if isinstance(steps, int) and steps == 1:  # XLA takes the step for the loop
-            start = hidden(start)  # and x for the sum of an initial 0.0 and x, be it -0.0
+        if isinstance(steps, int) and steps == 1:
+            # XLA replaces the loop by its step, and then 0.0 + x by x, which may be -0.0.
+            start = hidden(start)
         sequences = [sequence[:steps] for sequence in self.sequences]
         entries = self._in_order((sequences, [strip.arriving for strip in strips]))
         length = steps if isinstance(steps, int) else None
