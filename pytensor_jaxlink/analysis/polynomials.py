@@ -92,7 +92,7 @@ class Polynomials:
     def _literal(self, variable: Constant[GraphType]) -> Polynomial:
         """A number; or a vector as its least entry and the rest, an atom with others like it."""
         data = entries_of(variable)
-        if not data.size or data.dtype == bool:
+        if not data.size or data.dtype.kind not in "iu":
             return self._atom(variable)
         least, rest = int(data.min()), data - data.min()
         if not rest.any():

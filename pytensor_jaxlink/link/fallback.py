@@ -66,8 +66,7 @@ class PythonFallback:
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells
             if not self._made:
-                self._graph = runnable_copy(self._source)
-                check_buffers(self._graph)
+                self._graph = self._graph_to_run()
                 self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
             values = [
                 value
@@ -75,6 +74,8 @@ class PythonFallback:
                 else to_numpy(value, stats)
                 for variable, value in zip(self._graph.inputs, inputs, strict=True)
             ]
+            if self._is_users_graph:  # operations in place may write into what they are given
+                values = deepcopy(values)
             *lazily, eagerly = self._made
             for made in lazily:
                 with suppress(Exception):
@@ -87,6 +88,24 @@ class PythonFallback:
                     if found is not None:
                         return self._declared(found)
                 raise
+
+    @property
+    def _is_users_graph(self) -> bool:
+        """True where the graph that the user gave runs, and not the rewritten one.
+
+        What a rewrite takes for granted (a bound of a length) is a check in the rewritten graph
+        alone, so an exception there may not be the user's.  Elsewhere the user's graph is asked
+        after an exception; but an Op of the user's does not run again for the sake of one.
+        """
+        rewritten = bool(notes_of(self._source)) and given_of(self._source) is not None
+        return rewritten and has_effects(self._source)
+
+    def _graph_to_run(self) -> FunctionGraph:
+        if self._is_users_graph:
+            return self._rewritten_for_python()
+        graph = runnable_copy(self._source)
+        check_buffers(graph)
+        return graph
 
     def _as_users_graph(
         self, error: Exception, values: Sequence[object]
@@ -104,7 +123,8 @@ class PythonFallback:
         ):
             return None
         if not self._ordered:
-            self._ordered.append(self._as_in_python())
+            graph = self._rewritten_for_python()
+            self._ordered.append(PerformLinker(allow_gc=True).accept(graph).make_thunk())
         try:
             # Of copies: operations in place may write into what they are given.
             return _evaluated(self._ordered[0], deepcopy(list(values)))
@@ -132,7 +152,8 @@ class PythonFallback:
             missing.update(node.outputs)
         return errors
 
-    def _as_in_python(self) -> Any:
+    def _rewritten_for_python(self) -> FunctionGraph:
+        """The graph that the user gave, in the order in which the Python linker runs it."""
         given = given_of(self._source)
         graph = runnable_copy(given or self._source)
         if given is None:
@@ -140,7 +161,7 @@ class PythonFallback:
         graph.attach_feature(Supervisor(graph.inputs))
         rewrites: Any = Mode("py", "fast_run").optimizer
         rewrites.rewrite(graph)
-        return PerformLinker(allow_gc=True).accept(graph).make_thunk()
+        return graph
 
     def _linkers(self) -> list[Any]:
         eager = PerformLinker(allow_gc=True)

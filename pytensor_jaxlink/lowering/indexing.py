@@ -25,6 +25,7 @@ from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
     canonical_dtype,
+    hidden,
     with_positive_zeros,
 )
 from pytensor_jaxlink.lowering.index_checks import (
@@ -114,10 +115,18 @@ def _indexing_rule(node: Apply, context: Context) -> JaxFunction:
         for values in data:
             check_values(values, array, entries, indices)
         if not data:
-            return function(readable(array, entries, indices), *indices)
+            found = function(readable(array, entries, indices), *indices)
+            return hidden(found) if _are_copies(found, array) else found
         return function(array, *_converted(node, data, array), *indices)
 
     return index
+
+
+def _are_copies(found: jax.Array, array: jax.Array) -> bool:
+    """Return True for many entries of one: XLA takes their sum for a product, -0.0 for -0.0."""
+    lengths = np.shape(array)
+    is_one = all(isinstance(length, int) and length == 1 for length in lengths)
+    return is_one and np.ndim(found) > 0 and np.shape(found) != (1,) * np.ndim(found)
 
 
 def _converted(node: Apply, values: Sequence[Index], array: jax.Array) -> list[Index]:

@@ -10,17 +10,18 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.type import integer_dtypes
 
-_LARGEST = 2**63 - 1
+_LARGEST = 2**62
+"""More than any array has entries; one more can be added to it."""
 
 
 def normalised(bound: Any, length: object) -> Any:
     """A bound as Python's slices take it: from the end where negative, and clipped."""
-    value = _as_int64(pt.as_tensor(bound))
+    value = as_int64(pt.as_tensor(bound))
     return pt.clip(pt.switch(value < 0, value + length, value), 0, length)
 
 
-def _as_int64(bound: Any) -> Any:
-    """A bound as a 64-bit integer; unsigned ones beyond that are as good as the largest."""
+def as_int64(bound: Any) -> Any:
+    """A bound or an index as a 64-bit integer; unsigned ones beyond any array stay beyond it."""
     if bound.type.dtype == "uint64":
         bound = pt.minimum(bound, pt.constant(_LARGEST, dtype="uint64"))
     return bound.astype("int64")
@@ -63,7 +64,7 @@ def entries_of_shape(shape: object) -> list[Any]:
 
 def in_range(index: Any, count: Any) -> Any:
     """An index counted from the start; `IndexError` where there is no such entry."""
-    index = index.astype("int64")
+    index = as_int64(index)
     holds = pt.all((index >= -count) & (index < count))
     index = CheckAndRaise(IndexError, "index out of bounds")(index, holds)
     return pt.switch(index < 0, index + count, index)

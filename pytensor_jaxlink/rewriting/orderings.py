@@ -25,7 +25,7 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.ops import DynamicSlice, running_dtype
-from pytensor_jaxlink.rewriting.bounds import normalised
+from pytensor_jaxlink.rewriting.bounds import as_int64, normalised
 from pytensor_jaxlink.rewriting.packing import order as order_of
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -230,7 +230,7 @@ def _forward(index: slice, mask: object, known: Known) -> slice:
     def after(bound: object) -> Tensor:
         if bound is None:
             return None
-        value = pt.as_tensor(_bound(bound, known)).astype("int64")
+        value = as_int64(pt.as_tensor(_bound(bound, known)))
         place: Tensor = pt.switch(value < 0, value + known.count(mask), value)
         return pt.maximum(place + 1, 0)
 
@@ -260,7 +260,7 @@ def _bound(bound: object, known: Known) -> Tensor:
 
 def place_of(mask: Tensor, rank: Tensor, known: Known) -> Tensor:
     """Where the entry of a rank is; out of range where there is none, so that indexing raises."""
-    rank = pt.as_tensor(rank).astype("int64")
+    rank = as_int64(pt.as_tensor(rank))
     rank = pt.switch(rank < 0, rank + known.count(mask), rank)
     place = (pt.cumsum(mask.astype("int64")) <= rank).sum(dtype="int64")
     return pt.switch(rank < 0, mask.shape[0], place)

@@ -70,3 +70,11 @@ def test_lengths_that_depend_on_more(array: Any) -> None:
         length = extents.length(array)
         assert length not in (extents.length(X), extents.plus(extents.length(X), -3))
         assert length == extents.length(array)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 1.5])
+def test_numbers_that_are_no_integers(number: float) -> None:
+    x = pt.dscalar("x")
+    lengths = Extents(FunctionGraph([x], [x + 1], clone=False))
+    assert lengths.of(pt.constant(number)) != lengths.of(pt.constant(1))
+    assert lengths.of(pt.minimum(x, number)) != lengths.of(pt.minimum(x, 1))

@@ -31,6 +31,30 @@ def counted() -> tuple[Any, list[int]]:
     return black_box(noted), runs
 
 
+M = pt.dmatrix("m")
+CHOSEN = M[M[:, 0] > 0, 1:]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pt.cumsum(CHOSEN.ravel()).reshape(CHOSEN.shape) + CHOSEN,
+        pytensor.grad((CHOSEN * pt.cumsum(CHOSEN.ravel())).sum(), M),
+    ],
+)
+def test_what_a_rewrite_takes_for_granted_fails_no_call(made: Any) -> None:
+    """Two rows without columns: the length of a reshaped array does not follow from its entries."""
+    box, _ = counted()
+    f = pytensor.function([M, X], [made, box(X)], mode=JAXLinker())
+    given = np.array([[-1.0], [4.0], [5.0]]), np.ones(2)
+    expected = pytensor.function([M], made, mode="FAST_COMPILE")(given[0])
+    for _ in range(3):
+        found, more = f(*given)
+        np.testing.assert_array_equal(found, expected, strict=True)
+        np.testing.assert_array_equal(more, [2.0, 2.0])
+    assert f.stats.fallbacks
+
+
 def test_an_exception_of_its_own_ends_the_call() -> None:
     box, runs = counted()
     f = pytensor.function([X, N], [box(pt.exp(X) - 2), X[N]], mode=JAXLinker())

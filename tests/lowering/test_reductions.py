@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker, jaxify
-from tests.helpers import PYTHON, assert_same
+from tests.helpers import PYTHON, assert_same, check_against_python
 
 SHAPES = ((70, 90), (3, 5000), (5000, 3), (20000,))
 ODD = (np.nan, np.inf, -np.inf, 0.0)
@@ -93,6 +93,17 @@ def test_the_sum_of_a_negative_zero(dtype: str) -> None:
             for part in ("real", "imag"):
                 signs = (np.signbit(getattr(np.asarray(each), part)) for each in (one, other))
                 np.testing.assert_array_equal(*signs)
+
+
+def test_the_sum_of_copies_of_a_negative_zero() -> None:
+    """Entries of an array of one, which XLA sums as a product."""
+    x, m, i = pt.dvector("x"), pt.dmatrix("m"), pt.lvector("i")
+    outputs = [x[i].sum(), m[i, i].sum(), pt.exp(x[i]).sum(), x[i][:, None].sum(0)]
+    f = check_against_python(
+        [x, m, i], outputs, (np.array([-0.0]), np.array([[-0.0]]), np.zeros(3, int))
+    )
+    found = f(np.array([-0.0]), np.array([[-0.0]]), np.zeros(3, int))
+    assert not any(np.signbit(each).any() for each in found)
 
 
 def test_the_gradient_of_a_product() -> None:
