@@ -97,8 +97,16 @@ class PythonFallback:
         alone, so an exception there may not be the user's.  Elsewhere the user's graph is asked
         after an exception; but an Op of the user's does not run again for the sake of one.
         """
-        rewritten = bool(notes_of(self._source)) and given_of(self._source) is not None
+        rewritten = bool(notes_of(self._source)) and self._given() is not None
         return rewritten and has_effects(self._source)
+
+    def _given(self) -> FunctionGraph | None:
+        """The graph that the user gave, if it has the outputs of the rewritten one.
+
+        Where an operation in place ends in an input, what it leaves there is one more.
+        """
+        given = given_of(self._source)
+        return given if given and len(given.outputs) == len(self._source.outputs) else None
 
     def _graph_to_run(self) -> FunctionGraph:
         if self._is_users_graph:
@@ -154,7 +162,7 @@ class PythonFallback:
 
     def _rewritten_for_python(self) -> FunctionGraph:
         """The graph that the user gave, in the order in which the Python linker runs it."""
-        given = given_of(self._source)
+        given = self._given()
         graph = runnable_copy(given or self._source)
         if given is None:
             check_buffers(graph)

@@ -126,7 +126,8 @@ def _are_copies(found: jax.Array, array: jax.Array) -> bool:
     """Return True for many entries of one: XLA takes their sum for a product, -0.0 for -0.0."""
     lengths = np.shape(array)
     is_one = all(isinstance(length, int) and length == 1 for length in lengths)
-    return is_one and np.ndim(found) > 0 and np.shape(found) != (1,) * np.ndim(found)
+    several = np.shape(found) != (1,) * np.ndim(found)
+    return is_one and several and jnp.issubdtype(found.dtype, jnp.inexact)
 
 
 def _converted(node: Apply, values: Sequence[Index], array: jax.Array) -> list[Index]:

@@ -14,6 +14,7 @@ import pytest
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.compat import ifelse
+from pytensor_jaxlink.link.fallback import PythonFallback
 from tests.helpers import black_box
 
 X, Y, Z, N, K = *map(pt.dvector, "xyz"), *map(pt.lscalar, "nk")
@@ -53,6 +54,19 @@ def test_what_a_rewrite_takes_for_granted_fails_no_call(made: Any) -> None:
         np.testing.assert_array_equal(found, expected, strict=True)
         np.testing.assert_array_equal(more, [2.0, 2.0])
     assert f.stats.fallbacks
+
+
+def test_a_fallback_leaves_what_operations_in_place_leave() -> None:
+    """It is one output more than those of the graph that the user gave."""
+    box, _ = counted()
+    inplace = pt.inc_subtensor(Y[:1], 5.0, inplace=True)
+    inputs = [X, pytensor.In(Y, mutable=True)]
+    outputs = [pt.exp(X[X > 0]).sum(), box(X), inplace]
+    f = pytensor.function(inputs, outputs, mode=JAXLinker(), accept_inplace=True)
+    source = f.vm.compiled.source
+    found = PythonFallback(source)([np.ones(2), np.ones(2)], None, f.stats)
+    assert len(found) == len(source.outputs)
+    np.testing.assert_array_equal(found[2], [6.0, 1.0])
 
 
 def test_an_exception_of_its_own_ends_the_call() -> None:
