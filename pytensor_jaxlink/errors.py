@@ -83,9 +83,10 @@ class NotAcceptedError(BaseException):
 
 
 class FalseConditionError(NotAcceptedError):
-    """Ends a run in which a step failed on the host, when a condition was false before that step.
+    """Ends a run in which a condition is false before all its steps have run.
 
-    What the step was given does not count, and neither does its error.
+    A step has failed on the host after it, or a region that runs on the host has found it.  The
+    arguments of that step do not count, and neither does its error.
     """
 
 

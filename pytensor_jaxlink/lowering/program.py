@@ -22,7 +22,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import Subtensor
 from scipy.sparse import issparse
 
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED, FalseConditionError
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of, stored
@@ -31,7 +31,7 @@ from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
-from pytensor_jaxlink.ops import held_type
+from pytensor_jaxlink.ops import held_type, may_show
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
@@ -153,7 +153,10 @@ class Program:
                 outputs = function(*(value_of(number) for number, _ in instruction.reads))
             except Exception as error:
                 setattr(error, FAILED_ON_HOST, True)
-                raise
+                if may_show(self.view.nodes[instruction.node].op):
+                    raise  # an Op of the user's does not run again
+                # A check of a rewrite may have raised it, and then the call has a value.
+                raise FalseConditionError from error
             # Some `perform` methods give another dtype than they declare; a region never does.
             found = {
                 number: as_declared(output, self.types[number])

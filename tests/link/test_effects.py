@@ -12,7 +12,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pytensor_jaxlink import JAXLinker, load, save
+from pytensor_jaxlink import JAXLinker, JAXLinkWarning, load, save
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.link.fallback import PythonFallback
 from tests.helpers import black_box
@@ -43,10 +43,18 @@ CHOSEN = M[M[:, 0] > 0, 1:]
         pytensor.grad((CHOSEN * pt.cumsum(CHOSEN.ravel())).sum(), M),
     ],
 )
-def test_what_a_rewrite_takes_for_granted_fails_no_call(made: Any) -> None:
-    """Two rows without columns: the length of a reshaped array does not follow from its entries."""
+@pytest.mark.parametrize("limit", [8, 1])
+def test_what_a_rewrite_takes_for_granted_fails_no_call(made: Any, limit: int) -> None:
+    """Two rows without columns: the length of a reshaped array does not follow from its entries.
+
+    JAX runs the region, or the host beyond the limit.
+    """
     box, _ = counted()
-    f = pytensor.function([M, X], [made, box(X)], mode=JAXLinker())
+    f = pytensor.function([M, X], [made, box(X)], mode=JAXLinker(recompile_limit=limit, dynamic=False))
+    if limit == 1:
+        f(-np.ones((1, 1)), np.ones(2))
+        with pytest.warns(JAXLinkWarning, match="run on the host"):
+            f(-np.ones((2, 1)), np.ones(2))
     given = np.array([[-1.0], [4.0], [5.0]]), np.ones(2)
     expected = pytensor.function([M], made, mode="FAST_COMPILE")(given[0])
     for _ in range(3):
