@@ -20,6 +20,7 @@ from pytensor_jaxlink.ops.fitting import overlap as overlap
 from pytensor_jaxlink.ops.held_types import held_dtype as held_dtype
 from pytensor_jaxlink.ops.held_types import held_type as held_type
 from pytensor_jaxlink.ops.held_types import running_dtype as running_dtype
+from pytensor_jaxlink.ops.increments import NegativeZero as NegativeZero
 from pytensor_jaxlink.ops.increments import adds_to_zeros as adds_to_zeros
 from pytensor_jaxlink.ops.increments import is_zero as is_zero
 from pytensor_jaxlink.ops.increments import other_sum as other_sum

@@ -9,8 +9,45 @@ from __future__ import annotations
 
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.subtensor import IncSubtensor
+from pytensor.tensor.type import scalar
+
+from pytensor_jaxlink.ops.array_op import ArrayOp
+
+
+class NegativeZero(ArrayOp):
+    """The number that changes no other when it is added: 0.0 makes 0.0 of -0.0.
+
+    It is no constant, because PyTensor takes equal ones for one, and -0.0 equals 0.0.
+
+    Parameters
+    ----------
+    dtype
+        The name of a real or complex type.
+    """
+
+    __props__ = ("dtype",)
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def make_node(self) -> Apply:
+        """A scalar."""
+        return Apply(self, [], [scalar(dtype=self.dtype)])
+
+    def do_constant_folding(self, fgraph: FunctionGraph, node: Apply) -> bool:
+        """Never."""
+        return False
+
+    def infer_shape(self, *arguments: object) -> list[tuple[()]]:
+        """No dimensions."""
+        return [()]
+
+    def compute(self) -> np.ndarray:
+        """Both parts of a complex number."""
+        return np.asarray(-np.zeros((), self.dtype))
 
 
 def types_of_sum(node: Apply) -> tuple[np.dtype, np.dtype]:

@@ -14,7 +14,7 @@ from pytensor.tensor.basic import ARange, Join
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pytensor_jaxlink.graph import axis_and_parts, indices_of
-from pytensor_jaxlink.ops import Indexable, Merged, other_sum
+from pytensor_jaxlink.ops import Indexable, Merged, NegativeZero, other_sum
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -58,7 +58,8 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     if np.dtype(dtype).kind in "biu":  # there is no -0.0 among integers
         dtype = base.type.dtype
         chosen = Selection(pt.cast(chosen.full, dtype), chosen.masks)
-    added = pt.inc_subtensor(taken.entries.full, chosen.masked(_nothing(dtype)))
+    nothing = NegativeZero(dtype)() if np.dtype(dtype).kind in "fc" else 0
+    added = pt.inc_subtensor(taken.entries.full, chosen.masked(nothing))
     whole = known.chosen(base)
     if type(op).__name__ == "AdvancedIncSubtensor1" and value in known.selections:
         # This Op of PyTensor before 3.1 takes one entry for one that is stretched, but for arrays
@@ -69,11 +70,6 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
         added = refuse(added, pt.or_(pt.neq(taken.mask.sum(), 1), pt.eq(length, 1)))
     result = added if taken.array is whole.full else Merged()(added, whole.full)
     return [Selection(result, whole.masks)]
-
-
-def _nothing(dtype: str) -> complex:
-    """The number that changes no other when it is added: 0.0 makes 0.0 of -0.0."""
-    return complex(-0.0, -0.0) if dtype.startswith("complex") else -0.0
 
 
 def _by_ranks(node: Apply, known: Known) -> Results:

@@ -71,12 +71,16 @@ class Selection:
         return self.masks[axis].dimshuffle(order)
 
     def masked(self, value: object, axes: Iterable[int] | None = None) -> Tensor:
-        """The full array with another value where nothing is selected along some dimensions."""
+        """The full array with another value where nothing is selected along some dimensions.
+
+        The value is a number, or a variable of the array's type.
+        """
         chosen = [axis for axis in self.axes if axes is None or axis in axes]
         if not chosen:
             return self.full
-        filler = pt.constant(np.asarray(value, dtype=self.full.type.dtype))
-        return pt.switch(self.selected(chosen), self.full, filler)
+        if not isinstance(value, Variable):
+            value = pt.constant(np.asarray(value, dtype=self.full.type.dtype))
+        return pt.switch(self.selected(chosen), self.full, value)
 
     def widened(self, axis: int, mask: object) -> Selection:
         """An array of length 1 along a dimension, in the rank of others that a mask selects from.

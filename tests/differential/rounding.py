@@ -44,7 +44,7 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
     def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
         change = spread if _solves(node) else partial(nudged, whole=state["whole"])
         for thunk in thunks:
-            open_signs = _leaves_signs_open(node) or _adds_zeros_inside(
+            open_signs = _leaves_signs_open(node) or _adds_zeros(
                 node, [cell[0] for cell in thunk.inputs]
             )
             thunk()
@@ -67,7 +67,8 @@ def _solves(node: Any) -> bool:
 def _leaves_signs_open(node: Any) -> bool:
     """Whether the sign of a zero is not promised (docs/same_results.md)."""
     op = getattr(node.op, "core_op", node.op)
-    if isinstance(op, Alloc | CumOp | SortOp | Unique | Max | Min) or "Dot" in type(op).__name__:
+    is_product = any(part in type(op).__name__ for part in ("Dot", "Gemv", "Gemm"))
+    if isinstance(op, Alloc | CumOp | SortOp | Unique | Max | Min) or is_product:
         return True
     if isinstance(op, Scan):  # its sums are fused when it runs
         return any(map(_is_sum, op.fgraph.apply_nodes))
@@ -81,9 +82,13 @@ def _is_sum(node: Any) -> bool:
     return isinstance(getattr(node.op, "scalar_op", None), Add | Composite)
 
 
-def _adds_zeros_inside(node: Any, inputs: Sequence[Any]) -> bool:
-    """Whether XLA may know the zero of a sum in an inner graph, where it takes 0.0 + x for x."""
-    return isinstance(node.op, OpFromGraph) and any(
+def _adds_zeros(node: Any, inputs: Sequence[Any]) -> bool:
+    """Whether XLA may know the zeros of a sum, where it takes 0.0 + x for x.
+
+    An inner graph may have such a sum.
+    """
+    is_sum = isinstance(getattr(node.op, "scalar_op", None), Add)
+    return (is_sum or isinstance(node.op, OpFromGraph)) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"
         and value.size
