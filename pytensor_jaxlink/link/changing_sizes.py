@@ -19,11 +19,13 @@ from pytensor_jaxlink.link.dynamic import Sizes, is_worth
 from pytensor_jaxlink.link.form import Way
 from pytensor_jaxlink.link.padded_graph import (
     Groups,
+    described_bounds,
+    described_lengths,
+    divided,
     groups_of,
     is_worth_cutting,
     length_of_group,
     may_be_padded,
-    named_group,
     padded_graph,
     with_buckets,
     with_programs,
@@ -97,28 +99,37 @@ class ChangingSizes:
         # The last, shorter batch is a second length, and not the beginning of many.
         changed = change.numbers if many else set(change.numbers) - form.extents
         behind = form.inputs_behind(changed).intersection(form.static)
-        return not behind <= self.sizes.refused.keys() or bool(self._to_cut(behind, many=many))
+        return not behind <= self.sizes.refused.keys() or bool(self._to_cut(behind, change.count))
 
-    def _to_cut(self, sizes: Collection[int], *, many: bool) -> frozenset[int]:
-        """The sizes among some that may be data if results of their length are cut."""
-        compiled = self._compiled
+    def _to_cut(self, sizes: Collection[int], count: float) -> frozenset[int]:
+        """The sizes among some that may be data if results of their length are cut.
+
+        ``count`` is for how many combinations the region has been compiled.
+        """
+        if self._outer is not None:
+            return self._outer._to_cut(sizes, count)
+        compiled, many = self._compiled, count >= self._compiled.policy.limit
         # The start-up cache keeps code for each size.
-        if self._outer is not None or (compiled.options.cache_dir is not None and not many):
+        if compiled.options.cache_dir is not None and not many:
             return frozenset()
         tried = {*self._padding.sizes, *self._needed, *(() if many else self._costly)}
         return frozenset(
-            k for k in sizes if k not in tried and is_one_integer(compiled.source.inputs[k])
+            k
+            for k in sizes
+            if k < len(compiled.source.inputs)  # no length of an argument
+            and k not in tried
+            and is_one_integer(compiled.source.inputs[k])
         )
 
     def finish(self, inputs: Sequence[Any], change: NewSizeError) -> Sequence[Any]:
         """Finish a call that came with a new value of a size; see `make_dynamic`."""
         compiled, for_all = self._compiled, self._for_all
-        if self._outer is not None and not self._values_may_change(change):
-            raise change
         if for_all is not None and change.plan is compiled.plan and change.numbers:
             compiled.stats.general_calls += 1
             compiled.stats.padded_calls += 1
             return for_all.executor(inputs)
+        if self._outer is not None:
+            raise change
         self.make_dynamic(inputs, change)
         return compiled.executor(inputs)
 
@@ -191,13 +202,17 @@ class ChangingSizes:
         inputs
             The values of a call, if there has been one.
         """
-        compiled = self._compiled
-        behind, many = {*compiled.form.static}, True
+        if self._outer is not None:
+            return  # it cuts them
+        graph = self._compiled
+        if change is not None and change.plan is not graph.plan:
+            graph = self._padded or graph
+        behind, count = {*graph.form.static}, float("inf") if change is None else change.count
         if change is not None:
-            behind &= compiled.form.inputs_behind(change.numbers)
-            many = change.count >= compiled.policy.limit
-        behind &= self.sizes.refused.keys()
-        if sizes := self._to_cut(behind, many=many):
+            behind &= graph.form.inputs_behind(change.numbers)
+        behind &= graph.changing.sizes.refused.keys()
+        if sizes := self._to_cut(behind, count):
+            many = count >= self._compiled.policy.limit
             self._pad(self._padding.groups, {}, inputs, sizes, many=many)
 
     # -- when a length has changed -----------------------------------------------------------------
@@ -253,8 +268,8 @@ class ChangingSizes:
             Whether these have had many values.  Otherwise they have to be worth it.
         """
         compiled, first = self._compiled, len(self._compiled.source.inputs)
-        sizes = further.union(self._padding.sizes)
-        unbounded = set(self._padding.unbounded)
+        wanted, unbounded = further.union(self._padding.sizes), set(self._padding.unbounded)
+        sizes = wanted
         while (groups, sizes) != (self._padding.groups, frozenset(self._padding.sizes)):
             numbers = range(first, first + len(groups))
             graph = padded_graph(compiled.source, groups, sorted(unbounded))
@@ -265,17 +280,15 @@ class ChangingSizes:
                 padding = Padding(
                     groups, bucket_of(None), tuple(sorted(sizes)), tuple(sorted(unbounded))
                 )
-                if further and not many:
-                    assert inputs is not None
+                if further and inputs is not None and not many:
                     cutting = replace(padding, bucket=self._padding.bucket)
                     if not is_worth_cutting(compiled, padded, cutting, inputs):
                         self._costly |= further
                         return
                 self._install(padded, padding, lengths, inputs)
-                return
+                break
             if needed := sizes.intersection(refused):
                 # No array may bound them.  Those that are needed for more are refused again.
-                self._needed |= needed & unbounded
                 sizes -= needed & unbounded
                 unbounded ^= needed
                 continue
@@ -283,6 +296,8 @@ class ChangingSizes:
             last = max(refused)
             self._unpadded |= dict.fromkeys(groups[last - first], refused[last])
             groups = tuple(group for k, group in enumerate(groups, first) if k != last)
+            sizes, unbounded = wanted, set(self._padding.unbounded)
+        self._needed |= wanted - sizes
 
     def _install(
         self,
@@ -335,6 +350,8 @@ class ChangingSizes:
             buckets = self._padding.buckets(lengths)
             values = self._padding.pad(inputs, lengths, buckets, compiled.stats)
             padded.changing.make_dynamic(values, change)
+            if change.plan is padded.plan:  # no value became data
+                self.cut_results(change, inputs)
         self._say(change)
 
     def _unequal(self, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -345,15 +362,9 @@ class ChangingSizes:
         compiled = self._compiled
         outputs = compiled.fall_back(inputs, None, plan=compiled.plan)
         with compiled.lock:
-            parted: list[tuple[Place, ...]] = []
-            for group in self._padding.groups:
-                by_length: dict[int, list[Place]] = {}
-                for position, axis in group:
-                    length = inputs[position].shape[axis]
-                    by_length.setdefault(length, []).append((position, axis))
-                parted += map(tuple, by_length.values())
-            if len(parted) > len(self._padding.groups):
-                self._pad(tuple(parted), {}, inputs)
+            groups = divided(self._padding.groups, inputs)
+            if len(groups) > len(self._padding.groups):
+                self._pad(groups, {}, inputs)
                 self._say()
         return outputs
 
@@ -371,20 +382,8 @@ class ChangingSizes:
         view = compiled.view
         names = [view.expression_of(number) for number in view.inputs]
         limit = None if self._for_all is None else compiled.policy.limit
-        bucket = self._padding.bucket
-        padded = [
-            f"the length of {named_group(names, group)} is padded, to {bucket(1)}, "
-            f"{bucket(bucket(1) + 1)}, ...: one program serves all lengths up to there"
-            for group in self._padding.groups
-        ]
-        static = [
-            f"the length of {named_group(names, [place])} is static: {reason}"
-            for place, reason in self._unpadded.items()
-        ]
-        up_to = f" up to {bucket(1)}, {bucket(bucket(1) + 1)}, ..."
-        unbounded = self._padding.unbounded
-        cut = {k: up_to if k in unbounded else "" for k in self._padding.sizes}
-        return (*self.sizes.described(names, limit, cut), *padded, *static)
+        lengths = described_lengths(names, self._padding, self._unpadded)
+        return (*self.sizes.described(names, limit, described_bounds(self._padding)), *lengths)
 
     def _say(self, *changes: NewSizeError) -> None:
         """Tell what became of the sizes, in the explanation and in the log."""

@@ -203,9 +203,9 @@ def with_programs(
     kept
         The combinations of lengths of the groups that were padded before.
     groups
-        These groups.
+        These groups.  They may have no program of their own.
     """
-    if not kept:
+    if not groups:
         count = min(map(len, lengths.values()), default=1) - 1
         return [{place: seen[k] for place, seen in lengths.items()} for k in range(count)]
     added = {place: seen[0] for place, seen in lengths.items()}
@@ -215,12 +215,50 @@ def with_programs(
     ]
 
 
+def divided(groups: Groups, inputs: Sequence[Any]) -> Groups:
+    """The groups, each divided where its dimensions have different lengths in a call."""
+    parted: list[tuple[Place, ...]] = []
+    for group in groups:
+        by_length: dict[int, list[Place]] = {}
+        for position, axis in group:
+            length = inputs[position].shape[axis]
+            by_length.setdefault(length, []).append((position, axis))
+        parted += map(tuple, by_length.values())
+    return tuple(parted)
+
+
 def length_of_group(group: Sequence[Place], lengths: Mapping[Place, int]) -> int:
     """The length of a group, of which some dimensions are known."""
     return next(lengths[place] for place in group if place in lengths)
 
 
-def named_group(names: Sequence[str], group: Sequence[Place]) -> str:
+def described_lengths(
+    names: Sequence[str], padding: Padding, unpadded: Mapping[Place, str]
+) -> list[str]:
+    """The lengths that are padded, and those that are static with the reason, in words."""
+    padded = [
+        f"the length of {_named(names, group)} is padded, to {_first_buckets(padding)}: "
+        "one program serves all lengths up to there"
+        for group in padding.groups
+    ]
+    return padded + [
+        f"the length of {_named(names, [place])} is static: {reason}"
+        for place, reason in unpadded.items()
+    ]
+
+
+def described_bounds(padding: Padding) -> dict[int, str]:
+    """For each size of cut results its bounds in words, where no array bounds it."""
+    up_to = f" up to {_first_buckets(padding)}"
+    return {k: up_to if k in padding.unbounded else "" for k in padding.sizes}
+
+
+def _first_buckets(padding: Padding) -> str:
+    first = padding.bucket(1)
+    return f"{first}, {padding.bucket(first + 1)}, ..."
+
+
+def _named(names: Sequence[str], group: Sequence[Place]) -> str:
     """The dimensions of a group, in words."""
     return ", ".join(
         names[position] if axis == 0 else f"{names[position]} along axis {axis}"

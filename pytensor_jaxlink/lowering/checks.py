@@ -3,6 +3,10 @@
 JAX cannot raise from inside a compiled region.  A rule hands a condition to `require`; the region
 returns the conjunction of them as one boolean, and where that is false the function is evaluated
 again by PyTensor's own implementation, which raises what it raises.
+
+Where the user traces, nobody can look at a condition, and `require` drops it.  The assumptions of
+rewrites stay (`collect`): where one is false, the graph has a value, and the region another one.
+Real results are NaN then.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +23,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from pytensor_jaxlink.size_functions import is_open
+
+_KNOWN = (bool, np.bool_, np.ndarray)
 
 _WINDOW = 32
 """Entries; XLA makes no tree of so few."""
@@ -86,15 +93,32 @@ def is_refuted() -> bool:
 
 
 def require(condition: ArrayLike) -> None:
-    """State that a boolean array must be true everywhere.
+    """State that a boolean array must be true everywhere, or PyTensor may raise.
 
     What is known while JAX traces is checked at once: a false condition then ends the trace.
     """
-    if isinstance(condition, bool | np.bool_ | np.ndarray):
+    if are_read() or isinstance(condition, _KNOWN):
+        collect(condition)
+
+
+def collect(condition: ArrayLike) -> None:
+    """State an assumption of a rewrite, or a condition that an inner block has collected."""
+    if isinstance(condition, _KNOWN):
         if not np.all(condition):
             raise ValueError("a condition of the graph is false for these shapes and sizes")
     elif _collectors.stack:
         _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))
+
+
+def only_where(holds: jax.Array, value: Any) -> Any:
+    """A result; NaN where a condition is false, and its derivatives, too.
+
+    Of integers and booleans no entry says so.
+    """
+    kind = getattr(value, "dtype", np.dtype(bool))
+    if not jnp.issubdtype(kind, jnp.inexact):
+        return value
+    return value * jnp.where(holds, 1.0, jnp.nan).astype(kind)
 
 
 def everywhere(condition: jax.Array) -> jax.Array:

@@ -17,7 +17,7 @@ from pytensor.tensor.pad import Pad
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.lowering.checks import are_read, collecting, one_condition, require
+from pytensor_jaxlink.lowering.checks import are_read, collect, collecting, one_condition, require
 from pytensor_jaxlink.lowering.coercion import check_broadcast
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
@@ -92,7 +92,7 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
                 raise
             raise _SidesDifferError("its two sides give arrays of different shapes") from error
         if any(checked):
-            require(holds)
+            collect(holds)
         return outputs
 
     return branch
@@ -147,7 +147,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
         batched = jnp.vectorize(of_one, signature=f"{taken}->{given}")
         *outputs, holds = batched(*(jnp.asarray(inputs[position]) for position in traced))
         if any(checked):
-            require(holds)
+            collect(holds)
         return outputs
 
     return blockwise

@@ -12,7 +12,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 
-from pytensor_jaxlink.lowering.checks import collecting, conjunction, require
+from pytensor_jaxlink.lowering.checks import collect, collecting, conjunction, require
 from pytensor_jaxlink.lowering.coercion import canonical_dtype, hidden
 from pytensor_jaxlink.lowering.histories import (
     History,
@@ -184,7 +184,7 @@ class _Loop:
         )
         leaving, stacked, emitted, conditions = self._in_order(outputs)
         for condition in conditions:
-            require(condition)
+            collect(condition)
         registers, histories, carried = final
         scattered = [
             strip.whole(left, kept)
@@ -298,7 +298,7 @@ class _Loop:
         state, rings, free, _, holds = jax.lax.while_loop(
             goes_on, body, (start, rings, free, false, true)
         )
-        require(holds)
+        collect(holds)
         made, scattered, histories, carried = state
         states, lengths = [], []
         for ring, history, length in zip(rings, histories, self.lengths, strict=True):

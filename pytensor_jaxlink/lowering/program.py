@@ -26,7 +26,13 @@ from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED, FalseC
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of, stored
-from pytensor_jaxlink.lowering.checks import collecting, conjunction, is_refuted
+from pytensor_jaxlink.lowering.checks import (
+    are_read,
+    collecting,
+    conjunction,
+    is_refuted,
+    only_where,
+)
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
@@ -132,7 +138,10 @@ class Program:
             results = tuple(self.result(number, static_values, traced) for number in self.results)
             computed = (value for number, value in traced.items() if number not in self.arguments)
             self.entries = sum(getattr(value, "size", 1) for value in computed)
-            return results, conjunction(conditions)
+            holds = conjunction(conditions)
+        if holds and not are_read():
+            return tuple(only_where(holds[0], result) for result in results), ()
+        return results, holds
 
     def on_host(self, static: Sequence[object], *arguments: object) -> tuple[tuple[Any, ...], Any]:
         """The same results without JAX, by PyTensor's own implementation of each node."""

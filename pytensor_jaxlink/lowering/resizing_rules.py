@@ -1,4 +1,4 @@
-"""Rules for arrays that take the shapes that masks and assignments ask for.
+"""Rules for arrays in the shapes that masks and assignments ask for, and for their other entries.
 
 Nothing is computed where the shapes agree.
 """
@@ -13,7 +13,7 @@ from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.lowering.coercion import as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.ops import Fitted, Indexable, Merged, Stretched, overlap
+from pytensor_jaxlink.ops import Fitted, Indexable, Merged, NegativeZero, Stretched, overlap
 
 
 @jax_rule.register(Fitted)
@@ -55,6 +55,11 @@ def _merged(op: Merged, node: Apply, context: Context) -> JaxFunction:
         return as_jax(array).at[both].set(as_jax(part)[both])
 
     return merge
+
+
+@jax_rule.register(NegativeZero)
+def _negative_zero(op: NegativeZero, node: Apply, context: Context) -> JaxFunction:
+    return lambda: jnp.asarray(op.compute())
 
 
 def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -37,6 +37,7 @@ from pytensor.tensor.extra_ops import (
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
+from pytensor_jaxlink.lowering.checks import collect
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
@@ -51,6 +52,7 @@ from pytensor_jaxlink.lowering.rule import (
     jax_rule,
     upstream_rule,
 )
+from pytensor_jaxlink.ops import Assumption
 from pytensor_jaxlink.size_functions import as_integer, is_open
 
 
@@ -319,6 +321,18 @@ def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFuncti
         return array
 
     return specify_shape
+
+
+@jax_rule.register(Assumption)
+def _assumption(op: Assumption, node: Apply, context: Context) -> JaxFunction:
+    """Looked at where the user's checks are ignored, too."""
+
+    def assume(value: object, *conditions: ArrayLike) -> object:
+        for condition in conditions:
+            collect(condition)
+        return value
+
+    return assume
 
 
 @jax_rule.register(CheckAndRaise)

@@ -33,8 +33,8 @@ class NegativeZero(ArrayOp):
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
 
-    def make_node(self) -> Apply:
-        """A scalar."""
+    def make_node(self, *inputs: Variable) -> Apply:
+        """A scalar; there are no inputs."""
         return Apply(self, [], [scalar(dtype=self.dtype)])
 
     def do_constant_folding(self, fgraph: FunctionGraph, node: Apply) -> bool:

@@ -20,6 +20,7 @@ from pytensor.tensor.type import discrete_dtypes
 from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import length_of, tensor_behind
 from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.ops import Assumption
 from pytensor_jaxlink.rewriting.bounds import is_one
 from pytensor_jaxlink.rewriting.buffers import not_negative
 from pytensor_jaxlink.rewriting.counts import Counts, summed
@@ -348,7 +349,7 @@ class Masks:
             count, most = self.new(length).astype("int64"), bound
             if or_none:
                 count, most = pt.maximum(count, 0), pt.maximum(bound, 0)
-            held = CheckAndRaise(ValueError, "a length is not in its bounds")
+            held = Assumption(ValueError, "a length is not in its bounds")
             return self._front(held(count, pt.ge(count, 0), pt.le(count, most)), most)
 
         how = "length or none" if or_none else "length"

@@ -35,7 +35,7 @@ from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.type import TensorType, discrete_dtypes
 
 from pytensor_jaxlink.compat import mutable
-from pytensor_jaxlink.ops import measured_outputs
+from pytensor_jaxlink.ops import Assumption, measured_outputs
 from pytensor_jaxlink.rewriting.loops import with_graph
 from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, follow
 
@@ -231,7 +231,7 @@ class _Trace:
         """The part of a loop's trace that PyTensor keeps; zeros where there is less."""
         whole = [None] * (output.type.ndim - 1)
         if self.counted is not None:
-            there = CheckAndRaise(ValueError, "of no step the shape of an entry is not known")
+            there = Assumption(ValueError, "of no step the shape of an entry is not known")
             output = there(output, pt.gt(self.counted, 0))
         if self.kept is None:
             return Selection(output, (self.mask, *whole))

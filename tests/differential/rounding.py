@@ -25,6 +25,8 @@ _SIGNS = (None, -1.0, 1.0)
 """The signs of zeros in the runs: a sum is -0.0 only where all its parts are."""
 LARGE = 1e-2
 """The differences, relative to the largest entry, that noise in whole numbers may explain."""
+SMALL = 1e-10
+"""The differences that it may explain beside entries that are all zero."""
 
 
 def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
@@ -121,7 +123,7 @@ def spread(value: Any, rng: np.random.Generator) -> Any:
 
 
 def nudged(value: Any, rng: np.random.Generator, *, whole: bool) -> Any:
-    """An array, or a sparse matrix, with other last digits."""
+    """An array, or a sparse matrix, with other last digits, and zero for denormal numbers."""
     if scipy.sparse.issparse(value):
         changed = value.copy()
         changed.data = nudged(value.data, rng, whole=whole)
@@ -135,11 +137,12 @@ def nudged(value: Any, rng: np.random.Generator, *, whole: bool) -> Any:
             exact = 1 / np.finfo(value.dtype).eps  # larger ones are whole, too
             changed = np.where((value == np.rint(value)) & (abs(value) < exact), value, changed)
         kept = np.where(np.isfinite(value), changed, value)
+        kept = np.where(abs(value) < np.finfo(value.dtype).tiny, 0 * value, kept)
         return np.asarray(kept, dtype=value.dtype)
 
 
 def largest(one: Any, other: Any) -> float:
-    """The largest difference of entries; infinite where NaN, infinities or signs of zero differ."""
+    """The largest difference of entries; infinite where NaN or infinities differ."""
     if one.shape != other.shape:
         return np.inf
     if not one.size:
@@ -152,10 +155,15 @@ def largest(one: Any, other: Any) -> float:
         both = np.isfinite(one) & np.isfinite(other)
         if not np.array_equal(one[~both], other[~both], equal_nan=True):
             return np.inf
-        zero = (one == 0) & (other == 0)
-        if np.any(np.signbit(one.real[zero]) != np.signbit(other.real[zero])):
-            return np.inf
         return float(np.abs(one[both] - other[both]).max(initial=0))
+
+
+def with_another_sign(one: Any, other: Any) -> Any:
+    """Where two arrays of one shape have zeros of different signs."""
+    if one.dtype.kind not in "fc":
+        return np.zeros(one.shape, bool)
+    zero = (one == 0) & (other == 0)
+    return zero & (np.signbit(one.real) != np.signbit(other.real))
 
 
 def scale(value: Any) -> float:

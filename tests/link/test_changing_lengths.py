@@ -331,6 +331,22 @@ def test_a_further_length_changes_later() -> None:
     assert f.stats.fallbacks == 0
 
 
+def test_a_size_stays_data_beside_a_length_that_cannot_be() -> None:
+    """The eigenvalues of a matrix need its length, after results have been cut to `n` entries."""
+    inputs, f, reference = functions(
+        [pt.exp(Y), pt.arange(N) + S, pt.linalg.eigvalsh(pt.outer(X, X))]
+    )
+    rng = np.random.default_rng(0)
+    for one, n, other in [(3, 2, 3), (4, 2, 3), (4, 5, 3), (4, 6, 5), (5, 7, 5), (6, 9, 3)]:
+        known = {X: rng.normal(size=other), Y: rng.normal(size=one), S: np.array(0.5)}
+        arguments = [np.array(n) if v is N else known[v] for v in inputs]
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    sizes = "; ".join(f.explain().sizes)
+    assert "n is data" in sizes
+    assert "the length of x is static" in sizes
+    assert f.stats.fallbacks == 0
+
+
 def test_both_lengths_of_a_matrix() -> None:
     """Each is padded when it changes."""
     f = pytensor.function([M], [M * 2, M.sum(axis=1)], mode=JAXLinker())

@@ -50,7 +50,9 @@ def test_what_a_rewrite_takes_for_granted_fails_no_call(made: Any, limit: int) -
     JAX runs the region, or the host beyond the limit.
     """
     box, _ = counted()
-    f = pytensor.function([M, X], [made, box(X)], mode=JAXLinker(recompile_limit=limit, dynamic=False))
+    f = pytensor.function(
+        [M, X], [made, box(X)], mode=JAXLinker(recompile_limit=limit, dynamic=False)
+    )
     if limit == 1:
         f(-np.ones((1, 1)), np.ones(2))
         with pytest.warns(JAXLinkWarning, match="run on the host"):

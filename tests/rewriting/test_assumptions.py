@@ -1,0 +1,50 @@
+"""The assumptions of rewrites: an array that a size cuts is taken for a bound of the size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.raise_op import Assert
+
+from pytensor_jaxlink import JAXLinker, jaxify
+
+N, X = pt.lscalar("n"), pt.dvector("x")
+ROOTS = pt.sqrt(pt.arange(N) + 1.5)
+"""It may be longer than what `n` cuts from `x`."""
+
+
+@pytest.mark.parametrize("options", [{}, {"checks": "ignore"}])
+@pytest.mark.parametrize("outputs", [[ROOTS, X[:N] * 2], [ROOTS.sum(), X[:N].sum()]])
+def test_a_false_one_is_found(outputs: list[Any], options: dict[str, Any]) -> None:
+    """Also where checks of the user's are ignored: PyTensor has a value."""
+    f = pytensor.function([N, X], outputs, mode=JAXLinker(**options))
+    reference = pytensor.function([N, X], outputs, mode="FAST_COMPILE")
+    for n in (1, 2, 3, 7, 0, 2):
+        given = n, np.array([0.5, -2.0])
+        for found, expected in zip(f(*given), reference(*given), strict=True):
+            np.testing.assert_allclose(found, expected, strict=True)
+
+
+def test_where_the_user_traces_a_result_is_nan() -> None:
+    """There nobody could raise, and the value would be wrong; so is its derivative."""
+    outputs = [ROOTS.sum() * X.sum(), X[:N].sum()]
+    traced = jax.jit(jaxify([N, X], outputs))
+    slope = jax.jit(jax.grad(lambda n, x: jaxify([N, X], outputs)(n, x)[0], argnums=1))
+    reference = pytensor.function([N, X], [*outputs, pytensor.grad(outputs[0], X)])
+    x = np.array([0.5, -2.0])
+    for n in (np.int64(0), np.int64(2)):
+        *expected, derivative = reference(n, x)
+        np.testing.assert_allclose(traced(n, x), expected)
+        np.testing.assert_allclose(slope(n, x), derivative)
+    assert np.isnan(traced(np.int64(3), x)).all()
+    assert np.isnan(slope(np.int64(3), x)).all()
+
+
+def test_a_check_of_the_user_changes_no_result_there() -> None:
+    checked = Assert("negative")(X, pt.all(X > 0)).sum()
+    assert float(jax.jit(jaxify([X], checked))(-np.ones(2))) == -2.0
