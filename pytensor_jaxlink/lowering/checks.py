@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from pytensor_jaxlink.errors import REFUTED
 from pytensor_jaxlink.size_functions import is_open
 
 _KNOWN = (bool, np.bool_, np.ndarray)
@@ -105,7 +106,9 @@ def collect(condition: ArrayLike) -> None:
     """State an assumption of a rewrite, or a condition that an inner block has collected."""
     if isinstance(condition, _KNOWN):
         if not np.all(condition):
-            raise ValueError("a condition of the graph is false for these shapes and sizes")
+            error = ValueError("a condition of the graph is false for these shapes and sizes")
+            setattr(error, REFUTED, True)  # it may be a rewrite's: no failure of JAX
+            raise error
     elif _collectors.stack:
         _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))
 
