@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -113,15 +112,14 @@ def collect(condition: ArrayLike) -> None:
         _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))
 
 
-def only_where(holds: jax.Array, value: Any) -> Any:
+def only_where(holds: jax.Array, value: object) -> object:
     """A result; NaN where a condition is false, and its derivatives, too.
 
     Of integers and booleans no entry says so.
     """
-    kind = getattr(value, "dtype", np.dtype(bool))
-    if not jnp.issubdtype(kind, jnp.inexact):
+    if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
-    return value * jnp.where(holds, 1.0, jnp.nan).astype(kind)
+    return value * jnp.where(holds, 1.0, jnp.nan).astype(value.dtype)
 
 
 def everywhere(condition: jax.Array) -> jax.Array:
