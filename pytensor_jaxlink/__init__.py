@@ -77,7 +77,6 @@ def _register() -> None:
     from pytensor_jaxlink.link import register_with_pytensor
 
     register_with_pytensor(_find_entry)
-    _when_imported("pymc", _suit_pymc, own=__name__)
 
 
 def _suit_pymc() -> None:
@@ -115,3 +114,5 @@ def _explain(error: Exception) -> None:
 
 
 _when_imported("pytensor", _register, own=__name__, explain=_explain)
+# Not by `_register`: PyMC imports PyTensor, so PyMC may be half imported then.
+_when_imported("pymc", _suit_pymc, own=__name__)

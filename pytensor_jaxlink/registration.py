@@ -57,10 +57,12 @@ class _Watch:
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of a module that is watched; None for all others."""
-        if name != self.name and not name.startswith(self._own):
+        watched = name == self.name or name.startswith(self._own)
+        if not watched or self not in sys.meta_path:
             return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
+        # Those before it have found nothing; another watch behind it adds its own notes.
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(name, path, target)
             if spec is not None:
                 return self._watched(spec)
         return None

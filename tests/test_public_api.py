@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,29 @@ assert importlib.resources.files("pytensor").joinpath("py.typed").is_file()
 )
 def test_the_mode_is_there_when_pytensor_is(imports: str) -> None:
     run(REGISTERED.format(imports=imports))
+
+
+def test_pymc_may_be_what_imports_pytensor(tmp_path: Path) -> None:
+    """In its place a package of its name, so that this runs without it."""
+    folder = tmp_path / "pymc" / "sampling"
+    folder.mkdir(parents=True)
+    (tmp_path / "pymc" / "__init__.py").write_text(
+        "import pytensor\nimport pymc.distributions\nfrom pymc.sampling import parallel\n"
+    )
+    distributions = "from pymc import dist_math\nimport sys\n"
+    distributions += "sys.modules['pymc.distributions.dist_math'] = dist_math\n"
+    (tmp_path / "pymc" / "distributions.py").write_text(distributions)
+    (tmp_path / "pymc" / "dist_math.py").write_text("class SplineWrapper: pass\n")
+    (folder / "__init__.py").write_text("")
+    (folder / "parallel.py").write_text("class JAXLinker: pass\n")
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from typing import get_args
+import pytensor_jaxlink, pymc
+print(pytensor_jaxlink.JAXLinker in get_args(sys.modules["pymc.sampling.parallel"].JAXLinker))
+"""
+    assert run(code) == "True\n"
 
 
 def test_importing_imports_no_pytensor() -> None:

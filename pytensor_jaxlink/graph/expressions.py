@@ -59,6 +59,7 @@ _INFIX = {
 }
 _TRANSPARENT = ("TensorFromXTensor", "XTensorFromTensor", "Rename", "Shaped")
 _NAMED_BY_PYTENSOR = ("argmax", "mean", "std", "var")
+_CONDITION = re.compile("[<>=]")
 _PREFIX = {"Neg": "-", "Invert": "~"}
 # Names of classes that users never wrote.
 _RENAMED = {
@@ -160,9 +161,16 @@ class _Formatter:
 
 
 def given_name(variable: Variable) -> str | None:
-    """The name that the user gave a variable; PyTensor names some results of its own."""
+    """The name that the user gave a variable, or None.
+
+    PyTensor names some results of its own, and PyMC names a density after the condition of its
+    parameters, ``"sigma > 0"``.
+    """
     name = variable.name
-    if not name or (variable.owner is not None and name in _NAMED_BY_PYTENSOR):
+    if not name:
+        return None
+    computed = variable.owner is not None
+    if computed and (name in _NAMED_BY_PYTENSOR or _CONDITION.search(str(name))):
         return None
     return str(name)
 

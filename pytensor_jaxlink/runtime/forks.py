@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -18,7 +17,8 @@ from weakref import WeakSet
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import ForkedProcessError, JAXLinkWarning
+from pytensor_jaxlink.errors import ForkedProcessError
+from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.generators import generator_of_key, held_key
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration, live_arrays
 
@@ -110,7 +110,7 @@ def warn_once() -> None:
             "here: functions run on the host, by PyTensor's own implementation, which is slower. "
             f"{_REMEDY}"
         )
-        warnings.warn(JAXLinkWarning(text, code=Code.ON_HOST_IN_CHILD), stacklevel=4)
+        warn_at_user_line(text, Code.ON_HOST_IN_CHILD)
 
 
 def _has_started() -> bool:

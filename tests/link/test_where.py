@@ -154,6 +154,18 @@ def test_the_users_files() -> None:
 class TestPyMC:
     """Models: the line where a variable was written, and its name."""
 
+    def test_conditions_are_no_names(self) -> None:
+        """PyMC's rewrites name a density after the condition of its parameters."""
+        x, d = pt.dvector("x"), pt.dvector("d")
+        density = pt.switch(x[0] > 0, -(x * d), -np.inf)
+        density.name = "sigma > 0"
+        joint = density.sum() + x.sum()
+        joint.name = "joint"
+        f = pytensor.function([x, d], joint, mode="JAXSELECTIVE")
+        with pytest.raises(ValueError, match="could not be broadcast") as raised:
+            f(X, X[:-1])
+        assert raised.value.__notes__[-1].endswith(", part of joint")
+
     def test_variables(self) -> None:
         pm = pytest.importorskip("pymc")
         down = wrap_py([pt.dvector], [pt.dvector])(sort_down)

@@ -12,16 +12,20 @@ import pkgutil
 import re
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytensor
 from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarOp
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.xtensor.basic import XTypeCastOp
 
 from pytensor_jaxlink.lowering.rule import jax_rule
+from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.ops import data_inputs, static_inputs
 
@@ -94,7 +98,7 @@ def answer(kind: type[Op]) -> str:
     """How nodes of an Op class run."""
     if kind.__module__.startswith("pytensor.xtensor") and not issubclass(kind, XTypeCastOp):
         return LOWERED
-    if not _has_rule(kind):
+    if not _has_rule(kind) or _is_refused(kind):
         return HOST
     if data_inputs.dispatch(kind) is not data_inputs.dispatch(object):
         return DATA
@@ -109,6 +113,16 @@ def _has_rule(kind: type[Op]) -> bool:
         return upstream or sampler_of(kind.__new__(kind)) is not None
     own = jax_rule.dispatch(kind) is not jax_rule.dispatch(object)
     return own or jax_funcify.dispatch(kind) is not jax_funcify.dispatch(object)
+
+
+def _is_refused(kind: type[Op]) -> bool:
+    """A scalar Op of which JAX's function is right for no node."""
+    if not issubclass(kind, ScalarOp):
+        return False
+    op: Any = Elemwise.__new__(Elemwise)
+    op.scalar_op = kind.__new__(kind)
+    node: Any = SimpleNamespace(inputs=[])
+    return not_right(op, node) is not None
 
 
 def written() -> dict[str, str]:
@@ -149,6 +163,9 @@ Gradients of all of them are implicit, and run in regions; JAX is given the same
 
 `Lstsq` runs in a region for matrices; where the rank is not full NumPy
 gives no residuals, and such a call is finished on the host.
+
+`PolyGamma` runs on the host, because JAX's function takes no array of orders and loses digits from
+order 10 on. The gradient of `psi` is `TriGamma`, which runs in a region.
 
 | Op | answer |
 | --- | --- |

@@ -250,10 +250,12 @@ def test_one_warning() -> None:
             warnings.simplefilter("always")
             for function in (f, g, f):
                 function(np.ones(3))
-        return [(issubclass(each.category, JAXLinkWarning), str(each.message)) for each in said]
+        ours = [each for each in said if issubclass(each.category, JAXLinkWarning)]
+        assert ours == said
+        return [(each.filename, str(each.message)) for each in ours]
 
-    [(ours, message)] = in_child(run)
-    assert ours
+    [(file, message)] = in_child(run)
+    assert file == __file__
     assert '"spawn"' in message
     assert '"forkserver"' in message
     with warnings.catch_warnings():
