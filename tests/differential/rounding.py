@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Add, Composite, Maximum, Minimum
@@ -42,14 +41,11 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
     def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
         change = spread if _solves(node) else partial(nudged, whole=state["whole"])
         for thunk in thunks:
-            open_signs = _leaves_signs_open(node) or _adds_zeros_inside(
-                node, [cell[0] for cell in thunk.inputs]
-            )
             thunk()
             for cell in thunk.outputs:
                 if isinstance(cell[0], np.ndarray | np.generic):
                     cell[0] = change(np.asarray(cell[0]), state["rng"])
-                    if open_signs:
+                    if _leaves_signs_open(node):
                         cell[0] = with_other_signs(cell[0], state["rng"])
 
     seed(0, False)
@@ -77,17 +73,6 @@ def _leaves_signs_open(node: Any) -> bool:
 
 def _is_sum(node: Any) -> bool:
     return isinstance(getattr(node.op, "scalar_op", None), Add | Composite)
-
-
-def _adds_zeros_inside(node: Any, inputs: Sequence[Any]) -> bool:
-    """Whether XLA may know the zero of a sum in an inner graph, where it takes 0.0 + x for x."""
-    return isinstance(node.op, OpFromGraph) and any(
-        isinstance(value, np.ndarray)
-        and value.dtype.kind in "fc"
-        and value.size
-        and not np.any(value)
-        for value in inputs
-    )
 
 
 def with_other_signs(value: Any, rng: np.random.Generator) -> Any:

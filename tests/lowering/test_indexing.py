@@ -11,6 +11,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker, jaxify
@@ -258,6 +259,24 @@ BLOCKS = {
     "second derivative": lambda x, y, n: pytensor.grad(
         pt.sqr(pytensor.grad(pt.tanh(x[:n] * y[:n]).sum(), x)).sum(), x
     ),
+}
+
+ADDED = OpFromGraph([X, Y], [X + Y])
+WRITTEN = OpFromGraph([X, Y], [pt.inc_subtensor(X[1:], Y[1:])])
+BLOCKS |= {
+    "given to a loop": lambda x, y, n: scanned(
+        lambda k, zeros, y: pt.inc_subtensor(zeros[k], y[k]),
+        pt.arange(4),
+        non_sequences=[pt.zeros_like(x), y],
+    ),
+    "a Hessian": lambda x, y, n: pytensor.gradient.hessian(pt.log(y[y < 0]).sum(), y),
+    "given to a graph": lambda x, y, n: ADDED(pt.zeros_like(x), y),
+    "known in a graph": lambda x, y, n: ADDED(np.zeros(4), y),
+    "written in a graph": lambda x, y, n: WRITTEN(np.zeros(4), y),
+    "given to a side": lambda x, y, n: ifelse(
+        n > 2, pt.inc_subtensor(pt.zeros_like(x)[:2], y[:2]) + pt.zeros_like(x), x
+    ),
+    "a ramp": lambda x, y, n: pt.pad(y, (0, 3), mode="linear_ramp"),
 }
 
 
