@@ -10,7 +10,10 @@ from __future__ import annotations
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.subtensor import IncSubtensor
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
+
+from pytensor_jaxlink.ops.fitting import Fitted, Indexable, Stretched
 
 
 def types_of_sum(node: Apply) -> tuple[np.dtype, np.dtype]:
@@ -59,7 +62,7 @@ def adds_to_zeros(node: Apply) -> bool:
 
 def is_zero(array: Variable) -> bool:
     """Return True for an array of zeros, none of them -0.0."""
-    if array.owner is not None and isinstance(array.owner.op, Alloc):
+    while array.owner is not None and isinstance(array.owner.op, _OF_ENTRIES):
         array = array.owner.inputs[0]
     if not isinstance(array, Constant):
         return False
@@ -67,3 +70,7 @@ def is_zero(array: Variable) -> bool:
     if not entries.size or entries.flat[0] != 0:  # before a look at all of a large one
         return False
     return not np.any(entries) and not np.any(np.signbit(np.real(entries)))
+
+
+_OF_ENTRIES = (Alloc, DimShuffle, Fitted, Indexable, Stretched, Subtensor)
+"""Operations that give entries of their first input, in another shape."""

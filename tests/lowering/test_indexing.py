@@ -292,6 +292,15 @@ def test_zeros_plus_a_negative_zero(block: str, dynamic: bool) -> None:
     assert_same(f(*arguments), expected)
 
 
+def test_nothing_is_selected_of_one_entry() -> None:
+    """The gradient adds -0.0 to a zero that XLA knows."""
+    cost = pt.sin(X[pt.argsort(X)[: (X > 0).sum()]]).sum()
+    f, reference = compile_both([X], pytensor.grad(cost, X))
+    for given in ([-1.0], [-1.0, -2.0], [1.0]):
+        np.testing.assert_array_equal(np.signbit(f(given)), np.signbit(reference(given)))
+        assert_same(f(given), reference(given))
+
+
 def test_the_derivative_of_an_increment_of_zeros() -> None:
     """It is 1 at zero as well."""
     update = jaxify([X], pt.inc_subtensor(pt.zeros_like(X)[:2], X[:2]))
