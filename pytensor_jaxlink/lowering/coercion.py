@@ -16,6 +16,7 @@ from pytensor.scalar.basic import ScalarType
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.ops import is_zero
 from pytensor_jaxlink.size_functions import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
 
@@ -185,13 +186,43 @@ def hidden(values: Value) -> Value:
     return jax.lax.optimization_barrier(values)
 
 
-def with_positive_zeros(update: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """An update that adds to zeros, which are 0.0 afterwards too: XLA takes ``0.0 + y`` for y."""
+def with_positive_zeros(update: Callable[..., jax.Array], always: bool) -> Callable[..., jax.Array]:
+    """An update that adds to zeros, which are 0.0 afterwards too: XLA takes ``0.0 + y`` for y.
+
+    If it does not always add to zeros, it does where they are known while JAX traces.
+    """
 
     def updated(array: jax.Array, values: ArrayLike, *place: ArrayLike) -> jax.Array:
-        return update(array, plus_zero(jnp.asarray(values)), *place)
+        if always or _is_known_zero(array):
+            values = plus_zero(jnp.asarray(values))
+        return update(array, values, *place)
 
     return updated
+
+
+def with_known_zeros(add: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    """A sum of terms that an inner graph may know while JAX traces, to be zeros."""
+
+    def added(*values: object) -> jax.Array:
+        found = add(*values)
+        return plus_zero(found) if any(map(_is_known_zero, values)) else found
+
+    return added
+
+
+def _is_known_zero(value: object) -> bool:
+    """Return True for zeros that are concrete, none of them -0.0."""
+    if not isinstance(value, np.ndarray | np.generic):
+        return False
+    return not np.any(value) and not np.any(np.signbit(np.real(value)))
+
+
+def given_to_graph(values: Sequence[Value], variables: Sequence[Variable]) -> list[Value]:
+    """The inputs of an inner graph; XLA would take ``0.0 + y`` there for y if it saw the zeros."""
+    return [
+        hidden(value) if isinstance(value, jax.Array) and is_zero(variable) else value
+        for value, variable in zip(values, variables, strict=True)
+    ]
 
 
 def plus_zero(value: jax.Array) -> jax.Array:

@@ -42,7 +42,9 @@ def _dynamic_update_slice(op: DynamicUpdateSlice, node: Apply, context: Context)
             new = new + jax.lax.dynamic_slice_in_dim(array, begin, length, op.axis)
         return jax.lax.dynamic_update_slice_in_dim(array, new, begin, op.axis)
 
-    return kept_apart(node, with_positive_zeros(update) if adds_to_zeros(node) else update)
+    if op.set_instead_of_inc:
+        return kept_apart(node, update)
+    return kept_apart(node, with_positive_zeros(update, adds_to_zeros(node)))
 
 
 @jax_rule.register(Realign)

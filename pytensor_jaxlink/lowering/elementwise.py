@@ -24,7 +24,13 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
 from pytensor_jaxlink.lowering.checks import everywhere
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast, sum_of_few
+from pytensor_jaxlink.lowering.coercion import (
+    as_dtype,
+    as_jax,
+    check_broadcast,
+    sum_of_few,
+    with_known_zeros,
+)
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
@@ -34,6 +40,12 @@ from pytensor_jaxlink.size_functions import at_least
 
 @jax_rule.register(Elemwise)
 def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
+    function = _promoted(op, node)
+    return with_known_zeros(function) if isinstance(op.scalar_op, Add) else function
+
+
+def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
+    """The function of arrays, which computes in the dtype in which NumPy would."""
     function = _of_arrays(op, node)
     first = int(isinstance(op.scalar_op, Switch))  # a condition is not part of the arithmetic
     dtypes = dtypes_of(node)[first:]

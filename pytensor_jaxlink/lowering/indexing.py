@@ -77,8 +77,7 @@ def _adding(node: Apply, function: JaxFunction) -> JaxFunction:
     """
     if getattr(node.op, "set_instead_of_inc", True):
         return function
-    if adds_to_zeros(node):
-        function = with_positive_zeros(function)
+    function = with_positive_zeros(function, adds_to_zeros(node))
     kept, common = types_of_sum(node)
     if kept.kind == "b":
         common = np.dtype("int32")

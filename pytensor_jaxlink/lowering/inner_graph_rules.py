@@ -18,7 +18,7 @@ from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError
 from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.lowering.checks import are_read, collect, collecting, one_condition, require
-from pytensor_jaxlink.lowering.coercion import check_broadcast
+from pytensor_jaxlink.lowering.coercion import check_broadcast, given_to_graph
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import Branch
@@ -43,7 +43,11 @@ _OF_JAX = (JAXLinkError, jax.errors.JAXIndexError, _SidesDifferError)
 @jax_rule.register(Pad)  # PyTensor's rule pads as NumPy does, which its graph does not
 def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunction:
     [inner] = context.inner
-    function = context.lower_inner(inner)
+    plain = context.lower_inner(inner)
+
+    def function(*inputs: object) -> Sequence[jax.Array]:
+        return plain(*given_to_graph(inputs, node.inputs))
+
     if not _has_gradient_of_its_own(op, node):
         return function
     derivatives = Derivatives(node, context.where(), context.static, context.lower_graph)
@@ -71,10 +75,11 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
     functions = [*map(context.lower_inner, context.inner)]
 
     def branch(condition: jax.Array, *inputs: object) -> Sequence[jax.Array]:
+        given = given_to_graph(inputs, node.inputs[1:])
         checked: list[bool] = []
         raised: list[int] = []
         first, second = (
-            partial(_side, function, inputs, checked, partial(raised.append, place))
+            partial(_side, function, given, checked, partial(raised.append, place))
             for place, function in enumerate(functions)
         )
         is_first = jnp.asarray(condition) != 0

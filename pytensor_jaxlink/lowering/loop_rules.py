@@ -13,7 +13,7 @@ from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 
 from pytensor_jaxlink.lowering.checks import collect, collecting, conjunction, require
-from pytensor_jaxlink.lowering.coercion import canonical_dtype, hidden
+from pytensor_jaxlink.lowering.coercion import canonical_dtype, given_to_graph, hidden
 from pytensor_jaxlink.lowering.histories import (
     History,
     Strip,
@@ -108,7 +108,9 @@ class _Loop:
         self.layout, self.step, self.node, self.backward = layout, step, node, backward
         self.summed = summed or (False,) * len(layout.scattered_reads)
         parts = layout.sort_inputs(inputs)
-        self.steps, self.constants, self.carried = parts.steps, parts.constants, parts.carried
+        self.steps, self.carried = parts.steps, parts.carried
+        constants = layout.sort_inputs(node.inputs).constants
+        self.constants = given_to_graph(parts.constants, constants)
         self.sequences = [jnp.asarray(sequence) for sequence in parts.sequences]
         self.scattered = [jnp.asarray(buffer) for buffer in parts.scattered]
         self.lengths = [buffer.shape[0] for buffer in parts.buffers]

@@ -11,10 +11,12 @@ import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.subtensor import IncSubtensor
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
 from pytensor.tensor.type import scalar
 
 from pytensor_jaxlink.ops.array_op import ArrayOp
+from pytensor_jaxlink.ops.fitting import Fitted, Indexable, Stretched
 
 
 class NegativeZero(ArrayOp):
@@ -96,7 +98,7 @@ def adds_to_zeros(node: Apply) -> bool:
 
 def is_zero(array: Variable) -> bool:
     """Return True for an array of zeros, none of them -0.0."""
-    if array.owner is not None and isinstance(array.owner.op, Alloc):
+    while array.owner is not None and isinstance(array.owner.op, _OF_ENTRIES):
         array = array.owner.inputs[0]
     if not isinstance(array, Constant):
         return False
@@ -104,3 +106,7 @@ def is_zero(array: Variable) -> bool:
     if not entries.size or entries.flat[0] != 0:  # before a look at all of a large one
         return False
     return not np.any(entries) and not np.any(np.signbit(np.real(entries)))
+
+
+_OF_ENTRIES = (Alloc, DimShuffle, Fitted, Indexable, Stretched, Subtensor)
+"""Operations that give entries of their first input, in another shape."""

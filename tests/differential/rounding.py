@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Add, Composite, Maximum, Minimum
@@ -85,12 +84,8 @@ def _is_sum(node: Any) -> bool:
 
 
 def _adds_zeros(node: Any, inputs: Sequence[Any]) -> bool:
-    """Whether XLA may know the zeros of a sum, where it takes 0.0 + x for x.
-
-    An inner graph may have such a sum.
-    """
-    is_sum = isinstance(getattr(node.op, "scalar_op", None), Add)
-    return (is_sum or isinstance(node.op, OpFromGraph)) and any(
+    """Whether XLA may know the zeros of a sum, where it takes 0.0 + x for x."""
+    return isinstance(getattr(node.op, "scalar_op", None), Add) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"
         and value.size

@@ -11,6 +11,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker, jaxify
@@ -260,6 +261,24 @@ BLOCKS = {
     ),
 }
 
+ADDED = OpFromGraph([X, Y], [X + Y])
+WRITTEN = OpFromGraph([X, Y], [pt.inc_subtensor(X[1:], Y[1:])])
+BLOCKS |= {
+    "given to a loop": lambda x, y, n: scanned(
+        lambda k, zeros, y: pt.inc_subtensor(zeros[k], y[k]),
+        pt.arange(4),
+        non_sequences=[pt.zeros_like(x), y],
+    ),
+    "a Hessian": lambda x, y, n: pytensor.gradient.hessian(pt.log(y[y < 0]).sum(), y),
+    "given to a graph": lambda x, y, n: ADDED(pt.zeros_like(x), y),
+    "known in a graph": lambda x, y, n: ADDED(np.zeros(4), y),
+    "written in a graph": lambda x, y, n: WRITTEN(np.zeros(4), y),
+    "given to a side": lambda x, y, n: ifelse(
+        n > 2, pt.inc_subtensor(pt.zeros_like(x)[:2], y[:2]) + pt.zeros_like(x), x
+    ),
+    "a ramp": lambda x, y, n: pt.pad(y, (0, 3), mode="linear_ramp"),
+}
+
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("block", BLOCKS)
@@ -271,6 +290,15 @@ def test_zeros_plus_a_negative_zero(block: str, dynamic: bool) -> None:
     expected = reference(*arguments)
     np.testing.assert_array_equal(np.signbit(f(*arguments)), np.signbit(expected))
     assert_same(f(*arguments), expected)
+
+
+def test_nothing_is_selected_of_one_entry() -> None:
+    """The gradient adds -0.0 to a zero that XLA knows."""
+    cost = pt.sin(X[pt.argsort(X)[: (X > 0).sum()]]).sum()
+    f, reference = compile_both([X], pytensor.grad(cost, X))
+    for given in ([-1.0], [-1.0, -2.0], [1.0]):
+        np.testing.assert_array_equal(np.signbit(f(given)), np.signbit(reference(given)))
+        assert_same(f(given), reference(given))
 
 
 def test_the_derivative_of_an_increment_of_zeros() -> None:
