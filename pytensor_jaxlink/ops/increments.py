@@ -10,7 +10,13 @@ from __future__ import annotations
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.subtensor import IncSubtensor
+from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
+
+from pytensor_jaxlink.ops.fitting import Fitted
+
+_LAID_OUT = (Alloc, DimShuffle, Fitted, Subtensor)
+"""The Ops whose results have entries of the first input, and 0 beside these."""
 
 
 def types_of_sum(node: Apply) -> tuple[np.dtype, np.dtype]:
@@ -58,8 +64,11 @@ def adds_to_zeros(node: Apply) -> bool:
 
 
 def is_zero(array: Variable) -> bool:
-    """Return True for an array of zeros, none of them -0.0."""
-    if array.owner is not None and isinstance(array.owner.op, Alloc):
+    """Return True for an array of zeros, none of them -0.0.
+
+    Cost: a step for each Op that has only laid them out.
+    """
+    while array.owner is not None and isinstance(array.owner.op, _LAID_OUT):
         array = array.owner.inputs[0]
     if not isinstance(array, Constant):
         return False
