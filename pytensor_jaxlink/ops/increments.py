@@ -97,7 +97,10 @@ def adds_to_zeros(node: Apply) -> bool:
 
 
 def is_zero(array: Variable) -> bool:
-    """Return True for an array of zeros, none of them -0.0."""
+    """Return True for an array of zeros, none of them -0.0.
+
+    Cost: a step for each Op that has only laid them out.
+    """
     while array.owner is not None and isinstance(array.owner.op, _OF_ENTRIES):
         array = array.owner.inputs[0]
     if not isinstance(array, Constant):
@@ -109,4 +112,4 @@ def is_zero(array: Variable) -> bool:
 
 
 _OF_ENTRIES = (Alloc, DimShuffle, Fitted, Indexable, Stretched, Subtensor)
-"""Operations that give entries of their first input, in another shape."""
+"""The Ops whose results have entries of the first input, and 0 beside these."""

@@ -1,6 +1,7 @@
 """Which rewrites a graph goes through, PyTensor's and our own.  Never needs JAX."""
 
 from pytensor_jaxlink.rewriting import allocations as _allocations
+from pytensor_jaxlink.rewriting import branches as _branches
 from pytensor_jaxlink.rewriting import entries as _entries
 from pytensor_jaxlink.rewriting import gathers as _gathers
 from pytensor_jaxlink.rewriting import layouts as _layouts
@@ -37,6 +38,7 @@ from pytensor_jaxlink.rewriting.selection import linked_rewriter as linked_rewri
 # Importing these modules registers their rules of `follow`.
 RULES = (
     _allocations,
+    _branches,
     _entries,
     _gathers,
     _layouts,

@@ -16,6 +16,7 @@ from pytensor.tensor.type import discrete_dtypes, float_dtypes
 from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.ops import Fitted, held_dtype
+from pytensor_jaxlink.rewriting.bounds import is_one
 from pytensor_jaxlink.rewriting.graph_masks import Masks
 from pytensor_jaxlink.rewriting.mask_indices import MaskIndex, mask_of
 from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
@@ -85,30 +86,46 @@ class Beginnings(Masks):
         found = mask_of(node, self.new)
         if found is None:
             return None
-        axis, mask = found.axis, found.mask
-        array = node.inputs[0]
-        outer, inner = self.chosen(array), self.selections.get(mask)
-        if found.beside is not None and outer.axes:
-            return None
-        if inner is None:
-            here = outer.masks[axis : axis + mask.type.ndim]
-            if not self.is_late(mask) or any(own is not None for own in here):
+        if found.mask not in self.selections:
+            if not self.is_late(found.mask):
                 return None
-            new = self.new(mask)
-            self.origin[new] = mask
-            if outer.axes:
-                full = Fitted(outer.places(axis)[0], by_places=found.by_places)(outer.full, new)
-                after = outer.masks[axis + mask.type.ndim :]
-                return Selection(full, (*outer.masks[:axis], new, *after))
-            whole = outer.full if found.beside is None else outer.full[found.beside]
-            full = self._fitting(array if whole is outer.full else whole, axis, found)
-            return Selection.along(axis, full, new)
-        own = outer.masks[axis]
+            self.origin[self.new(found.mask)] = found.mask
+        destination = self._by_mask(node.inputs[0], found)
+        return None if destination is None else destination.entries
+
+    def _by_mask(self, array: Tensor, index: MaskIndex) -> Destination | None:
+        """The entries that an index with one mask takes, or writes to; None where nobody knows."""
+        axis, mask = index.axis, index.mask
+        outer, inner = self.chosen(array), self.selections.get(mask)
+        if index.beside is not None and outer.axes:
+            return None
+        if inner is not None:
+            return self._by_selected_mask(outer, index, inner)
+        here = outer.masks[axis : axis + mask.type.ndim]
+        if any(own is not None for own in here):
+            return None
+        new, whole = self.new(mask), outer.full
+        if outer.axes:
+            old = Fitted(outer.places(axis)[0], by_places=index.by_places)(whole, new)
+            masks = (*outer.masks[:axis], new, *outer.masks[axis + mask.type.ndim :])
+            return Destination(whole, Selection(old, masks), by_places=index.by_places)
+        if index.beside is not None:
+            whole = whole[index.beside]
+        old = self._fitting(array if index.beside is None else whole, axis, index)
+        entries = Selection.along(axis, old, new)
+        return Destination(whole, entries, index.beside, by_places=index.by_places)
+
+    def _by_selected_mask(
+        self, outer: Selection, index: MaskIndex, inner: Selection
+    ) -> Destination | None:
+        """The same for a mask that is a selection itself, by the mask of the array or as long."""
+        axis, own = index.axis, outer.masks[index.axis]
         moved = None if own is None else self.aligned(inner, 0, own)
         if moved is None or len(moved.masks) > 1:
             return None
-        both = self.derived("both", (own, mask), lambda: own & moved.full)
-        return Selection(outer.full, (*outer.masks[:axis], both, *outer.masks[axis + 1 :]))
+        both = self.derived("both", (own, index.mask), lambda: own & moved.full)
+        masks = (*outer.masks[:axis], both, *outer.masks[axis + 1 :])
+        return Destination(outer.full, Selection(outer.full, masks), by_places=index.by_places)
 
     def _part_of(self, node: Apply) -> Selection | None:
         """The selection that slices to late bounds take of an array."""
@@ -147,6 +164,7 @@ class Beginnings(Masks):
         own = chosen.masks[axis]
         if own is None and isinstance(index, slice):
             mask = self.slice_mask(array, axis, index)
+            mask = self._literal(node, axis, index) if mask is None else mask
             return (index, [None]) if mask is None else (slice(None), [mask])
         if not isinstance(index, slice):
             index = self.new(tensor_behind(index))
@@ -155,6 +173,20 @@ class Beginnings(Masks):
             return index, [None]
         mask = part_of(chosen, axis, index, self)
         return None if mask is None else (slice(None), [mask])
+
+    def _literal(self, node: Apply, axis: int, index: slice) -> Tensor:
+        """The mask of a slice to literal bounds that is written to by a selection, or None."""
+        if not isinstance(node.op, IncSubtensor) or not is_literal(index) or not is_one(index.step):
+            return None
+        array, value = node.inputs[:2]
+        place, masks = axis - array.type.ndim + value.type.ndim, self.chosen(value).masks
+        if not all(isinstance(each, slice) for each in indices_of(node)):
+            return None
+        if place < 0 or masks[place] is None:
+            return None
+        mask = self._spans.mask(index.start, index.stop, array, axis)
+        self.origin.setdefault(mask, self.origin.get(masks[place], masks[place]))
+        return mask
 
     def _is_front(self, mask: object, index: slice, node: Apply, axis: int) -> bool:
         """Return True where all of a value is written to the first entries of a longer prefix."""
@@ -182,12 +214,5 @@ class Beginnings(Masks):
         """The entries that a node writes to, or None."""
         if isinstance(node.op, IncSubtensor):
             return self.sliced(node)
-        base, found = node.inputs[0], mask_of(node, self.new)
-        if found is None or base in self.selections:
-            return None
-        new, there = self.new(found.mask), self.new(base)
-        if found.beside is not None:
-            there = there[found.beside]
-        old = self._fitting(base if found.beside is None else there, found.axis, found)
-        entries = Selection.along(found.axis, old, new)
-        return Destination(there, entries, found.beside, by_places=found.by_places)
+        found = mask_of(node, self.new)
+        return None if found is None else self._by_mask(node.inputs[0], found)

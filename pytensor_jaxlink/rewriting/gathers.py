@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor import subtensor
-from pytensor.tensor.basic import ARange, Join
+from pytensor.tensor.basic import Join
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pytensor_jaxlink.graph import axis_and_parts, indices_of
@@ -118,12 +118,10 @@ def _indexed(indices: Sequence[Tensor]) -> list[int] | None:
 
 
 def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results:
-    """Set at selected indices, all of them different; what is not selected goes to one more row."""
-    whole, mask, axis = known.chosen(node.inputs[0]), taken.mask, taken.axis
-    if not any(_is_range(index) for index in indices_of(node)):
-        return None
+    """Set at selected indices, in their order; what is not selected goes to one more row."""
+    whole, axis = known.chosen(node.inputs[0]), taken.axis
     count = taken.array.shape[axis]
-    row = pt.switch(mask, in_range(taken.index[0], count), count)
+    row = pt.switch(taken.mask, in_range(taken.index[0], count), count)
     before = (slice(None),) * axis
     longer: Tensor = pt.join(axis, taken.array, pt.zeros_like(taken.array[(*before, slice(1))]))
     written: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.full)
@@ -133,13 +131,19 @@ def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results
     return [Selection(written, whole.masks)]
 
 
-def _is_range(index: object) -> bool:
-    return isinstance(getattr(getattr(index, "owner", None), "op", None), ARange)
-
-
 @dataclass(frozen=True)
 class _Taken:
-    """The entries of an array that selected indices take: a selection by the same mask."""
+    """The entries of an array that selected indices take: a selection by the same masks.
+
+    Attributes
+    ----------
+    array, axis, index
+        The array, and the indices of its neighbouring dimensions from the axis on.
+    mask
+        Where indices are selected, in the rank of the full indices.
+    entries
+        The selection.
+    """
 
     array: Tensor
     axis: int
@@ -152,16 +156,17 @@ def _taken(node: Apply, known: Known) -> _Taken | None:
     found = _selected_index(indices_of(node), known)
     if found is None:
         return None
-    axis, index, mask = found
+    axis, index, chosen = found
     whole = known.chosen(node.inputs[0])
-    if not whole.is_plain:
+    if not whole.is_plain or not chosen.axes:
         return None
+    mask = chosen.selected(chosen.axes)
     for place, own in enumerate(whole.masks[axis : axis + len(index)]):
         if own is not None:
             index[place] = known.place(own, index[place], mask)
     array = _indexable(whole.full, axis, len(index), mask)
     entries = array[(*(slice(None),) * axis, *index)]
-    masks = (*whole.masks[:axis], mask, *whole.masks[axis + len(index) :])
+    masks = (*whole.masks[:axis], *chosen.masks, *whole.masks[axis + len(index) :])
     return _Taken(array, axis, index, mask, Selection(entries, masks))
 
 
@@ -182,32 +187,41 @@ for _name, _rule in (
 
 def _selected_index(
     indices: Sequence[Tensor], known: Known
-) -> tuple[int, list[Tensor], Tensor] | None:
-    """The first indexed dimension, the full indices, and the mask, or None.
+) -> tuple[int, list[Tensor], Selection] | None:
+    """The first indexed dimension, the full indices, and the selection that they are; or None.
 
-    The indices are neighbours, and all are selections of vectors by one mask, or this mask itself.
+    The indices are neighbours, and go together entry by entry; one may be the mask of the others.
     What is not selected becomes 0, an index that is in range of all but empty arrays.
     """
     axes = _indexed(indices)
-    if axes is None:
-        return None
-    chosen = [known.selections.get(indices[axis]) for axis in axes]
+    chosen = [] if axes is None else [known.selections.get(indices[axis]) for axis in axes]
     first = next((s for s in chosen if s is not None), None)
-    if first is None or len(first.masks) != 1:
+    if axes is None or first is None:
         return None
-    [mask], index = first.masks, []
-    for axis, selection in zip(axes, chosen, strict=True):
-        if selection is None:
-            if known.new(indices[axis]) is not mask or not first.is_plain:
-                return None
-            index.append(pt.arange(mask.shape[0]))
-        elif selection.masks != first.masks:
+    rank = max(indices[axis].type.ndim for axis in axes)
+    parts, ones = [], []
+    for axis in axes:
+        kind = indices[axis].type
+        part: Selection | None = known.chosen(indices[axis])
+        if kind.dtype == "bool":
+            part = _counted(known.new(indices[axis]), first)
+        if part is None:
             return None
-        else:
-            index.append(selection.masked(0))
-    if any(getattr(part.type, "dtype", None) == "bool" for part in index):
+        missing = rank - kind.ndim
+        order = [*["x"] * missing, *range(part.full.type.ndim)]
+        parts.append(Selection(part.full.dimshuffle(order), (*[None] * missing, *part.masks)))
+        ones.append([*[True] * missing, *kind.broadcastable])
+    together = agreed(parts, ones, known)
+    if together is None:
         return None
-    return axes[0], index, mask
+    return axes[0], [part.masked(0) for part in together], together[0]
+
+
+def _counted(mask: Tensor, entries: Selection) -> Selection | None:
+    """The places of a mask of one dimension, where it selects some entries; or None."""
+    if entries.masks[0] is not mask or len(entries.masks) != 1 or not entries.is_plain:
+        return None
+    return Selection(pt.arange(mask.shape[0]), (mask,))
 
 
 @follow.register(Join)

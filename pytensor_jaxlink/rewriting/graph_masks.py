@@ -111,6 +111,13 @@ class Masks:
             self._counts.bound_by(tensor_behind(stop), mask)
         return mask
 
+    def early_slice(self, taken: slice) -> slice | None:
+        """A slice to what its bounds are now; None where they are computed late."""
+        bounds = [taken.start, taken.stop, taken.step]
+        if any(b is not None and self._counts.is_late(tensor_behind(b)) for b in bounds):
+            return None
+        return slice(*(b if b is None else self.new(tensor_behind(b)) for b in bounds))
+
     def derived(self, how: str, of: tuple[Tensor, ...], make: Callable[[], Tensor]) -> Tensor:
         """A mask that follows from others: the same object for the same ones."""
         key = how, *of
@@ -158,6 +165,13 @@ class Masks:
         if found is None:
             found = self._spans.part(*of)
         return None if found is None else self.derived("part", of, lambda: found)
+
+    def everything(self, chosen: Selection, axis: int) -> Selection:
+        """A selection as one by the mask of all entries along a dimension that is there whole."""
+        [place] = chosen.places(axis)
+        length = Shape_i(place)(chosen.full)
+        mask = self._front(length, length)
+        return Selection(chosen.full, (*chosen.masks[:axis], mask, *chosen.masks[axis + 1 :]))
 
     def aligned(
         self, chosen: Selection, axis: int, mask: object, *, stretch: bool = False
@@ -334,6 +348,10 @@ class Masks:
         mask, more = found
         return self.longer(self.flat(mask), more)
 
+    def mask_along(self, array: Tensor, axis: int) -> Tensor:
+        """The mask whose true entries are as many as an array has along a dimension, or None."""
+        return self.mask_counted_by(length_of(self.fgraph, array, axis))
+
     def allocated(self, value: object, *lengths: object) -> Tensor:
         """A value, if some lengths that masks count are not negative."""
         sizes = [self.new(each) for each in lengths if self._counts.may_be_negative(each)]
@@ -357,6 +375,10 @@ class Masks:
         if self.origin[found] is found:
             self.origin[found] = length
         return found
+
+    def is_late_number(self, variable: Tensor) -> bool:
+        """Return True for an integer that is no array, and computed late."""
+        return is_one_integer(variable) and self._counts.is_late(variable)
 
     def is_late(self, mask: object) -> bool:
         """Return True for a mask computed late, of which nothing is needed as it is."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import AllocDiag, ExtractDiag
+from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.decomposition.lu import LUFactor, PivotToPermutations
@@ -35,11 +36,13 @@ from pytensor_jaxlink.rewriting.selections import (
     follow,
 )
 
+_PRODUCTS = (BatchedDot, Dot)
+
 _OF_MATRICES = (
+    *_PRODUCTS,
     Cholesky,
     CholeskySolve,
     Det,
-    Dot,
     LUFactor,
     MatrixInverse,
     SLogDet,
@@ -60,6 +63,11 @@ _OF_MATRICES = (
 @follow.register(SolveTriangular)
 def _follow_matrices(op: object, node: Apply, known: Known) -> Results:
     return _follow(node, op.gufunc_signature, known)
+
+
+@follow.register(BatchedDot)
+def _follow_products(op: object, node: Apply, known: Known) -> Results:
+    return _follow(node, "(m,n),(n,p)->(m,p)", known)
 
 
 @follow.register(Blockwise)
@@ -167,7 +175,7 @@ def _with_batches(
 
 
 def _is_product(op: object) -> bool:
-    return isinstance(getattr(op, "core_op", op), Dot)
+    return isinstance(getattr(op, "core_op", op), _PRODUCTS)
 
 
 def _filled(part: Selection, letters: Sequence[str], kept: Collection[str]) -> Tensor:

@@ -35,7 +35,6 @@ from pytensor_jaxlink.rewriting.selections import (
     at_front,
     follow,
     has_entries,
-    is_literal,
 )
 
 
@@ -69,38 +68,61 @@ def _follow_softmax(op: Any, node: Apply, known: Known) -> Results:
 
 @follow.register(SortOp)
 def _follow_sort(op: SortOp, node: Apply, known: Known) -> Results:
-    """The selected entries in order, and then the others."""
-    order = _sorted(node, known)
-    if order is None:
+    """The selected entries in order, and then the others; across all others as they come."""
+    chosen, axis = known.plain(node.inputs[0]), _sorted_along(node)
+    if axis is None:
         return None
-    mask, places = order
-    return [Selection(known.chosen(node.inputs[0]).full[places], (mask,))]
+    if chosen.masks[axis] is None:
+        return [
+            Selection(node.op.make_node(chosen.full, *node.inputs[1:]).outputs[0], chosen.masks)
+        ]
+    masks, places = _order_of_selected(chosen, axis, known)
+    return [Selection(_at(chosen.full, places, axis), masks)]
 
 
 @follow.register(ArgSortOp)
 def _follow_ranks(op: ArgSortOp, node: Apply, known: Known) -> Results:
     """The numbers of the selected entries in order, and then any."""
-    order = _sorted(node, known)
-    if order is None:
+    chosen, axis = known.plain(node.inputs[0]), _sorted_along(node)
+    if axis is None:
         return None
-    mask, places = order
-    [own] = known.chosen(node.inputs[0]).masks
-    return [Selection(known.ranks(own)[places].astype(node.outputs[0].type.dtype), (mask,))]
+    if chosen.masks[axis] is None:
+        return [
+            Selection(node.op.make_node(chosen.full, *node.inputs[1:]).outputs[0], chosen.masks)
+        ]
+    masks, places = _order_of_selected(chosen, axis, known)
+    numbers = known.ranks(chosen.masks[axis])[places]
+    return [Selection(numbers.astype(node.outputs[0].type.dtype), masks)]
 
 
-def _sorted(node: Apply, known: Known) -> tuple[Tensor, Tensor] | None:
-    """The places of the entries of a vector in order, and the mask of those that are selected.
+def _sorted_along(node: Apply) -> int | None:
+    """The dimension of a sort: until PyTensor 3.1 an input, which may be no literal (None)."""
+    if len(node.inputs) == 1:
+        return int(node.op.axis)
+    array, axis = node.inputs
+    return int(axis.data) % array.type.ndim if isinstance(axis, Constant) else None
+
+
+def _order_of_selected(
+    chosen: Selection, axis: int, known: Known
+) -> tuple[tuple[Tensor, ...], Tensor]:
+    """The masks of the sorted selection, and the places of its entries in order.
 
     NaN is the last of all, so no value can stand for what is not selected: those that are
     selected are moved to the front afterwards.
     """
-    chosen = known.plain(node.inputs[0])
-    if chosen.axes != (0,) or len(chosen.masks) != 1:
-        return None
-    [mask] = chosen.masks
-    order: Tensor = argsort(chosen.full, kind="stable")
-    order = order[order_of(mask[order])]
-    return known.front(mask), order
+    mask, masks = chosen.masks[axis], [*chosen.masks]
+    masks[axis] = known.front(mask)
+    order: Tensor = argsort(chosen.full, axis=axis, kind="stable")
+    if len(masks) == 1:
+        return (*masks,), order[order_of(mask[order])]
+    last: Tensor = argsort(~mask[order], axis=axis, kind="stable")
+    return (*masks,), _at(order, last, axis)
+
+
+def _at(array: Tensor, places: Tensor, axis: int) -> Tensor:
+    """The entries of an array at places along a dimension."""
+    return array[places] if array.type.ndim == 1 else pt.take_along_axis(array, places, axis)
 
 
 @follow.register(Argmax)
@@ -204,10 +226,11 @@ def _along(
     if mask is None:
         if not isinstance(index, slice):
             return [known.new(tensor_behind(index))], []
-        if is_literal(index):
-            return [index], [None]
         late = known.slice_mask(array, axis, index)
-        return None if late is None else (whole, [late])
+        if late is not None:
+            return whole, [late]
+        early = known.early_slice(index)
+        return None if early is None else ([early], [None])
     if not isinstance(index, slice):
         return [place_of(mask, known.new(tensor_behind(index)), known)], []
     backward = _is_backward(index)

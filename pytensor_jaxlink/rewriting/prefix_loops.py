@@ -36,6 +36,7 @@ from pytensor.tensor.type import TensorType, discrete_dtypes
 
 from pytensor_jaxlink.compat import mutable
 from pytensor_jaxlink.ops import Assumption, measured_outputs
+from pytensor_jaxlink.rewriting.loop_entries import Inside, LoopOutput, loop_outputs
 from pytensor_jaxlink.rewriting.loops import with_graph
 from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, follow
 
@@ -49,17 +50,23 @@ def _follow_loop(op: Any, node: Apply, known: Known) -> Results:
     sequences = _sequences(node, mask, known)
     if sequences is None:
         return None
-    given, first = list(map(known.new, node.inputs)), 1 + op.info.n_seqs
-    states = node.inputs[first : len(given) - op.info.n_non_seqs]
+    entries = loop_outputs(node, known)
     read = [*op.outer_seqs(node.inputs), *op.outer_mitmot(node.inputs)]
     if mask is not None and _has_masks(read, known):
-        longer = _longer(node, sequences, mask, known)
+        longer = _longer(node, sequences, entries, mask, known)
         if longer is not None:
             return longer
-    if any(v in known.selections for v in states) or (mask is not None and measured_outputs(node)):
+    traced = [*op.outer_mitmot(node.inputs), *op.outer_mitsot(node.inputs)]
+    traced += op.outer_sitsot(node.inputs)
+    if any(known.chosen(buffer).masks[0] is not None for buffer in traced):
         return None
-    given[1:first] = [part.full for part in sequences]
-    return _outputs(node, given, sequences, known)
+    if mask is not None and measured_outputs(node):
+        return None
+    given = [entry.given for entry in entries]
+    outputs = _outputs(node, known.new(node.inputs[0]), sequences, given, entries, known)
+    if outputs is None:
+        return None
+    return [entry.of(output) for entry, output in zip(entries, outputs, strict=True)]
 
 
 def _has_masks(read: Sequence[Tensor], known: Known) -> bool:
@@ -98,11 +105,17 @@ def _as_long(array: Tensor, mask: object, known: Known) -> Selection | None:
     return known.aligned(part, 0, mask)
 
 
-def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Known) -> Results:
+def _longer(
+    node: Apply,
+    sequences: Sequence[Selection],
+    entries: Sequence[LoopOutput],
+    mask: object,
+    known: Known,
+) -> Results:
     """The outputs of a loop that makes as many steps as there are entries, true or not."""
     op: Any = node.op
     carried = op.outer_untraced_sit_sot(node.inputs)
-    if any(not isinstance(v.type, TensorType) or v in known.selections for v in carried):
+    if any(not isinstance(v.type, TensorType) for v in carried):
         return None
     if any(isinstance(inner.op, CheckAndRaise) for inner in op.fgraph.apply_nodes):
         return None
@@ -111,43 +124,33 @@ def _longer(node: Apply, sequences: Sequence[Selection], mask: object, known: Kn
         *_traces(node, mask, known),
         *(_Trace.without_state(kept, output.type.ndim, mask, known) for kept, output in emitted),
     ]
-    buffers, steps = [], Shape_i(0)(mask)
+    given, steps = [], Shape_i(0)(mask)
     for trace in traces:
         if trace is None:
             return None
-        buffers.append(steps if trace.buffer is None else trace.buffer)
-    free = len(traces) - op.info.n_nit_sot
-    given = [steps, *(part.full for part in sequences), *buffers[:free], *map(known.new, carried)]
-    given += [*buffers[free:], *map(known.new, op.outer_non_seqs(node.inputs))]
+        given.append(steps if trace.buffer is None else trace.buffer)
+    given += [entry.given for entry in entries[len(traces) :]]
     held = bool(carried) or any(min(w) < depth for w, depth in zip(*_writes(op), strict=True))
-    outputs = _outputs(node, given, sequences, known, mask if held else None)
+    true = mask if held else None
+    outputs = _outputs(node, steps, sequences, given, entries, known, true)
     if outputs is None:
         return None
     outputs = [
         known.allocated(output, node.inputs[0]) if isinstance(output.type, TensorType) else output
         for output in outputs
     ]
-    pairs = zip(outputs, traces, strict=False)
-    return [*(trace.of(output, known) for output, trace in pairs), *outputs[len(traces) :]]
+    cut = [
+        trace.of(output, entry.masks, known)
+        for output, entry, trace in zip(outputs, entries, traces, strict=False)
+    ]
+    rest = zip(entries[len(cut) :], outputs[len(cut) :], strict=True)
+    return [*cut, *(entry.of(output) for entry, output in rest)]
 
 
 def _writes(op: Scan) -> tuple[Sequence[Sequence[int]], list[int]]:
     """For each trace of a gradient the entries that a step writes, and the last that it uses."""
     read, written = op.info.normalized_mit_mot_in_slices, op.info.normalized_mit_mot_out_slices
     return written, [max(*one, *other) for one, other in zip(read, written, strict=True)]
-
-
-def _before(op: Scan, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[int, Tensor]:
-    """By their places, the outputs of a loop's graph that are written over what a step finds."""
-    given, found = iter(op.inner_mitmot(inputs)), {}
-    for read, written in zip(
-        op.info.normalized_mit_mot_in_slices, op.info.normalized_mit_mot_out_slices, strict=True
-    ):
-        there = dict(zip(read, given, strict=False))
-        for entry in written:
-            found[len(found)] = there.get(entry)
-    carried = op.inner_untraced_sit_sot(inputs)
-    return found | dict(enumerate(carried, start=len(outputs) - len(carried)))
 
 
 def _traces(node: Apply, mask: object, known: Known) -> list[_Trace | None]:
@@ -194,8 +197,8 @@ class _Trace:
     @classmethod
     def scattered(cls, buffer: object, mask: object, known: Known) -> _Trace | None:
         """A buffer that steps read and write in several places."""
-        part = known.chosen(buffer)
-        if part.axes != (0,) or not part.is_plain:
+        part = known.plain(buffer)
+        if part.masks[0] is None:
             return None
         moved = known.aligned(part, 0, mask)
         return None if moved is None else cls(moved.full, mask)
@@ -203,11 +206,11 @@ class _Trace:
     @classmethod
     def of_state(cls, buffer: object, reach: int, mask: object, known: Known) -> _Trace | None:
         """The trace of a state, of which a step sees entries before it as far as the reach."""
-        part = known.chosen(buffer)
+        part = known.plain(buffer)
         own, full = part.masks[0], part.full
         if own is not None and known.as_many(own, mask):
             return cls.scattered(buffer, mask, known)
-        if part.axes not in ((), (0,)) or not (own is None or known.is_prefix(own)):
+        if not (own is None or known.is_prefix(own)):
             return None
         lengths = (Shape_i(k)(full) for k in range(1, full.type.ndim))
         room: Tensor = pt.zeros((Shape_i(0)(mask), *lengths), dtype=full.type.dtype)
@@ -227,28 +230,32 @@ class _Trace:
         front = known.front(counted)
         return cls(None, mask, known.count(front), front, needed)
 
-    def of(self, output: Tensor, known: Known) -> Tensor:
-        """The part of a loop's trace that PyTensor keeps; zeros where there is less."""
-        whole = [None] * (output.type.ndim - 1)
+    def of(self, output: Tensor, masks: Sequence[Tensor], known: Known) -> Tensor:
+        """The part of a loop's trace that PyTensor keeps; zeros where there is less.
+
+        Masks select from its entries.
+        """
         if self.counted is not None:
             there = Assumption(ValueError, "of no step the shape of an entry is not known")
             output = there(output, pt.gt(self.counted, 0))
         if self.kept is None:
-            return Selection(output, (self.mask, *whole))
+            return Selection(output, (self.mask, *masks))
         count = known.count(self.mask)
         length = self.kept if self.kept_mask is None else Shape_i(0)(self.kept_mask)
         places = pt.arange(length)
         first = pt.maximum(count - self.kept, 0)
         taken = output[pt.clip(places + first, 0, output.shape[0] - 1)]
-        there = pt.lt(places, count).dimshuffle([0, *["x"] * len(whole)])
+        there = pt.lt(places, count).dimshuffle([0, *["x"] * len(masks)])
         found = pt.switch(there, taken, pt.zeros((), output.type.dtype))
-        return found if self.kept_mask is None else Selection(found, (self.kept_mask, *whole))
+        return Selection(found, (self.kept_mask, *masks))
 
 
 def _outputs(
     node: Apply,
-    given: list[Tensor],
+    steps: Tensor,
     sequences: Sequence[Selection],
+    given: Sequence[Tensor],
+    entries: Sequence[LoopOutput],
     known: Known,
     true: Tensor = None,
 ) -> list[Tensor] | None:
@@ -260,61 +267,82 @@ def _outputs(
     ----------
     node, known
         The loop, and the facts about its graph.
-    given
-        Its inputs now.
-    sequences
-        The first of these, with what is selected of their entries.
+    steps, sequences
+        The number of steps, and the arrays that it goes through, with what is selected of their
+        entries.
+    given, entries
+        The array, the state or the length of each output, and what is selected of its entries.
     true
         The mask of the steps that change what is carried without a trace, and the traces of a
         gradient; None for all.
     """
     op: Any = node.op
     fixed = [known.plain(v) for v in op.outer_non_seqs(node.inputs)]
-    first, last = 1 + len(sequences), len(given) - len(fixed)
-    chosen = {
-        **{k: part.masks[1:] for k, part in enumerate(sequences)},
-        **{k - len(fixed): part.masks for k, part in enumerate(fixed)},
-    }
-    chosen = {place: masks for place, masks in chosen.items() if any(m is not None for m in masks)}
-    given = [*given[:last], *(part.full for part in fixed)]
-    if not chosen and true is None:
-        return op.make_node(*given).outputs
+    last = len(given) - op.info.n_untraced_sit_sot
+    free = last - op.info.n_nit_sot
+    given = [*given[:free], *given[last:], *given[free:last]]
+    read = [part.full for part in sequences]
+    parts = [*(part.masks[1:] for part in sequences), *(e.masks for e in entries)]
+    parts += [part.masks for part in fixed]
+    if true is None and all(mask is None for masks in parts for mask in masks):
+        return op.make_node(steps, *read, *given, *(part.full for part in fixed)).outputs
     inner = mutable(op.fgraph)
-    inputs: list[Tensor] = list(inner.inputs)
-    selecting: dict[Tensor, Tensor] = {}
-    for place, masks in chosen.items():
-        old = inputs[place]
-        inputs[place], part = _selected_inside(old, masks, selecting)
-        inner.replace_all([(old, part)], import_missing=True)
-    outputs, more = list(inner.outputs), []
+    loop = Inside(inner, list(inner.inputs), list(inner.outputs))
+    first = len(loop.inputs) - len(fixed)
+    for place, part in enumerate(sequences):
+        loop.select(place, part.masks[1:])
+    for entry in entries:
+        for place in entry.seen:
+            loop.select(place, entry.masks)
+    for place, part in enumerate(fixed, start=first):
+        loop.select(place, part.masks)
+    further = _late_numbers(node, loop, first, steps, known)
+    loop.outputs = list(inner.outputs)
+    for entry in entries:
+        loop.put_back(entry)
     if true is not None:
-        more = [true.type.clone(shape=())()]
-        for place, old in _before(op, inputs, outputs).items():
-            if old is None:
-                return None  # a step writes where it does not read
-            outputs[place] = old.type.filter_variable(pt.switch(more[0], outputs[place], old))
-    loop = with_graph(
+        going = true.type.clone(shape=())()
+        held = [*entries[: op.info.n_mit_mot], *entries[last:]]
+        if not loop.hold(going, [each for entry in held for each in entry.made]):
+            return None
+        further[going] = true
+    left = [k for k in range(first, len(loop.inputs)) if loop.inputs[k] is not None]
+    remade = with_graph(
         op,
-        [*inputs[: len(sequences)], *more, *inputs[len(sequences) :], *selecting.values()],
-        outputs,
-        n_seqs=len(sequences) + len(more),
-        n_non_seqs=len(fixed) + len(selecting),
+        [
+            *loop.inputs[: len(sequences)],
+            *further,
+            *loop.inputs[len(sequences) : first],
+            *(loop.inputs[k] for k in left),
+            *loop.selecting.values(),
+        ],
+        loop.outputs,
+        n_seqs=len(sequences) + len(further),
+        n_non_seqs=len(left) + len(loop.selecting),
     )
-    steps = [] if true is None else [true]
-    return loop.make_node(*given[:first], *steps, *given[first:], *selecting).outputs
+    rest = [*(fixed[k - first].full for k in left), *loop.selecting]
+    return remade.make_node(steps, *read, *further.values(), *given, *rest).outputs
 
 
-def _selected_inside(
-    old: object, masks: Sequence[Tensor], selecting: dict[Tensor, Tensor]
-) -> tuple[Tensor, Tensor]:
-    """An input of a loop's graph in full, and what masks that come with it select."""
-    lengths = zip(masks, old.type.shape, strict=True)
-    whole: Tensor = old.type.clone(
-        shape=tuple(n if mask is None else None for mask, n in lengths)
-    )()
-    part = whole
-    for axis, mask in enumerate(masks):
-        if mask is not None:
-            inside = selecting.setdefault(mask, mask.type())
-            part = part[(*[slice(None)] * axis, inside)]
-    return whole, part
+def _late_numbers(
+    node: Apply, loop: Inside, first: int, steps: Tensor, known: Known
+) -> dict[Tensor, Tensor]:
+    """The numbers known late that each step reads, in place: new sequences of the loop.
+
+    Inside, a number that does not change is a size.  One that a mask counts is counted there; of
+    another one each step gets a copy.
+    """
+    further: dict[Tensor, Tensor] = {}
+    for place, number in enumerate(node.op.outer_non_seqs(node.inputs), start=first):
+        if not known.is_late_number(number):
+            continue
+        inside, value = loop.selecting.get(known.mask_counted_by(number)), known.new(number)
+        if inside is None:
+            copies = pt.full((steps,), pt.as_tensor(value), dtype=number.type.dtype)
+            copy: Tensor = copies.type.clone(shape=())()
+            further[copy] = copies
+        else:
+            copy = inside.sum(dtype="int64").astype(number.type.dtype)
+        is_array = isinstance(number.type, TensorType)
+        loop.replace(place, copy if is_array else pt.scalar_from_tensor(copy))
+    return further

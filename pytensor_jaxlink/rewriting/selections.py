@@ -188,6 +188,14 @@ class Known(Protocol):
         """
         ...
 
+    def mask_along(self, array: object, axis: int) -> Tensor:
+        """The mask whose true entries are as many as an array has along a dimension, or None."""
+        ...
+
+    def is_late_number(self, variable: object) -> bool:
+        """Return True for an integer that is no array, and computed late."""
+        ...
+
     def allocated(self, value: object, *lengths: object) -> Tensor:
         """A value, if some lengths that masks count are not negative."""
         ...
@@ -229,6 +237,14 @@ class Known(Protocol):
 
     def slice_mask(self, array: object, axis: int, taken: slice) -> Tensor:
         """The mask of a slice to bounds computed late, or None."""
+        ...
+
+    def early_slice(self, taken: slice) -> slice | None:
+        """A slice to what its bounds are now; None where they are computed late."""
+        ...
+
+    def everything(self, chosen: Selection, axis: int) -> Selection:
+        """A selection as one by the mask of all entries along a dimension that is there whole."""
         ...
 
     def aligned(
@@ -307,10 +323,11 @@ def written_to(
     for axis in reversed(range(len(like.masks))):
         mask, own = like.masks[axis], found.masks[axis]
         one = axis < missing or value.type.broadcastable[axis - missing]
-        if mask is not None and own is not None:
-            moved = known.aligned(found, axis, mask, stretch=stretch)
+        if mask is not None and one and own is None:
+            moved = found.widened(axis, mask)
         elif mask is not None:
-            moved = found.widened(axis, mask) if one else None
+            given = known.everything(found, axis) if own is None else found
+            moved = known.aligned(given, axis, mask, stretch=stretch)
         else:
             moved = found if own is None else None
         if moved is None:

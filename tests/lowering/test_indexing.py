@@ -255,6 +255,7 @@ BLOCKS = {
         pt.inc_subtensor(pt.zeros_like(x)[:2], y[:2])[2:], y[2:]
     ),
     "complex": lambda x, y, n: pt.inc_subtensor(pt.zeros((4,), dtype="complex128")[:n], y[:n]).imag,
+    "a mask": lambda x, y, n: pt.inc_subtensor(pt.zeros_like(x)[y < 1], y[y < 1]),
     "a sum": lambda x, y, n: pt.add(pt.alloc(np.float64(0), n % 4), y[:3]),
     "second derivative": lambda x, y, n: pytensor.grad(
         pt.sqr(pytensor.grad(pt.tanh(x[:n] * y[:n]).sum(), x)).sum(), x
