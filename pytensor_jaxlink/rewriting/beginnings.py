@@ -178,6 +178,8 @@ class Beginnings(Masks):
         """The mask of a slice to literal bounds that is written to by a selection, or None."""
         if not isinstance(node.op, IncSubtensor) or not is_literal(index) or not is_one(index.step):
             return None
+        if index.start is None and index.stop is None:
+            return None
         array, value = node.inputs[:2]
         place, masks = axis - array.type.ndim + value.type.ndim, self.chosen(value).masks
         if not all(isinstance(each, slice) for each in indices_of(node)):

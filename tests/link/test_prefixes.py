@@ -451,3 +451,16 @@ def test_reductions_of_selected_booleans(of: Callable[[], Any]) -> None:
     for y in ([1.0], [3.0], [2.0]):
         arguments = [np.array([0.5, 2.0, -1.0, np.nan]), np.array(y)]
         assert_same(answer(f, arguments), answer(reference, arguments))
+
+
+def test_a_selection_is_written_to_all_rows() -> None:
+    """There is no bound that a mask could follow."""
+    rows = pt.exp(M)[MASKS]
+    outputs = [pt.set_subtensor(M[: Y.shape[0]][:, 1:3], rows[:, :2]).sum(), rows.sum()]
+    outputs.append(pt.inc_subtensor(pt.outer(Y, Y)[:, 1:3], rows[:, :2]).sum())
+    f, reference = compile_both([M, MASKS, Y], outputs, JAXLinker())
+    matrix = np.random.default_rng(0).normal(size=(4, 4))
+    for count in (3, 4, 3):
+        arguments = [matrix, np.arange(4) < count, np.arange(1.0, count + 1)]
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    assert not f.explain().failures
