@@ -124,7 +124,7 @@ class Program:
             for number, value in zip(self.static, static, strict=True)
         }
         traced = {
-            number: as_declared(value, self.types[number])
+            number: self._argument(number, value)
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
@@ -133,6 +133,19 @@ class Program:
             computed = (value for number, value in traced.items() if number not in self.arguments)
             self.entries = sum(getattr(value, "size", 1) for value in computed)
             return results, conjunction(conditions)
+
+    def _argument(self, number: int, value: object) -> object:
+        """A value that the region is given, in its type.
+
+        Some `perform` methods give another number of dimensions than they declare (`lstsq`).
+        PyTensor goes on with it, so it finishes the call.
+        """
+        try:
+            return as_declared(value, self.types[number])
+        except TypeError as error:
+            setattr(error, FAILED_ON_HOST, True)
+            error.add_note(f"it is {self.view.expression_of(number)!r}, which the host computed")
+            raise
 
     def on_host(self, static: Sequence[object], *arguments: object) -> tuple[tuple[Any, ...], Any]:
         """The same results without JAX, by PyTensor's own implementation of each node."""
