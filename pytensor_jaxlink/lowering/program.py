@@ -24,7 +24,7 @@ from scipy.sparse import issparse
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import ArrayType, GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of, stored
 from pytensor_jaxlink.lowering.checks import collecting, conjunction, is_refuted
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
@@ -95,6 +95,16 @@ class Program:
         """The types of the values; what the graph gives has those that it declares."""
         return list(map(held_type, self.view.variables))
 
+    @cached_property
+    def ranks(self) -> tuple[int | None, ...]:
+        """How many dimensions the arguments have, as their Ops declare; None of what is no array.
+
+        Some `perform` methods give another number (`lstsq` with a vector).  PyTensor goes on with
+        what it has, and so does the region, on the host.
+        """
+        kinds = [self.types[number] for number in self.arguments]
+        return tuple(kind.ndim if isinstance(kind, ArrayType) else None for kind in kinds)
+
     def _given_type(self, number: int) -> Type:
         """The type of a result."""
         is_output = number in self.view.outputs
@@ -124,7 +134,7 @@ class Program:
             for number, value in zip(self.static, static, strict=True)
         }
         traced = {
-            number: self._argument(number, value)
+            number: as_declared(value, self.types[number])
             for number, value in zip(self.arguments, arguments, strict=True)
         }
         with collecting() as conditions:
@@ -133,19 +143,6 @@ class Program:
             computed = (value for number, value in traced.items() if number not in self.arguments)
             self.entries = sum(getattr(value, "size", 1) for value in computed)
             return results, conjunction(conditions)
-
-    def _argument(self, number: int, value: object) -> object:
-        """A value that the region is given, in its type.
-
-        Some `perform` methods give another number of dimensions than they declare (`lstsq`).
-        PyTensor goes on with it, so it finishes the call.
-        """
-        try:
-            return as_declared(value, self.types[number])
-        except TypeError as error:
-            setattr(error, FAILED_ON_HOST, True)
-            error.add_note(f"it is {self.view.expression_of(number)!r}, which the host computed")
-            raise
 
     def on_host(self, static: Sequence[object], *arguments: object) -> tuple[tuple[Any, ...], Any]:
         """The same results without JAX, by PyTensor's own implementation of each node."""
