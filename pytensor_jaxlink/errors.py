@@ -82,6 +82,10 @@ class NotAcceptedError(BaseException):
     """
 
 
+class GoesOnError(NotAcceptedError):
+    """Stops JAX while it traces a region, which runs in another way if it is called."""
+
+
 class FalseConditionError(NotAcceptedError):
     """Ends a run in which a condition is false before all its steps have run.
 

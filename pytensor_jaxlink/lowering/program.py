@@ -24,7 +24,7 @@ from scipy.sparse import issparse
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED, FalseConditionError
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
-from pytensor_jaxlink.graph import GraphView, user_location
+from pytensor_jaxlink.graph import ArrayType, GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of, stored
 from pytensor_jaxlink.lowering.checks import (
     are_read,
@@ -100,6 +100,16 @@ class Program:
     def types(self) -> list[Type]:
         """The types of the values; what the graph gives has those that it declares."""
         return list(map(held_type, self.view.variables))
+
+    @cached_property
+    def ranks(self) -> tuple[int | None, ...]:
+        """How many dimensions the arguments have, as their Ops declare; None of what is no array.
+
+        Some `perform` methods give another number (`lstsq` with a vector).  PyTensor goes on with
+        what it has, and so does the region, on the host.
+        """
+        kinds = [self.types[number] for number in self.arguments]
+        return tuple(kind.ndim if isinstance(kind, ArrayType) else None for kind in kinds)
 
     def _given_type(self, number: int) -> Type:
         """The type of a result."""

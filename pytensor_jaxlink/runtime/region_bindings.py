@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytensor_jaxlink.errors import NotAcceptedError, OtherCodeError
+from pytensor_jaxlink.errors import GoesOnError, NotAcceptedError, OtherCodeError
 from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import Function
@@ -77,6 +77,8 @@ def fast_region(
         compiled = jitted[region.index] = function.jitted(traced)
     else:
         compiled = _sharing(ready, region, function, traced, code, jitted)
+    if region is not ready.plan.steps[0]:
+        compiled = _going_on(function, compiled, first)
     if prepare is None:
         return compiled
 
@@ -84,6 +86,24 @@ def fast_region(
         arguments = list(given[first:])
         prepare(arguments)
         return compiled(*given[:first], *arguments)
+
+    return call
+
+
+def _going_on(function: CompiledRegion, compiled: Function, first: int) -> Function:
+    """A region that runs in another way where it has no code: the steps before it have run.
+
+    Cost: a call in Python.
+    """
+
+    def call(*given: Any) -> object:
+        static, arguments = (given[0] if first else ()), given[first:]
+        if not function.is_beyond(static, arguments):
+            try:
+                return compiled(*given)
+            except GoesOnError:
+                pass
+        return function(static, *arguments)
 
     return call
 

@@ -16,8 +16,8 @@ import numpy as np
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
+    GoesOnError,
     NewSizeError,
-    NotAcceptedError,
     OtherCodeError,
     RecompileLimitError,
 )
@@ -118,8 +118,12 @@ class Resizing(Protocol):
         ...
 
 
-class _LimitReachedError(NotAcceptedError):
+class _LimitReachedError(GoesOnError):
     """They would be compiled once too often."""
+
+
+class _OtherRankError(GoesOnError):
+    """An argument has another number of dimensions than the program is for."""
 
 
 class CompiledRegion:
@@ -161,23 +165,27 @@ class CompiledRegion:
 
     def __call__(self, static: tuple[object, ...], *arguments: object) -> Computed:
         """The results of the region, and its conditions."""
-        if self._said and _signature(static, arguments) not in self._seen:
+        if self.is_beyond(static, arguments):
             return self._beyond(static, arguments)
         try:
             return self._jitted(static, *arguments)
         except _LimitReachedError:
             return self._beyond(static, arguments)
+        except _OtherRankError:
+            self._stats.fallbacks += 1
+            return self._called_on_host(static, arguments)
         except (NotImplementedError, TypeError) as error:
             # JAX can trace an operation that it has no code for, for these types or here.
             if not hasattr(error, FAILED_NODE):
                 self._program(static, *arguments)  # one by one, so that the error names the node
             raise
 
+    def is_beyond(self, static: tuple[object, ...], arguments: Sequence[object]) -> bool:
+        """Return True if the limit has been reached, and there is no code for the arguments."""
+        return self._said and _signature(static, arguments) not in self._seen
+
     def traced(
-        self,
-        static: tuple[object, ...],
-        *arguments: object,
-        meet: Meet | None = None,
+        self, static: tuple[object, ...], *arguments: object, meet: Meet | None = None
     ) -> Computed:
         """The same while JAX traces.
 
@@ -192,6 +200,10 @@ class CompiledRegion:
         OtherCodeError
             Where ``meet`` finds the code of an equal function.
         """
+        ranks = getattr(self._program, "ranks", ())
+        found = (getattr(argument, "ndim", None) for argument in arguments)  # a list has none
+        if any(one not in (None, other) for one, other in zip(ranks, found, strict=False)):
+            raise _OtherRankError
         signature = _signature(static, arguments)
         if (self._seen or self._policy.dynamic) and signature not in self._seen:
             self._look_for_new_sizes(static, signature)
@@ -282,6 +294,9 @@ class CompiledRegion:
         if self._policy.beyond == "compile":
             return self._kept_for(_signature(static, arguments))(static, *arguments)
         self._stats.host_region_calls[self._region.index] += 1
+        return self._called_on_host(static, arguments)
+
+    def _called_on_host(self, static: tuple[object, ...], arguments: Sequence[object]) -> Computed:
         this_thread.kind = "on the host: region"
         Topic.FALLBACKS.log(
             lambda: f"region {self._region.index} runs on the host, called at {running_line()}"

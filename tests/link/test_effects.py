@@ -178,3 +178,43 @@ def test_where_the_user_calls_it() -> None:
         f.jax_fn(*GIVEN, 9)
     with jax.enable_x64(True), pytest.raises(ValueError, match="boolean"):
         f.jax_fn(*map(jnp.asarray, GIVEN), jnp.asarray(9))
+
+
+@pytest.mark.parametrize("made", [lambda v: v[None], lambda v: v.sum()])
+def test_a_value_of_another_rank_than_declared(made: Any) -> None:
+    """What reads it runs on the host, as in PyTensor, and the user's Op runs once."""
+    runs: list[int] = []
+
+    def noted(values: np.ndarray) -> Any:
+        runs.append(1)
+        return made(values)
+
+    box = black_box(noted)
+    found = box(pt.exp(X))
+    f = pytensor.function([X], [pt.sum(found), found], mode=JAXLinker())
+    for length in (3, 3, 2):
+        given = np.arange(float(length))
+        total, value = f(given)
+        np.testing.assert_allclose(total, np.exp(given).sum())
+        np.testing.assert_allclose(value, made(np.exp(given)))
+    assert len(runs) == 3
+    assert f.stats.compilations == [2, 0]
+    assert f.stats.fallbacks == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*recompile_limit")
+@pytest.mark.parametrize("limit", [1, 2, 8])
+def test_beyond_the_limit_of_a_region_the_steps_before_it_run_once(limit: int) -> None:
+    runs: list[int] = []
+
+    def noted(values: np.ndarray) -> np.ndarray:
+        runs.append(1)
+        return values[values > 0]
+
+    found = pt.exp(black_box(noted)(pt.sin(X))).sum()
+    f = pytensor.function([X], found, mode=JAXLinker(recompile_limit=limit))
+    for calls, count in enumerate([3, 3, *range(12), 3], 1):
+        given = np.where(np.arange(12) < count, 0.5, -0.5)
+        np.testing.assert_allclose(f(given), count * np.exp(np.sin(0.5)))
+        assert len(runs) == calls
+    assert f.stats.direct == calls

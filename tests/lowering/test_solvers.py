@@ -9,11 +9,12 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.basic import permute_row_elements
 from pytensor.tensor.fourier import fft
-from pytensor.tensor.linalg.solvers.lstsq import lstsq
+from pytensor.tensor.linalg.inverse import tensorinv
+from pytensor.tensor.linalg.solvers.lstsq import lstsq, tensorsolve
 from pytensor.tensor.linalg.solvers.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
 
 from tests.edges.known import OLD
-from tests.helpers import check_against_python, compile_both
+from tests.helpers import assert_same, check_against_python, compile_both
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(3, 4))
@@ -120,3 +121,23 @@ def test_tridiagonal_systems_that_jax_does_not_take() -> None:
     solution = pt.linalg.solve(a, b, assume_a="tridiagonal", b_ndim=1)
     calls = [(5 * np.eye(n, dtype="int64"), np.arange(n)) for n in (3, 1, 0)]
     check_against_python([a, b], solution, *calls)
+
+
+OTHER_RANKS = {
+    "a vector for a matrix": lambda x: lstsq(pt.stack([x, x**2], axis=1), x + 1, -1.0)[0],
+    "a tensor for a matrix": lambda x: tensorinv(
+        (pt.outer(x, x) + pt.eye(x.size)).reshape((4, 2, 2)), ind=1
+    ),
+    "a tensor": lambda x: tensorsolve((pt.outer(x, x) + pt.eye(4)).reshape((4, 2, 2, 1)), x),
+}
+
+
+@pytest.mark.parametrize("solution", OTHER_RANKS)
+def test_a_value_of_another_rank_than_declared_is_read(solution: str) -> None:
+    """PyTensor goes on with the value that it has."""
+    x = pt.dvector("x")
+    found = OTHER_RANKS[solution](x)
+    function, reference = compile_both([x], [pt.exp(found).sum(), found.max() + x])
+    for last in (0.0, 1.0):
+        given = np.array([1.0, -1.0, 2.0, last])
+        assert_same(function(given), reference(given))
