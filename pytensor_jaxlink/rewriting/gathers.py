@@ -156,24 +156,24 @@ def _taken(node: Apply, known: Known) -> _Taken | None:
     found = _selected_index(indices_of(node), known)
     if found is None:
         return None
-    axis, index, chosen = found
+    axis, index, selected, chosen = found
     whole = known.chosen(node.inputs[0])
     if not whole.is_plain or not chosen.axes:
         return None
-    mask = chosen.selected(chosen.axes)
+    mask, everywhere = chosen.selected(chosen.axes), pt.constant(np.array(True))
     for place, own in enumerate(whole.masks[axis : axis + len(index)]):
         if own is not None:
-            index[place] = known.place(own, index[place], mask)
-    array = _indexable(whole.full, axis, len(index), mask)
+            among = mask if axis + place in selected else everywhere
+            index[place] = known.place(own, index[place], among)
+    array = _indexable(whole.full, selected, mask)
     entries = array[(*(slice(None),) * axis, *index)]
     masks = (*whole.masks[:axis], *chosen.masks, *whole.masks[axis + len(index) :])
     return _Taken(array, axis, index, mask, Selection(entries, masks))
 
 
-def _indexable(array: object, axis: int, count: int, mask: object) -> Tensor:
+def _indexable(array: object, axes: Sequence[int], mask: object) -> Tensor:
     """An array in which index 0 is in range; it may be empty where the mask selects nothing."""
-    axes = tuple(range(axis, axis + count))
-    return array if all(array.type.shape[a] for a in axes) else Indexable(axes)(array, mask)
+    return array if all(array.type.shape[a] for a in axes) else Indexable((*axes,))(array, mask)
 
 
 # PyTensor before 3.1 has separate Ops for one vector of integers on the first axis.
@@ -187,11 +187,12 @@ for _name, _rule in (
 
 def _selected_index(
     indices: Sequence[Tensor], known: Known
-) -> tuple[int, list[Tensor], Selection] | None:
+) -> tuple[int, list[Tensor], list[int], Selection] | None:
     """The first indexed dimension, the full indices, and the selection that they are; or None.
 
     The indices are neighbours, and go together entry by entry; one may be the mask of the others.
-    What is not selected becomes 0, an index that is in range of all but empty arrays.
+    What is not selected becomes 0, an index that is in range of all but empty arrays; the
+    dimensions of such indices come third.  NumPy looks at the others where nothing is selected.
     """
     axes = _indexed(indices)
     chosen = [] if axes is None else [known.selections.get(indices[axis]) for axis in axes]
@@ -214,7 +215,12 @@ def _selected_index(
     together = agreed(parts, ones, known)
     if together is None:
         return None
-    return axes[0], [part.masked(0) for part in together], together[0]
+    index = [
+        moved.masked(0) if part.axes else moved.full
+        for part, moved in zip(parts, together, strict=True)
+    ]
+    selected = [axis for axis, part in zip(axes, parts, strict=True) if part.axes]
+    return axes[0], index, selected, together[0]
 
 
 def _counted(mask: Tensor, entries: Selection) -> Selection | None:

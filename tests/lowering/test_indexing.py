@@ -329,6 +329,22 @@ def test_a_part_of_a_sum_keeps_its_negative_zeros() -> None:
     assert_same(f(given), reference(given))
 
 
+def test_an_index_beside_places_of_which_there_are_none() -> None:
+    """NumPy looks at it all the same."""
+    table, places = pt.dmatrix("table"), pt.lvector("places")
+    f, reference = compile_both([table, places], table[places, 0], JAXLinker(dynamic=True))
+    for shape, given in (((2, 1), [1]), ((2, 1), []), ((1, 0), []), ((1, 2), [0, 0, 0])):
+        arguments = np.ones(shape), np.array(given, "int64")
+        try:
+            expected = reference(*arguments)
+        except IndexError:
+            with pytest.raises(IndexError):
+                f(*arguments)
+        else:
+            assert_same(f(*arguments), expected)
+    assert f.stats.host_regions == f.explain().graph_break_count == 0
+
+
 @pytest.mark.parametrize("one", [np.int8(1), np.bool_(True), np.float32(1)])
 def test_integers_that_are_added_at_places_of_a_padded_array(one: Any) -> None:
     """The places of the padding add nothing to the first entry: -0.0 stays."""
