@@ -36,6 +36,14 @@ from pytensor_jaxlink.lowering.checks import (
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
+from pytensor_jaxlink.lowering.selected_gradients import (
+    is_spread,
+    mask_of,
+    masks_of,
+    place_of_entries,
+    selected_chains,
+    without_others,
+)
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
 from pytensor_jaxlink.ops import held_type, may_show
 from pytensor_jaxlink.size_functions import is_open
@@ -122,6 +130,11 @@ class Program:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTensor's rules warn when they are looked up
             return tuple(self.make_instructions())
+
+    @cached_property
+    def chains(self) -> dict[int, tuple[Instruction, ...]]:
+        """The operations whose entries are replaced in the end, by the node that does."""
+        return selected_chains(self.view.nodes, self.instructions)
 
     @cached_property
     def small_barriers(self) -> frozenset[int]:
@@ -221,15 +234,42 @@ class Program:
 
         Of ``barriers`` those are put up whose values have at most ``largest`` entries.
         """
+        chains = {} if are_read() else self.chains
         for instruction in self.instructions:
             try:
-                self._run(instruction, static, traced)
+                if instruction.node in chains:
+                    self._run_selection(instruction, static, traced)
+                else:
+                    self._run(instruction, static, traced)
             except Exception as error:
                 self._locate(error, instruction.node)
                 raise
             for number in instruction.writes if barriers and not instruction.folded else ():
                 if number in barriers and _has_at_most(traced[number], largest):
                     traced[number] = stored(traced[number])
+
+    def _run_selection(
+        self, instruction: Instruction, static: dict[int, object], traced: dict[int, object]
+    ) -> None:
+        """Run a node that reads a selection, of which the rest leaves no trace in a derivative."""
+        nodes, chain = self.view.nodes, self.chains[instruction.node]
+        node = nodes[instruction.node]
+        inputs = [self._traced(number, static, traced) for number, _ in instruction.reads[:3]]
+        entries = instruction.reads[place_of_entries(node)][0]
+        masks = masks_of(nodes, chain, entries, mask_of(node, inputs))
+        made = {number for each in chain for number in each.writes}
+        again: dict[int, object] = {
+            number: without_others(mask, self._traced(number, static, traced))
+            for number, mask in masks.items()
+            if number not in made
+        }
+        for each in chain:
+            self._run(each, static, again)
+            for number in each.writes if is_spread(nodes[each.node]) else ():
+                again[number] = without_others(masks[number], again[number])
+        as_they_are, traced[entries] = traced[entries], again[entries]
+        self._run(instruction, static, traced)
+        traced[entries] = as_they_are
 
     def _run(
         self, instruction: Instruction, static: dict[int, object], traced: dict[int, object]

@@ -17,6 +17,8 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 
+from pytensor_jaxlink.ops import replacing_others
+
 Tensor: TypeAlias = Any
 """A variable of PyTensor: its annotations leave out most of what a tensor can do."""
 
@@ -80,7 +82,7 @@ class Selection:
             return self.full
         if not isinstance(value, Variable):
             value = pt.constant(np.asarray(value, dtype=self.full.type.dtype))
-        return pt.switch(self.selected(chosen), self.full, value)
+        return replacing_others(pt.switch(self.selected(chosen), self.full, value))
 
     def widened(self, axis: int, mask: object) -> Selection:
         """An array of length 1 along a dimension, in the rank of others that a mask selects from.

@@ -1,0 +1,68 @@
+"""JAX's derivatives of selections: what is not selected leaves no NaN in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import JAXLinker, jaxify
+from tests.link.test_dynamic_sizes import inputs_of
+
+X, Y, T, N, C = pt.dvector("x"), pt.dvector("y"), pt.dscalar("t"), pt.lscalar("n"), pt.bvector("c")
+VALUES = {
+    X: np.array([1.0, 4.0, -1.0, 0.0, np.nan]),
+    Y: np.array([2.0, 0.5, 0.0, np.inf, -3.0]),
+    T: np.array(0.5),
+    N: np.array(2),
+    C: np.array([1, 1, 0, 0, 0], dtype="int8"),
+}
+GRAPHS: dict[str, Callable[[], Any]] = {
+    "a prefix": lambda: pt.sqrt(X[:N]).sum(),
+    "a suffix": lambda: pt.log(X[::-1][N + 1 :]).sum(),
+    "a mask of the argument": lambda: pt.log(X[X > 0.5]).sum(),
+    "another mask": lambda: pt.sqrt(X[C > 0] * Y[C > 0]).mean(),
+    "a parameter": lambda: pt.sqrt(X[:N] - T).sum(),
+    "a quotient": lambda: (X[:N] / Y[:N]).sum(),
+    "a power": lambda: (X[:N] ** T).sum(),
+    "the largest": lambda: pt.sqrt(X[:N]).max(),
+    "a logarithm of a sum": lambda: pt.logsumexp(pt.log(X[:N]) * T),
+    "joined": lambda: pt.sqrt(pt.join(0, X[:N], X[:N] + 1)).sum(),
+    "two dimensions": lambda: pt.sqrt(X[:N, None] * X[None, :N]).sum(),
+    "differences": lambda: pt.exp(pt.sqrt(X[1:N] - X[: N - 1])).sum(),
+    "a product of matrices": lambda: pt.log(X[:N]) @ pt.sqrt(Y[:N]),
+    "two readers": lambda: pt.log(X[:N]).sum() * (pt.log(X[:N]) ** 2).sum(),
+    "nothing": lambda: pt.sqrt(X[: N - 2] * T).sum() + T**2,
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")
+@pytest.mark.parametrize("name", GRAPHS)
+def test_they_are_those_of_pytensor(name: str) -> None:
+    output = GRAPHS[name]()
+    inputs = inputs_of(output)
+    reals = [v for v in inputs if v in (X, Y, T)]
+    values = [VALUES[v] for v in inputs]
+    expected = pytensor.function(inputs, pytensor.grad(output, reals), mode="FAST_COMPILE")(*values)
+    places = tuple(map(inputs.index, reals))
+    f = pytensor.function(inputs, output, mode=JAXLinker(dynamic=True))
+    for traced in (jaxify(inputs, output), lambda *given: f.jax_fn(*given)[0]):
+        for derivative in (jax.grad, jax.jacfwd):
+            found = jax.jit(derivative(traced, argnums=places))(*values)
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(one, other)
+
+
+def test_second_derivatives_and_batches() -> None:
+    output = pt.log(X[:N] - T).sum()
+    traced = jaxify([X, T, N], output)
+    slope = jax.jit(jax.vmap(jax.hessian(traced, argnums=1), in_axes=(None, 0, None)))
+    found = slope(VALUES[X], np.array([0.5, 0.25]), VALUES[N])
+    reference = pytensor.function([X, T, N], pytensor.grad(pytensor.grad(output, T), T))
+    expected = [reference(VALUES[X], t, 2) for t in (0.5, 0.25)]
+    np.testing.assert_allclose(found, expected)
