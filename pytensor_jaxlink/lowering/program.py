@@ -38,7 +38,7 @@ from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.selected_gradients import (
     is_spread,
-    mask_of,
+    mask_of_entries,
     masks_of,
     place_of_entries,
     selected_chains,
@@ -256,7 +256,7 @@ class Program:
         node = nodes[instruction.node]
         inputs = [self._traced(number, static, traced) for number, _ in instruction.reads[:3]]
         entries = instruction.reads[place_of_entries(node)][0]
-        masks = masks_of(nodes, chain, entries, mask_of(node, inputs))
+        masks = masks_of(nodes, chain, entries, mask_of_entries(node, inputs))
         made = {number for each in chain for number in each.writes}
         again: dict[int, object] = {
             number: without_others(mask, self._traced(number, static, traced))

@@ -83,7 +83,7 @@ def place_of_entries(node: Apply) -> int:
     return 0 if isinstance(node.op, Realign) else 1
 
 
-def mask_of(node: Apply, inputs: Sequence[jax.Array]) -> jax.Array:
+def mask_of_entries(node: Apply, inputs: Sequence[jax.Array]) -> jax.Array:
     """The mask, of such a node with the values of its first three inputs."""
     if not isinstance(node.op, Realign):
         return jnp.asarray(inputs[0])

@@ -6,12 +6,10 @@ differentiates, the entries that are replaced must leave no trace in a derivativ
 
 from __future__ import annotations
 
-from typing import Any
-
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 
 
-def replacing_others(result: Any) -> Any:
+def replacing_others(result: Variable) -> Variable:
     """A selection between entries and a filler, with the mark."""
     result.tag.replaces_others = True
     return result

@@ -96,8 +96,9 @@ def _going_on(function: CompiledRegion, compiled: Function, first: int) -> Funct
     Cost: a call in Python.
     """
 
-    def call(*given: Any) -> object:
+    def call(*given: object) -> object:
         static, arguments = (given[0] if first else ()), given[first:]
+        assert isinstance(static, tuple)
         if not function.is_beyond(static, arguments):
             try:
                 return compiled(*given)
