@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -97,8 +97,8 @@ def _going_on(function: CompiledRegion, compiled: Function, first: int) -> Funct
     """
 
     def call(*given: object) -> object:
-        static, arguments = (given[0] if first else ()), given[first:]
-        assert isinstance(static, tuple)
+        static = cast("tuple[object, ...]", given[0]) if first else ()
+        arguments = given[first:]
         if not function.is_beyond(static, arguments):
             try:
                 return compiled(*given)
