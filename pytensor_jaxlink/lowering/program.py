@@ -37,6 +37,7 @@ from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.selected_gradients import (
+    Again,
     is_spread,
     mask_of_entries,
     masks_of,
@@ -234,11 +235,11 @@ class Program:
 
         Of ``barriers`` those are put up whose values have at most ``largest`` entries.
         """
-        chains = {} if are_read() else self.chains
+        chains, known = {} if are_read() else self.chains, Again()
         for instruction in self.instructions:
             try:
                 if instruction.node in chains:
-                    self._run_selection(instruction, static, traced)
+                    self._run_selection(instruction, static, traced, known)
                 else:
                     self._run(instruction, static, traced)
             except Exception as error:
@@ -249,24 +250,30 @@ class Program:
                     traced[number] = stored(traced[number])
 
     def _run_selection(
-        self, instruction: Instruction, static: dict[int, object], traced: dict[int, object]
+        self,
+        instruction: Instruction,
+        static: dict[int, object],
+        traced: dict[int, object],
+        known: Again,
     ) -> None:
         """Run a node that reads a selection, of which the rest leaves no trace in a derivative."""
         nodes, chain = self.view.nodes, self.chains[instruction.node]
         node = nodes[instruction.node]
         inputs = [self._traced(number, static, traced) for number, _ in instruction.reads[:3]]
         entries = instruction.reads[place_of_entries(node)][0]
-        masks = masks_of(nodes, chain, entries, mask_of_entries(node, inputs))
+        masks = masks_of(nodes, chain, entries, mask_of_entries(node, inputs), known)
         made = {number for each in chain for number in each.writes}
-        again: dict[int, object] = {
-            number: without_others(mask, self._traced(number, static, traced))
-            for number, mask in masks.items()
-            if number not in made
-        }
+        again = known.of(masks)
+        for number, mask in masks.items():
+            if number not in made and number not in again:
+                again[number] = without_others(mask, self._traced(number, static, traced))
         for each in chain:
+            if again.keys() >= {*each.writes}:
+                continue
             self._run(each, static, again)
             for number in each.writes if is_spread(nodes[each.node]) else ():
                 again[number] = without_others(masks[number], again[number])
+        known.keep(masks, again)
         as_they_are, traced[entries] = traced[entries], again[entries]
         self._run(instruction, static, traced)
         traced[entries] = as_they_are

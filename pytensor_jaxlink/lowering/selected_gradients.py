@@ -11,7 +11,6 @@ PyTensor's own gradients need none of this: they differentiate the user's graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import jax
@@ -41,6 +40,43 @@ _LINEAR = (
 """Operations whose derivatives are finite everywhere."""
 
 Masks = dict[int, jax.Array]
+
+
+class Again:
+    """Values that have been computed again, each for one mask, and the masks."""
+
+    def __init__(self) -> None:
+        # With the masks, whose identities are parts of the keys.
+        self._found: dict[tuple[int, int], tuple[jax.Array, object]] = {}
+        self._masks: dict[tuple[int, int], tuple[jax.Array, jax.Array | None, jax.Array]] = {}
+
+    def of(self, masks: Masks) -> dict[int, object]:
+        """The values for these masks that are there."""
+        keys = {number: (number, id(mask)) for number, mask in masks.items()}
+        return {k: self._found[key][1] for k, key in keys.items() if key in self._found}
+
+    def keep(self, masks: Masks, values: dict[int, object]) -> None:
+        """Keep values for nodes that read the same ones."""
+        for number, mask in masks.items():
+            self._found[number, id(mask)] = mask, values[number]
+
+    def before(self, op: Op, mask: jax.Array) -> jax.Array:
+        """The mask of the input of an operation, of that of its output."""
+        if not isinstance(op, DimShuffle):
+            return mask
+        key = id(op), id(mask)
+        if key not in self._masks:
+            self._masks[key] = mask, None, _before_dimshuffle(op, mask)
+        return self._masks[key][2]
+
+    def either(self, one: jax.Array, other: jax.Array) -> jax.Array:
+        """True where one of two masks is."""
+        if one is other:
+            return one
+        key = id(one), id(other)
+        if key not in self._masks:
+            self._masks[key] = one, other, one | other
+        return self._masks[key][2]
 
 
 def selected_chains(
@@ -94,7 +130,11 @@ def mask_of_entries(node: Apply, inputs: Sequence[jax.Array]) -> jax.Array:
 
 
 def masks_of(
-    nodes: Sequence[Apply], chain: Sequence[Instruction], entries: int, mask: jax.Array
+    nodes: Sequence[Apply],
+    chain: Sequence[Instruction],
+    entries: int,
+    mask: jax.Array,
+    known: Again,
 ) -> Masks:
     """For each value that a chain reads or makes, where its entries count.
 
@@ -103,9 +143,9 @@ def masks_of(
     masks: Masks = {entries: mask}
     for each in reversed(chain):
         for found in [masks[number] for number in each.writes if number in masks]:
-            before = _before(nodes[each.node].op, found)
+            before = known.before(nodes[each.node].op, found)
             for number, _ in each.reads:
-                masks[number] = masks[number] | before if number in masks else before
+                masks[number] = known.either(masks.get(number, before), before)
     return masks
 
 
@@ -114,13 +154,6 @@ def is_spread(node: Apply) -> bool:
     return isinstance(node.op, DimShuffle)
 
 
-@singledispatch
-def _before(op: Op, mask: jax.Array) -> jax.Array:
-    """The mask of what an operation reads, of that of what it makes."""
-    return mask
-
-
-@_before.register(DimShuffle)
 def _before_dimshuffle(op: DimShuffle, mask: jax.Array) -> jax.Array:
     new = tuple(axis for axis, old in enumerate(op.new_order) if old == "x")
     kept = [old for old in op.new_order if old != "x"]

@@ -66,3 +66,16 @@ def test_second_derivatives_and_batches() -> None:
     reference = pytensor.function([X, T, N], pytensor.grad(pytensor.grad(output, T), T))
     expected = [reference(VALUES[X], t, 2) for t in (0.5, 0.25)]
     np.testing.assert_allclose(found, expected)
+
+
+def test_operations_are_traced_again_once_and_computed_once() -> None:
+    """Each sum reads all operations before it; XLA drops what nobody reads, and the selections."""
+    entries, total = X[:N], pt.zeros(())
+    for _ in range(8):
+        entries = pt.exp(-entries)
+        total = total + pt.log(entries + 1).sum()
+    traced = jax.jit(jaxify([X, N], total))
+    arguments = np.ones(5), np.array(3)
+    written = str(jax.make_jaxpr(traced)(*arguments)).count("= exp ")
+    computed = traced.lower(*arguments).compile().as_text().count(" exponential(")
+    assert 2 * computed <= written <= 32
