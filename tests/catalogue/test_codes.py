@@ -146,7 +146,7 @@ class TestTheSource:
             for where, node in nodes_of_package()
             if isinstance(node, ast.Call) and named(node) in ("warn", "warn_explicit")
         ]
-        assert len(calls) == 3
+        assert len(calls) == 2
         for where, node in calls:
             assert isinstance(node.args[0], ast.Call), where
             assert named(node.args[0]) == "JAXLinkWarning", where
