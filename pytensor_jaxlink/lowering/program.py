@@ -235,10 +235,11 @@ class Program:
 
         Of ``barriers`` those are put up whose values have at most ``largest`` entries.
         """
-        chains, known = {} if are_read() else self.chains, Again()
+        chains = {} if are_read() else self.chains
+        known = Again() if chains else None
         for instruction in self.instructions:
             try:
-                if instruction.node in chains:
+                if known is not None and instruction.node in chains:
                     self._run_selection(instruction, static, traced, known)
                 else:
                     self._run(instruction, static, traced)

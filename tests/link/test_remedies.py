@@ -237,9 +237,9 @@ def mask() -> Iterator[str]:
 
 @case(Remedy.MASKED_UPDATE)
 def masked_update() -> Iterator[str]:
-    x, y = vector("x"), vector("y")
-    yield broken([x, y], x[x > 0].set(y))
-    whole([x, y], pt.where(x > 0, y, x), X, X + 1)
+    m, columns, y, value = pt.dmatrix("m"), pt.lvector("columns"), vector("y"), pt.dmatrix("value")
+    yield broken([m, columns, y], m[m[:, 0] > 0, columns].set(y))
+    whole([m, value], pt.where(m > 0, value, m), np.outer(X, X), np.ones((len(X), len(X))))
 
 
 @case(Remedy.INDICES_OUTSIDE)
