@@ -19,6 +19,7 @@ from pytensor.scan.utils import until as scan_until
 from pytensor.tensor.linalg import cholesky, slogdet, solve, solve_triangular
 
 from pytensor_jaxlink import JAXLinker, jaxify
+from pytensor_jaxlink.compat import ifelse
 from tests.edges.known import OLD
 from tests.helpers import PYTHON, as_list, compile_both
 from tests.link.test_dynamic_sizes import answer, assert_same, inputs_of, with_gradient
@@ -464,3 +465,32 @@ def test_a_selection_is_written_to_all_rows() -> None:
         arguments = [matrix, np.arange(4) < count, np.arange(1.0, count + 1)]
         assert_same(answer(f, arguments), answer(reference, arguments))
     assert not f.explain().failures
+
+
+def test_a_branch_of_two_prefixes_of_one_length() -> None:
+    part = X[:N]
+    output = pt.exp(ifelse(pt.gt(part.sum(), 0), part * 2, part - 1)).sum()
+    f, reference = compile_both([X, N], output, JAXLinker(dynamic=True))
+    for length in (5, 0, 3):
+        for sign in (1.0, -1.0):
+            arguments = [sign * np.arange(1.0, 6), length]
+            assert_same(answer(f, arguments), answer(reference, arguments))
+    assert f.stats.padded.compilations == [1]
+    assert f.explain().graph_break_count == f.stats.host_regions == 0
+
+
+def test_a_loop_over_a_prefix_in_a_loop() -> None:
+    def inner(e: Any, s: Any, scale: Any) -> Any:
+        return s * 0.5 + scale * e
+
+    def outer(scale: Any, x: Any) -> Any:
+        start = pt.zeros(())
+        options = {"non_sequences": [scale], "return_updates": False}
+        return pytensor.scan(inner, sequences=[x], outputs_info=[start], **options)[-1]
+
+    output = pytensor.scan(outer, sequences=[Y], non_sequences=[X[:N]], return_updates=False)
+    f, reference = compile_both([X, Y, N], output, JAXLinker())
+    for length in (5, 1, 3, 2, 4):
+        arguments = [np.arange(1.0, 6), np.array([1.0, -2.0]), length]
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    assert (f.stats.compilations, f.stats.dynamic_sizes) == ([1], 1)
