@@ -93,6 +93,16 @@ def check_broadcast(variables: Sequence[Variable], shapes: Sequence[tuple[int, .
             )
 
 
+def check_equal_lengths(*lengths: object) -> None:
+    """Raise `ValueError`, as NumPy does, where lengths that have to be equal are known to differ.
+
+    JAX's own error is a `TypeError`, as in `check_broadcast`.
+    """
+    known = {length for length in lengths if isinstance(length, int)}
+    if len(known) > 1:
+        raise ValueError(f"lengths that have to be equal are {', '.join(map(str, sorted(known)))}")
+
+
 def as_static(value: object, kind: Type) -> object:
     """A concrete value as the NumPy value that PyTensor's type declares.
 

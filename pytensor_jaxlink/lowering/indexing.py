@@ -38,6 +38,7 @@ from pytensor_jaxlink.lowering.index_checks import (
     require_no_stretch,
 )
 from pytensor_jaxlink.lowering.overlaps import kept_apart
+from pytensor_jaxlink.lowering.repeated_places import last_of_each_place
 from pytensor_jaxlink.lowering.rule import (
     Context,
     JaxFunction,
@@ -64,7 +65,8 @@ def _last_write_wins(node: Apply) -> JaxFunction:
 
     def function(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         index = tuple(indices_from(indices, entries))
-        return array.at[index].set(readable(array, entries, indices)[index] + values)
+        values = readable(array, entries, indices)[index] + values
+        return array.at[index].set(last_of_each_place(array, values, index))
 
     return function
 
@@ -116,7 +118,11 @@ def _indexing_rule(node: Apply, context: Context) -> JaxFunction:
         if not data:
             found = function(readable(array, entries, indices), *indices)
             return hidden(found) if _are_copies(found, array) else found
-        return function(array, *_converted(node, data, array), *indices)
+        data = _converted(node, data, array)
+        if getattr(node.op, "set_instead_of_inc", False):
+            place = indices_from(indices, entries)
+            data = [last_of_each_place(array, values, place) for values in data]
+        return function(array, *data, *indices)
 
     return index
 

@@ -32,7 +32,7 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_equal_lengths
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.ops import Contraction, held_dtype, is_a_factor
 
@@ -195,7 +195,12 @@ def _dot(op: Dot, node: Apply, context: Context) -> JaxFunction:
     Operands that hold 64 bits have such a product.
     """
     dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
-    return lambda left, right: jnp.dot(as_dtype(left, dtype), as_dtype(right, dtype))
+
+    def dot(left: jax.Array, right: jax.Array) -> jax.Array:
+        check_equal_lengths(np.shape(left)[-1], np.shape(right)[-2:][0])
+        return jnp.dot(as_dtype(left, dtype), as_dtype(right, dtype))
+
+    return dot
 
 
 @jax_rule.register(Contraction)
@@ -205,6 +210,7 @@ def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
 
     def contract(*matrices: jax.Array) -> jax.Array:
         left, right = (as_dtype(matrix, dtype) for matrix in matrices)
+        check_equal_lengths(left.shape[op.left], right.shape[op.right])
         return jax.lax.dot_general(left, right, dimensions)
 
     return contract

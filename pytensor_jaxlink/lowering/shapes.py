@@ -44,6 +44,7 @@ from pytensor_jaxlink.lowering.coercion import (
     as_size,
     canonical_dtype,
     check_broadcast,
+    check_equal_lengths,
 )
 from pytensor_jaxlink.lowering.host_functions import host_function
 from pytensor_jaxlink.lowering.rule import (
@@ -159,6 +160,9 @@ def _join(op: Join, node: Apply, context: Context) -> JaxFunction:
     dtype = node.outputs[0].type.dtype
 
     def joined(arrays: Sequence[ArrayLike], axis: int) -> jax.Array:
+        for other, lengths in enumerate(zip(*map(np.shape, arrays), strict=True)):
+            if other != axis % len(np.shape(arrays[0])):
+                check_equal_lengths(*lengths)
         return jnp.concatenate([as_dtype(array, dtype) for array in arrays], axis=axis)
 
     if (along := getattr(op, "axis", None)) is not None:

@@ -63,8 +63,12 @@ def entries_of_shape(shape: object) -> list[Any]:
 
 
 def in_range(index: Any, count: Any) -> Any:
-    """An index counted from the start; `IndexError` where there is no such entry."""
-    index = as_int64(index)
+    """An index counted from the start; `IndexError` where there is no such entry.
+
+    NumPy reads an array of uint64 as int64, so that its large entries count from the end; a number
+    stays beyond the array.
+    """
+    index = index.astype("int64") if index.type.ndim else as_int64(index)
     holds = pt.all((index >= -count) & (index < count))
     index = CheckAndRaise(IndexError, "index out of bounds")(index, holds)
     return pt.switch(index < 0, index + count, index)

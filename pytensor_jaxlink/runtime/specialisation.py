@@ -24,13 +24,15 @@ from pytensor_jaxlink.errors import (
 from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
-from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
+from pytensor_jaxlink.runtime.selectors import compiled_once_more, limit_reached
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import (
+    FailureOfXLA,
     configuration,
     device_put,
     eval_shape,
+    is_out_of_memory,
     jit,
     process_count,
 )
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 
 Computed = tuple[Sequence[Any], Sequence[Any]]
 """The results of a region, and its conditions."""
-
-_SHOWN = 4  # values in a warning
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,10 @@ class _LimitReachedError(GoesOnError):
     """They would be compiled once too often."""
 
 
+class _NotTogetherError(GoesOnError):
+    """XLA has failed to compile the region for them."""
+
+
 class _OtherRankError(GoesOnError):
     """An argument has another number of dimensions than the program is for."""
 
@@ -151,11 +155,12 @@ class CompiledRegion:
         self._policy, self._stats, self._resizing = policy, stats, resizing
         self._seen: dict[tuple[object, ...], None] = {}  # in order
         self._counted = set[tuple[object, ...]]()  # for which it will be compiled again
+        self._not_together = set[tuple[object, ...]]()  # for which XLA fails to compile it
         self.entries = 0
         self._said = False
         self._lock = Lock()
         self._kept: OrderedDict[tuple[object, ...], Callable[..., object]] = OrderedDict()
-        jitted = self.jitted(self.traced)
+        self._jitted_itself = jitted = self.jitted(self.traced)
 
         def without_static(_: tuple[object, ...], *arguments: object) -> Any:
             return jitted(*arguments)
@@ -174,11 +179,44 @@ class CompiledRegion:
         except _OtherRankError:
             self._stats.fallbacks += 1
             return self._called_on_host(static, arguments)
+        except _NotTogetherError:
+            return self._one_by_one(static, arguments)
         except (NotImplementedError, TypeError) as error:
             # JAX can trace an operation that it has no code for, for these types or here.
             if not hasattr(error, FAILED_NODE):
                 self._program(static, *arguments)  # one by one, so that the error names the node
             raise
+        except FailureOfXLA as error:
+            if hasattr(error, FAILED_NODE) or self._compiles(static, arguments):
+                raise
+            # An error of one operation names its node.
+            found = self._one_by_one(static, arguments, error)
+            self._not_together.add(_signature(static, arguments))
+            return found
+
+    def _compiles(self, static: tuple[object, ...], arguments: Sequence[object]) -> bool:
+        """Return True if XLA has code, so that it has failed to run it, or if memory is short."""
+        given = (static, *arguments) if self._region.static else arguments
+        try:
+            self._jitted_itself.lower(*given).compile()
+        except FailureOfXLA as error:
+            return is_out_of_memory(error)
+        return True
+
+    def _one_by_one(
+        self,
+        static: tuple[object, ...],
+        arguments: Sequence[object],
+        error: BaseException | None = None,
+    ) -> Computed:
+        """The same, of operations that XLA compiles each by itself."""
+        found = self._program(static, *arguments)
+        self._stats.fallbacks += 1
+        this_thread.kind = "operation by operation: region"
+        cause = "" if error is None else f": {error!s:.300}"
+        what = f"XLA cannot compile region {self._region.index}, its operations run one by one"
+        Topic.FALLBACKS.log(lambda: f"{what}, called at {running_line()}{cause}")
+        return found
 
     def is_beyond(self, static: tuple[object, ...], arguments: Sequence[object]) -> bool:
         """Return True if the limit has been reached, and there is no code for the arguments."""
@@ -205,6 +243,8 @@ class CompiledRegion:
         if any(one not in (None, other) for one, other in zip(ranks, found, strict=False)):
             raise _OtherRankError
         signature = _signature(static, arguments)
+        if signature in self._not_together:
+            raise _NotTogetherError
         if (self._seen or self._policy.dynamic) and signature not in self._seen:
             self._look_for_new_sizes(static, signature)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
@@ -324,7 +364,8 @@ class CompiledRegion:
         """Say once what keeps changing, or raise."""
         if self._said:
             return
-        message = self._message(signature)
+        seen = [*self._seen]
+        message = limit_reached(self._plan, self._region, seen, signature, self._policy)
         if self._policy.beyond == "error":
             raise RecompileLimitError(message)
         self._said = True
@@ -332,49 +373,7 @@ class CompiledRegion:
         warn_at_user_line(message, Code.RECOMPILED)
 
     def _recompiled(self, signature: tuple[object, ...]) -> str:
-        """The text of the log for one more compilation."""
-        last = next(reversed(self._seen))
-        changes = [
-            f"{name} was {old}, now {new}"
-            for name, old, new in zip(self._selectors(), last, signature, strict=True)
-            if old != new
-        ]
-        return (
-            f"region {self._region.index} is compiled for the {len(self._seen) + 1}. time, called "
-            f"at {running_line()}: {'; '.join(changes)}"
-        )
-
-    def _selectors(self) -> list[str]:
-        """The names of the values and shapes that select a compilation."""
-        region, names, lines = self._region, self._plan.names, self._plan.lines
-        return [
-            *(f"the value of {names[n]}{_written(lines.get(n))}" for n in region.static),
-            *(f"the shape of {names[n]}{_written(lines.get(n))}" for n in region.arguments),
-        ]
-
-    def _message(self, signature: tuple[object, ...]) -> str:
-        region = self._region
-        history = zip(*self._seen, strict=True), signature
-        seen = [list(dict.fromkeys([*old, new])) for old, new in zip(*history, strict=True)]
-        changing = [
-            f"{name} was {', '.join(map(str, values[:_SHOWN]))}, ..."
-            for name, values in zip(self._selectors(), seen, strict=True)
-            if len(values) > 1
-        ]
-        then = {
-            "host": "From now on new ones run on the host, by PyTensor's own implementation.",
-            "compile": f"Of further ones the last {self._policy.limit} used are kept.",
-            "error": "",
-        }[self._policy.beyond]
-        return (
-            f"region {region.index} was compiled {self._policy.limit} times, which is its "
-            f"recompile_limit: {'; '.join(changing)}. {then} {Remedy.PAD.text()}, "
-            f"{Remedy.FEWER_SIZES.text()}, or {Remedy.RAISE_LIMIT.text()}."
-        ).replace("  ", " ")
-
-
-def _written(line: str | None) -> str:
-    return "" if line is None else f" ({line})"
+        return compiled_once_more(self._plan, self._region, [*self._seen], signature)
 
 
 def kind_of(value: Any) -> Any:

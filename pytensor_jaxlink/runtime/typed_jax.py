@@ -29,6 +29,9 @@ or `jax.distributed.initialize` have to come before.
 Tracer: type[Any] = jax.core.Tracer
 """The class of values that JAX traces."""
 
+FailureOfXLA: type[Exception] = jax.errors.JaxRuntimeError
+"""The class of errors of XLA, when it compiles and when its code runs."""
+
 
 class_of: Callable[[object], type[Any]] = type
 """The class of any value."""
@@ -81,7 +84,7 @@ with_sharding_constraint: Callable[[Any, Sharding], Any] = jax.lax.with_sharding
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if XLA failed for want of memory, by the code of its error."""
     code = getattr(error, "error_code_string", None)
-    return isinstance(error, jax.errors.JaxRuntimeError) and code == "RESOURCE_EXHAUSTED"
+    return isinstance(error, FailureOfXLA) and code == "RESOURCE_EXHAUSTED"
 
 
 def sources_of_last(jaxpr: Jaxpr) -> list[int]:

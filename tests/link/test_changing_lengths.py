@@ -507,3 +507,16 @@ def test_loops_that_have_run_in_python() -> None:
         m = np.random.default_rng(0).normal(size=shape)
         np.testing.assert_allclose(f(m, 0), reference(m, 0), rtol=1e-10)
     assert not f.explain().failures, f.explain()
+
+
+@pytest.mark.parametrize("checks", ["raise", "ignore"])
+@pytest.mark.parametrize("dtype", ["uint64", "int64", "int8"])
+def test_places_of_unsigned_integers_count_from_the_end(dtype: str, checks: Any) -> None:
+    places, value = G.astype(dtype), pt.exp(S)
+    outputs = [X[places], pt.set_subtensor(X[places], value), pt.inc_subtensor(X[places], value)]
+    f = pytensor.function([X, G, S], outputs, mode=JAXLinker(checks=checks))
+    plain = pytensor.function([X, G, S], outputs, mode=PYTHON)
+    for given, length in (([0, 1, 1], 2), ([-1, -2, 1], 2), ([-1, -1], 2), ([-1, -3], 3)):
+        arguments = np.arange(1.0, length + 1), np.array(given), 0.7
+        assert_same(f(*arguments), plain(*arguments))
+    assert f.stats.fallbacks == 0

@@ -131,8 +131,21 @@ def test_what_is_learned_about_a_branch_in_a_branch_stays_learned(graph: str) ->
     assert all("different shapes" in failure for failure in f.explain().failures)
 
 
-@pytest.mark.parametrize("operation", [pt.sub, pt.mod, pt.pow])
-def test_a_side_with_arrays_of_two_lengths_is_no_failure(operation: Callable[..., Any]) -> None:
+OF_TWO_LENGTHS: dict[str, Callable[[Any, Any], Any]] = {
+    "sub": pt.sub,
+    "mod": pt.mod,
+    "pow": pt.pow,
+    "dot": pt.dot,
+    "matmul": lambda x, y: pt.matmul(x[None, None], y[None, :, None]),
+    "tensordot": lambda x, y: pt.tensordot(x, y, 1),
+    "stack": lambda x, y: pt.stack([x, y]),
+    "join": lambda x, y: pt.join(1, x[:, None], y[:, None]),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO_LENGTHS)
+def test_a_side_with_arrays_of_two_lengths_is_no_failure(name: str) -> None:
+    operation = OF_TWO_LENGTHS[name]
     f = pytensor.function(
         [X, Y], ifelse(X.sum() > 0, X.sum(), operation(X, Y).sum()), mode=JAXLinker()
     )

@@ -40,6 +40,11 @@ COMPARED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", NOT_NEGATIVE)
 def test_what_is_not_negative_may_be_nan(name: str, dtype: str) -> None:
+    if jax.default_backend() == "gpu" and (dtype, name) in (
+        ("float32", "abs"),
+        ("float32", "root"),
+    ):
+        pytest.skip("XLA takes some of these comparisons for true on GPUs: docs/devices.md")
     x = pt.vector("x", dtype=dtype)
     outputs = [compare(NOT_NEGATIVE[name](x)) for compare in COMPARED.values()]
     f, reference = compile_both([x], outputs)

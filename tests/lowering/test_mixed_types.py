@@ -49,7 +49,8 @@ GRAPHS: dict[str, Callable[[Any, Any], Any]] = {
 def test_values(name: str, one: str, other: str) -> None:
     m, n = pt.matrix("m", dtype=one), pt.matrix("n", dtype=other)
     f, reference = compile_both([m, n], GRAPHS[name](m, n))
-    given = np.array([[3, 1], [2, 5]], one), np.array([[LARGE, 7], [5, LARGE - 2]], other)
+    # The factor of what is definite is exact, wherever it is computed.
+    given = np.array([[3, 2], [2, 1]], one), np.array([[LARGE, 7], [5, LARGE - 2]], other)
     for found, expected in zip(as_list(f(*given)), as_list(reference(*given)), strict=True):
         assert same(np.asarray(found), np.asarray(expected), rtol=1e-13, signs_of_zero=False)
 

@@ -257,6 +257,7 @@ class TestNobodyWaitsForAKey:
         assert first() is None
         assert len(np.unique(np.asarray(draws))) == 1200
 
+    @pytest.mark.cpu("no forked process reads the memory of a GPU")
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
     def test_a_forked_child_has_the_key(self) -> None:
         rng, x = pytensor.shared(np.random.default_rng(1), "rng"), pt.dmatrix("x")

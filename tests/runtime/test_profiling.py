@@ -496,6 +496,7 @@ def events_of(f: Any, *arguments: Any) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.cpu("calls that wait for a GPU do not all execute the same bytecode")
 @pytest.mark.parametrize("name", ["one region", "host steps", "updates", "donated", "as NumPy"])
 def test_a_function_that_was_profiled_runs_as_before(name: str) -> None:
     f = CASES[name][0]()

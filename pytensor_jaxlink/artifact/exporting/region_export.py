@@ -24,6 +24,7 @@ from pytensor_jaxlink.artifact.compiled.saved_regions import (
 )
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.lowering.platforms import for_platforms
 from pytensor_jaxlink.lowering.program import Program
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.size_functions import UndecidedComparisonError
@@ -201,7 +202,7 @@ def _export(
         forms[:] = map(form_of, results)
         return jax.tree_util.tree_leaves(list(results)), conditions
 
-    with jax.enable_x64(target.x64), _without_paths():
+    with jax.enable_x64(target.x64), _without_paths(), for_platforms(target.platforms):
         exported = export.export(jax.jit(flat), platforms=target.platforms)(*leaves)
         check_operations(exported)  # before somebody else finds that it is refused
         try:
