@@ -136,7 +136,10 @@ def _breaks_inside(node: Apply, fact: NodeFacts) -> bool:
     if fact.obstacle is None:
         return False
     # What a `Blockwise` says of its core Op may be its own doing: one batch element is looked at.
-    return fact.obstacle.kind is ObstacleKind.INNER_BREAK or isinstance(node.op, Blockwise)
+    is_batched = isinstance(node.op, Blockwise)
+    if is_batched and any(inner.op.destroy_map for inner in core(node).fgraph.apply_nodes):
+        return False  # PyTensor 3.0 has run it elsewhere, and left operations in place there
+    return is_batched or fact.obstacle.kind is ObstacleKind.INNER_BREAK
 
 
 def _inlined(node: Apply) -> list[Variable]:
