@@ -23,7 +23,7 @@ from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce, ProdWith
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
-from pytensor_jaxlink.lowering.checks import everywhere
+from pytensor_jaxlink.lowering.checks import are_read, everywhere
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
@@ -35,12 +35,17 @@ from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstr
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
 from pytensor_jaxlink.lowering.scalars.question import dtypes_of
+from pytensor_jaxlink.ops import OfTrueSteps
 from pytensor_jaxlink.size_functions import at_least
 
 
 @jax_rule.register(Elemwise)
 def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
     function = _promoted(op, node)
+    if isinstance(op.scalar_op, OfTrueSteps):
+        return lambda mask, value, filler: (
+            as_jax(value) if are_read() else function(mask, value, filler)
+        )
     return with_known_zeros(function) if isinstance(op.scalar_op, Add) else function
 
 

@@ -40,6 +40,9 @@ from pytensor_jaxlink.ops.output_shapes import OutputShapes as OutputShapes
 from pytensor_jaxlink.ops.output_shapes import UnknownShapes as UnknownShapes
 from pytensor_jaxlink.ops.output_shapes import output_shapes as output_shapes
 from pytensor_jaxlink.ops.output_shapes import standing_alone as standing_alone
+from pytensor_jaxlink.ops.selecting import OfTrueSteps as OfTrueSteps
+from pytensor_jaxlink.ops.selecting import ReplaceOthers as ReplaceOthers
+from pytensor_jaxlink.ops.selecting import in_true_steps as in_true_steps
 from pytensor_jaxlink.ops.selecting import replaces_others as replaces_others
 from pytensor_jaxlink.ops.selecting import replacing_others as replacing_others
 from pytensor_jaxlink.ops.shaped import Shaped as Shaped

@@ -1,20 +1,39 @@
-"""The mark of a node that replaces the entries of an array outside of a mask.
+"""Selections that rewriting makes, of which the entries outside of a mask leave no derivative.
 
-Rewriting makes these nodes of `pytensor.tensor.switch`, which users write as well.  Where the user
-differentiates, the entries that are replaced must leave no trace in a derivative.
+They are Ops of their own, because the `switch` of a user has the derivatives that JAX gives it.  A
+mark on a node would not do: the graphs of loops keep none.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from pytensor.graph.basic import Apply, Variable
+from pytensor.scalar.basic import Switch
+from pytensor.tensor.elemwise import Elemwise
 
 
-def replacing_others(result: Variable) -> Variable:
-    """A selection between entries and a filler, with the mark."""
-    result.tag.replaces_others = True
-    return result
+class ReplaceOthers(Switch):
+    """The entries of an array where a mask is true, and a filler elsewhere."""
+
+
+class OfTrueSteps(ReplaceOthers):
+    """What a loop reads or makes in its true steps, and a filler for the steps after these.
+
+    Results are never computed from the filler, so it is left out where nobody differentiates.
+    """
+
+
+def replacing_others(mask: Variable, value: object, filler: object) -> Any:
+    """The value where the mask is true, and the filler elsewhere."""
+    return Elemwise(ReplaceOthers(name="switch"))(mask, value, filler)
+
+
+def in_true_steps(mask: Variable, value: object, filler: object) -> Any:
+    """The same, where it does not matter what is elsewhere."""
+    return Elemwise(OfTrueSteps(name="switch"))(mask, value, filler)
 
 
 def replaces_others(node: Apply) -> bool:
-    """Return True for a node with the mark."""
-    return getattr(node.outputs[0].tag, "replaces_others", False)
+    """Return True for a node that one of these functions has made."""
+    return isinstance(getattr(node.op, "scalar_op", None), ReplaceOthers)

@@ -13,15 +13,16 @@ The graphs of loops are rewritten too, and make ``where(mask, b * s, s)`` of thi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.scan.op import Scan
-from pytensor.tensor.type import TensorType
+from pytensor.tensor.type import TensorType, discrete_dtypes
 
+from pytensor_jaxlink.ops import in_true_steps, replacing_others
 from pytensor_jaxlink.rewriting.selections import Known, Selection, Tensor
 
 Masks = tuple[Tensor, ...]
@@ -166,14 +167,22 @@ class Inside:
             room = _room_for(made, masks) if base is None else self.inputs[base]
             self.outputs[place] = _put_back(room, masks, made)
 
-    def hold(self, going: Tensor, made: Iterable[tuple[int, int | None]]) -> bool:
-        """Leave outputs what a step found where it does not go on; False if it read nothing."""
-        for place, base in made:
-            if base is None:
-                return False
-            old = self.inputs[base]
-            held = pt.switch(going, self.outputs[place], old)
-            self.outputs[place] = old.type.filter_variable(held)
+    def hold(self, going: Tensor, place: int, base: int | None) -> bool:
+        """Leave an output what a step found where it does not go on; False if it read nothing."""
+        if base is None:
+            return False
+        old = self.inputs[base]
+        held = replacing_others(going, self.outputs[place], old)
+        self.outputs[place] = old.type.filter_variable(held)
+        return True
+
+    def mark(self, going: Tensor, place: int, base: int | None) -> bool:
+        """Have an output leave no trace in a derivative where a step does not go on."""
+        new = self.outputs[place]
+        if new.type.dtype not in discrete_dtypes:
+            filler = pt.zeros((), dtype=new.type.dtype)
+            marked = in_true_steps(going, new, filler)
+            self.outputs[place] = new.type.filter_variable(marked)
         return True
 
 

@@ -35,7 +35,7 @@ from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.type import TensorType, discrete_dtypes
 
 from pytensor_jaxlink.compat import mutable
-from pytensor_jaxlink.ops import Assumption, measured_outputs
+from pytensor_jaxlink.ops import Assumption, in_true_steps, measured_outputs
 from pytensor_jaxlink.rewriting.loop_entries import Inside, LoopOutput, loop_outputs
 from pytensor_jaxlink.rewriting.loops import with_graph
 from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, follow
@@ -84,15 +84,18 @@ def _sequences(node: Apply, mask: object, known: Known) -> list[Selection] | Non
             part = None if mask is None else _as_long(array, mask, known)
         if part is None:
             return None
-        # Integers may be indices, and a further step must not raise: 0 is in range.
-        full = part.masked(0, part.axes[:1]) if _goes_on(part) else part.full
+        full = part.full
+        if part.masks[0] is not None:
+            # Integers may be indices, and a further step must not raise: 0 is in range.
+            is_integer = full.type.dtype in discrete_dtypes
+            full = part.masked(0, part.axes[:1]) if is_integer else _of_true_steps(part)
         found.append(Selection(full, (None, *part.masks[1:])))
     return found
 
 
-def _goes_on(part: Selection) -> bool:
-    """Return True for integers after which a sequence goes on, for steps that are cut."""
-    return part.masks[0] is not None and part.full.type.dtype in discrete_dtypes
+def _of_true_steps(part: Selection) -> Tensor:
+    filler = pt.zeros((), dtype=part.full.type.dtype)
+    return in_true_steps(part.selected(part.axes[:1]), part.full, filler)
 
 
 def _as_long(array: Tensor, mask: object, known: Known) -> Selection | None:
@@ -130,9 +133,9 @@ def _longer(
             return None
         given.append(steps if trace.buffer is None else trace.buffer)
     given += [entry.given for entry in entries[len(traces) :]]
-    held = bool(carried) or any(min(w) < depth for w, depth in zip(*_writes(op), strict=True))
-    true = mask if held else None
-    outputs = _outputs(node, steps, sequences, given, entries, known, true)
+    kept = any(min(w) < depth for w, depth in zip(*_writes(op), strict=True))
+    changed = [*(entries[: op.info.n_mit_mot] if kept else ()), *entries[len(traces) :]]
+    outputs = _outputs(node, steps, sequences, given, entries, known, _TrueSteps(mask, changed))
     if outputs is None:
         return None
     outputs = [
@@ -250,6 +253,23 @@ class _Trace:
         return Selection(found, (self.kept_mask, *masks))
 
 
+@dataclass(frozen=True)
+class _TrueSteps:
+    """The steps of a loop that count.
+
+    Attributes
+    ----------
+    mask
+        Their mask.
+    changed
+        The outputs that further steps must not change: what is carried without a trace, and the
+        traces of a gradient.  The others are cut.
+    """
+
+    mask: Tensor
+    changed: Sequence[LoopOutput]
+
+
 def _outputs(
     node: Apply,
     steps: Tensor,
@@ -257,7 +277,7 @@ def _outputs(
     given: Sequence[Tensor],
     entries: Sequence[LoopOutput],
     known: Known,
-    true: Tensor = None,
+    true: _TrueSteps | None = None,
 ) -> list[Tensor] | None:
     """The outputs of a loop with other inputs.
 
@@ -273,8 +293,7 @@ def _outputs(
     given, entries
         The array, the state or the length of each output, and what is selected of its entries.
     true
-        The mask of the steps that change what is carried without a trace, and the traces of a
-        gradient; None for all.
+        The true steps; None for all.
     """
     op: Any = node.op
     fixed = [known.plain(v) for v in op.outer_non_seqs(node.inputs)]
@@ -301,11 +320,12 @@ def _outputs(
     for entry in entries:
         loop.put_back(entry)
     if true is not None:
-        going = true.type.clone(shape=())()
-        held = [*entries[: op.info.n_mit_mot], *entries[last:]]
-        if not loop.hold(going, [each for entry in held for each in entry.made]):
-            return None
-        further[going] = true
+        going = true.mask.type.clone(shape=())()
+        for entry in entries:
+            hold = loop.hold if any(entry is each for each in true.changed) else loop.mark
+            if not all(hold(going, *each) for each in entry.made):
+                return None
+        further[going] = true.mask
     left = [k for k in range(first, len(loop.inputs)) if loop.inputs[k] is not None]
     remade = with_graph(
         op,

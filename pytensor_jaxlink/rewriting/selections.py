@@ -82,8 +82,7 @@ class Selection:
             return self.full
         if not isinstance(value, Variable):
             value = pt.constant(np.asarray(value, dtype=self.full.type.dtype))
-        result: Tensor = pt.switch(self.selected(chosen), self.full, value)
-        return replacing_others(result)
+        return replacing_others(self.selected(chosen), self.full, value)
 
     def widened(self, axis: int, mask: object) -> Selection:
         """An array of length 1 along a dimension, in the rank of others that a mask selects from.

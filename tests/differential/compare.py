@@ -241,7 +241,7 @@ class Judge:
                 continue  # a size that is computed from real numbers
             if one.shape == other.shape == changed.shape:
                 signs = signs & (changed == other) & ~with_another_sign(changed, other)
-            most = max(LARGE * scale(other), SMALL)
+            most = max(LARGE * scale(other), SMALL * _root_of_epsilon(other))
             if one.shape == other.shape and whole and difference > most:
                 continue
             is_explained |= difference <= FACTOR * largest(changed, other)
@@ -326,6 +326,10 @@ def _float_types(ends: Sequence[Any]) -> set[str]:
 def dense(value: Any) -> Any:
     """The value as an array; of a sparse matrix all its entries."""
     return value.toarray() if scipy.sparse.issparse(value) else np.asarray(value)
+
+
+def _root_of_epsilon(value: Any) -> float:
+    return float(np.finfo(value.dtype).eps) ** 0.5 if value.dtype.kind in "fc" else 0.0
 
 
 def _text(value: Any) -> str:

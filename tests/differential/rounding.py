@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from pytensor.compile.mode import Mode
 from pytensor.link.basic import PerformLinker, WrapLinker
-from pytensor.scalar.basic import Add, Composite, Maximum, Minimum
+from pytensor.scalar.basic import Add, Composite, Maximum, Minimum, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
@@ -24,12 +24,16 @@ _SIGNS = (None, -1.0, 1.0)
 """The signs of zeros in the runs: a sum is -0.0 only where all its parts are."""
 LARGE = 1e-2
 """The differences, relative to the largest entry, that noise in whole numbers may explain."""
-SMALL = 1e-10
-"""The differences that it may explain beside entries that are all zero."""
+SMALL = 1e-2
+"""The differences that it may explain beside entries that are all zero, in roots of epsilon."""
 
 
 def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
     """A mode that changes the last digits of each value of floating point, and open signs of zero.
+
+    Each node that reads a value gets other digits: XLA computes a value again where it is read, and
+    may round a product in one place and not in the other.  Of a sum these are the digits of its
+    terms, so that `x - x` is no zero.
 
     Returns
     -------
@@ -41,14 +45,24 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
 
     def seed(number: int, whole: bool) -> None:
         state.update(rng=np.random.default_rng(number), whole=whole, sign=_SIGNS[number // 2 % 3])
+        state.update(errors={})
 
     def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
         change = spread if _solves(node) else partial(nudged, whole=state["whole"])
         for thunk in thunks:
+            given = [cell[0] for cell in thunk.inputs]
+            for cell in thunk.inputs:
+                cell[0] = _as_read(cell, **state)
+            terms = [cell[0] for cell in thunk.inputs]
             open_signs = _leaves_signs_open(node) or _adds_zeros(
                 node, [cell[0] for cell in thunk.inputs]
             )
             thunk()
+            for cell, value in zip(thunk.inputs, given, strict=True):
+                cell[0] = value
+            if isinstance(getattr(node.op, "scalar_op", None), Add | Sub):
+                [made] = thunk.outputs
+                state["errors"][id(made)] = made, _errors(terms, whole=state["whole"])
             for cell in thunk.outputs:
                 if isinstance(cell[0], np.ndarray | np.generic):
                     cell[0] = change(np.asarray(cell[0]), state["rng"])
@@ -58,6 +72,26 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
     seed(0, False)
     linker = WrapLinker([PerformLinker()], step)
     return Mode(linker=linker, optimizer=mode.provided_optimizer), seed
+
+
+def _as_read(cell: Any, *, rng: Any, errors: Any, whole: bool, sign: Any) -> Any:
+    """What a node reads of a value."""
+    value = nudged(cell[0], rng, whole=whole)
+    _, error = errors.get(id(cell), (cell, None))
+    if error is None or np.shape(error) != np.shape(value) or value.dtype.kind != "f":
+        return value
+    drawn = rng.integers(-1, 2, size=value.shape) * error
+    return np.asarray(value + np.where(np.isfinite(value), drawn, 0), dtype=value.dtype)
+
+
+def _errors(terms: Sequence[Any], *, whole: bool) -> Any:
+    """The rounding of a sum, by its largest term."""
+    sizes = [
+        np.where(np.isfinite(t) & (whole | (t != np.rint(t))), np.abs(t) * np.finfo(t.dtype).eps, 0)
+        for t in terms
+        if isinstance(t, np.ndarray) and t.dtype.kind == "f"
+    ]
+    return np.max(np.broadcast_arrays(*sizes), axis=0) if sizes else 0
 
 
 def _solves(node: Any) -> bool:

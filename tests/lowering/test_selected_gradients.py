@@ -22,7 +22,40 @@ VALUES = {
     N: np.array(2),
     C: np.array([1, 1, 0, 0, 0], dtype="int8"),
 }
-GRAPHS: dict[str, Callable[[], Any]] = {
+
+
+def _loop(step: Callable[..., Any], *sequences: Any, state: Any = None, taps: int = 1) -> Any:
+    """The states of a loop, or what its steps give."""
+    start = state if taps == 1 else {"initial": state, "taps": [*range(-taps, 0)]}
+    return pytensor.scan(step, sequences=sequences, outputs_info=[start], return_updates=False)
+
+
+ZERO = pt.zeros(())
+LOOPS: dict[str, Callable[[], Any]] = {
+    "the last state": lambda: _loop(lambda x, s: s + pt.log(x) * T, X[:N], state=ZERO)[-1],
+    "all states": lambda: (_loop(lambda x, s: pt.exp(-s * T) / x, X[:N], state=ZERO) ** 2).sum(),
+    "a linear recurrence": lambda: _loop(lambda y, s: s * T + y, Y[:N], state=ZERO).sum(),
+    "two taps": lambda: _loop(
+        lambda x, s, r: pt.sqrt(x) * s - r * T, X[:N], state=pt.ones(2), taps=2
+    ).sum(),
+    "no state": lambda: _loop(lambda x: pt.dot(pt.stack([x, T]), pt.stack([T, x**T])), X[:N]).sum(),
+    "two sequences": lambda: _loop(lambda x, y, s: s / y + x * T, X[:N], Y[:N], state=ZERO)[-1],
+    "from the end": lambda: _loop(lambda x, s: s * T + pt.log(x), X[:N][::-1], state=ZERO).sum(),
+    "a vector": lambda: _loop(
+        lambda x, s: s * pt.log(x) + T, X[:N], state=pt.ones(3)
+    ).sum(),
+    "a loop in a loop": lambda: _loop(
+        lambda x, s: s + _loop(lambda y, r: r * T + pt.sqrt(y), Y[:N], state=ZERO)[-1] / x,
+        X[:N], state=ZERO,
+    )[-1],
+    "a density": lambda: pt.log(
+        _loop(lambda x, s: s * pt.sqrt(x - T), X[:N], state=pt.ones(()))[-1]
+    ),
+    "of a gradient": lambda: pytensor.grad(
+        _loop(lambda x, s: s * T + pt.log(x), X[:N], state=ZERO).sum(), T
+    ),
+}  # fmt: skip
+GRAPHS: dict[str, Callable[[], Any]] = LOOPS | {
     "a prefix": lambda: pt.sqrt(X[:N]).sum(),
     "a suffix": lambda: pt.log(X[::-1][N + 1 :]).sum(),
     "a mask of the argument": lambda: pt.log(X[X > 0.5]).sum(),
