@@ -87,7 +87,7 @@ def indexed_axes(
             axis += 1
             continue
         index = values[entry]
-        if _is_mask(index):
+        if is_mask(index):
             axis += np.ndim(index)
             continue
         yield entry, shape[axis]
@@ -110,7 +110,8 @@ def readable(
     return jnp.pad(array, missing) if (0, 1) in missing else array
 
 
-def _is_mask(index: object) -> bool:
+def is_mask(index: object) -> bool:
+    """Return True for an array of booleans."""
     return getattr(index, "dtype", None) == np.dtype("bool")
 
 
@@ -146,7 +147,7 @@ def check_values(
 
 def _is_empty(part: Index | slice) -> bool:
     """Return True if an array or an index may select no entry."""
-    return isinstance(part, slice) or _is_mask(part) or np.size(part) == 0
+    return isinstance(part, slice) or is_mask(part) or np.size(part) == 0
 
 
 def require_no_stretch(node: Apply, values: Index, shapes: Sequence[tuple[int, ...]]) -> None:

@@ -6,8 +6,6 @@ mark on a node would not do: the graphs of loops keep none.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pytensor.graph.basic import Apply, Variable
 from pytensor.scalar.basic import Switch
 from pytensor.tensor.elemwise import Elemwise
@@ -24,14 +22,14 @@ class OfTrueSteps(ReplaceOthers):
     """
 
 
-def replacing_others(mask: Variable, value: object, filler: object) -> Any:
+def replacing_others(mask: Variable, value: Variable, filler: Variable) -> Variable:
     """The value where the mask is true, and the filler elsewhere."""
-    return Elemwise(ReplaceOthers(name="switch"))(mask, value, filler)
+    return Elemwise(ReplaceOthers(name="switch")).make_node(mask, value, filler).outputs[0]
 
 
-def in_true_steps(mask: Variable, value: object, filler: object) -> Any:
+def in_true_steps(mask: Variable, value: Variable, filler: Variable) -> Variable:
     """The same, where it does not matter what is elsewhere."""
-    return Elemwise(OfTrueSteps(name="switch"))(mask, value, filler)
+    return Elemwise(OfTrueSteps(name="switch")).make_node(mask, value, filler).outputs[0]
 
 
 def replaces_others(node: Apply) -> bool:
