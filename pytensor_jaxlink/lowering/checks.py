@@ -33,7 +33,7 @@ _WINDOW = 32
 class _Collectors(threading.local):
     def __init__(self) -> None:
         self.stack: list[list[jax.Array]] = []
-        self.read, self.refuted = True, False
+        self.read, self.refuted, self.differentiable = True, False, False
 
 
 _collectors = _Collectors()
@@ -68,6 +68,21 @@ def unread() -> Iterator[None]:
 def are_read() -> bool:
     """Return True if conditions are checked after the region has run."""
     return _collectors.read
+
+
+@contextmanager
+def differentiable() -> Iterator[None]:
+    """JAX may differentiate the code that is traced inside the block, whoever reads conditions."""
+    before, _collectors.differentiable = _collectors.differentiable, True
+    try:
+        yield
+    finally:
+        _collectors.differentiable = before
+
+
+def is_differentiable() -> bool:
+    """Return True if JAX may differentiate the code: where the user traces it, too."""
+    return _collectors.differentiable or not are_read()
 
 
 def refute(error: Exception) -> None:

@@ -23,7 +23,7 @@ from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce, ProdWith
 from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES, computes_in_pairs
-from pytensor_jaxlink.lowering.checks import are_read, everywhere
+from pytensor_jaxlink.lowering.checks import everywhere, is_differentiable
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
@@ -44,7 +44,7 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
     function = _promoted(op, node)
     if isinstance(op.scalar_op, OfTrueSteps):
         return lambda mask, value, filler: (
-            as_jax(value) if are_read() else function(mask, value, filler)
+            function(mask, value, filler) if is_differentiable() else as_jax(value)
         )
     return with_known_zeros(function) if isinstance(op.scalar_op, Add) else function
 

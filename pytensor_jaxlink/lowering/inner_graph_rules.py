@@ -17,7 +17,15 @@ from pytensor.tensor.pad import Pad
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.errors import FAILED_NODE, JAXLinkError
 from pytensor_jaxlink.graph import ArrayType
-from pytensor_jaxlink.lowering.checks import are_read, collect, collecting, one_condition, require
+from pytensor_jaxlink.lowering.checks import (
+    are_read,
+    collect,
+    collecting,
+    is_differentiable,
+    one_condition,
+    require,
+    unread,
+)
 from pytensor_jaxlink.lowering.coercion import check_broadcast, given_to_graph
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
@@ -53,8 +61,12 @@ def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunctio
     derivatives = Derivatives(node, context.where(), context.static, context.lower_graph)
 
     def op_from_graph(*inputs: object) -> Sequence[jax.Array]:
-        # JAX differentiates what the user traces; the gradient of the Op is for that.
-        return function(*inputs) if are_read() else derivatives.apply(function, inputs)
+        if not is_differentiable():  # the gradient of the Op is for JAX
+            return function(*inputs)
+        if are_read():
+            function(*inputs)  # for its conditions; XLA computes it once
+        with unread():
+            return derivatives.apply(function, inputs)
 
     return op_from_graph
 

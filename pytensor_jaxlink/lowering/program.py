@@ -30,6 +30,7 @@ from pytensor_jaxlink.lowering.checks import (
     are_read,
     collecting,
     conjunction,
+    is_differentiable,
     is_refuted,
     only_where,
 )
@@ -235,7 +236,7 @@ class Program:
 
         Of ``barriers`` those are put up whose values have at most ``largest`` entries.
         """
-        chains = {} if are_read() else self.chains
+        chains = self.chains if is_differentiable() else {}
         known = Again() if chains else None
         for instruction in self.instructions:
             try:

@@ -79,6 +79,19 @@ def test_a_fallback_leaves_what_operations_in_place_leave() -> None:
     np.testing.assert_array_equal(found[2], [6.0, 1.0])
 
 
+def test_a_fallback_drops_no_integers() -> None:
+    """PyTensor's rewrites for BLAS do: docs/upstream.md."""
+    box, _ = counted()
+    total = X @ M + Y - pt.lvector("i")
+    inputs = [*pytensor.graph.traversal.explicit_graph_inputs([total])]
+    outputs = [total, pt.exp(X[X > 0]).sum(), box(X)]
+    f = pytensor.function(inputs, outputs, mode=JAXLinker())
+    values = {X: np.ones(2), M: np.eye(2), Y: np.full(2, 3.0)}
+    given = [values.get(v, np.array([5, 1])) for v in inputs]
+    found = PythonFallback(f.vm.compiled.source)(given, None, f.stats)
+    np.testing.assert_array_equal(found[0], [-1.0, 3.0])
+
+
 def test_an_exception_of_its_own_ends_the_call() -> None:
     box, runs = counted()
     f = pytensor.function([X, N], [box(pt.exp(X) - 2), X[N]], mode=JAXLinker())

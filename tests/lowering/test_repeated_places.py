@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink.lowering.repeated_places import last_of_each_place
 from tests.helpers import assert_same, compile_both
 
-M, ROW, COLUMN, V = pt.dmatrix("m"), pt.lvector("row"), pt.lvector("column"), pt.dvector("v")
+M, X, V = pt.dmatrix("m"), pt.dvector("x"), pt.dvector("v")
+ROW, COLUMN = pt.lvector("row"), pt.lvector("column")
 PLACES = np.array([0, 2, 0, -4, 1, 2])
 COLUMNS = np.array([1, -1, 1, 1, 0, 2])
 ARRAY = np.arange(12.0).reshape(4, 3)
@@ -82,3 +85,15 @@ def test_nothing_is_added_where_places_differ() -> None:
 
     assert count([np.array([0, 3, 1])]) == 0
     assert count([np.array([0, 3, 3])]) > 0
+
+
+def test_code_for_a_platform() -> None:
+    f = pytensor.function([V, ROW, X], pt.set_subtensor(X[ROW], V), mode="JAXSELECTIVE")
+    kinds = [jax.ShapeDtypeStruct((3,), dtype) for dtype in ("float64", "int64", "float64")]
+
+    def scatters(platform: str) -> int:
+        exported = jax.export.export(jax.jit(f.jax_fn), platforms=(platform,))(*kinds)
+        return exported.mlir_module().count('"stablehlo.scatter"(')
+
+    with jax.enable_x64(True):
+        assert scatters("cuda") == 2 * scatters("cpu") == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from pytensor_jaxlink.artifact.compiled.saved_regions import (
 )
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.lowering.checks import differentiable
 from pytensor_jaxlink.lowering.platforms import for_platforms
 from pytensor_jaxlink.lowering.program import Program
 from pytensor_jaxlink.remedies import Remedy
@@ -202,7 +203,12 @@ def _export(
         forms[:] = map(form_of, results)
         return jax.tree_util.tree_leaves(list(results)), conditions
 
-    with jax.enable_x64(target.x64), _without_paths(), for_platforms(target.platforms):
+    with ExitStack() as stack:
+        stack.enter_context(jax.enable_x64(target.x64))
+        stack.enter_context(_without_paths())
+        stack.enter_context(for_platforms(target.platforms))
+        if target.vjp_order:
+            stack.enter_context(differentiable())
         exported = export.export(jax.jit(flat), platforms=target.platforms)(*leaves)
         check_operations(exported)  # before somebody else finds that it is refused
         try:

@@ -21,7 +21,12 @@ from pytensor.tensor.optimize import (
     ScipyWrapperOp,
 )
 
-from pytensor_jaxlink.lowering.checks import are_read, collecting, one_condition, require
+from pytensor_jaxlink.lowering.checks import (
+    collecting,
+    is_differentiable,
+    one_condition,
+    require,
+)
 from pytensor_jaxlink.lowering.optimisation.brent import brent
 from pytensor_jaxlink.lowering.optimisation.hybrid import hybrid
 from pytensor_jaxlink.lowering.optimisation.roots import brentq, newton, secant
@@ -128,7 +133,7 @@ def _optimiser(op: Any, node: Apply, context: Context) -> JaxFunction:
             # JAX 0.10 has no tangents of booleans here.
             return solution, tuple(flag.astype("float64") for flag in ending)
 
-        if are_read():
+        if not is_differentiable():
             solution, solved, holds = method.follow(evaluate, where, **settings)
         else:
             implicit = jax.grad(equation) if isinstance(op, MinimizeScalarOp) else equation

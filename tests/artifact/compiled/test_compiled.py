@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytensor.tensor as pt
 import pytensor.xtensor
 import pytest
 from jax import monitoring
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.io import In
 from pytensor.raise_op import Assert
 from pytensor.scan.utils import until
@@ -147,6 +149,39 @@ def test_rows(path: Path) -> None:
         np.testing.assert_allclose(slope, f(given)[1], rtol=1e-12, atol=1e-18)
     with pytest.raises(NotSavedError, match=r"for \(batch, 3\)"):
         g(np.ones((2, 4)))
+
+
+def _with_another_gradient(x: Any) -> Any:
+    word = "pullback" if "pullback" in signature(OpFromGraph).parameters else "lop_overrides"
+    return OpFromGraph([x], [x * 2], **{word: lambda *given: [given[-1][0] * 100]})(x)
+
+
+DIFFERENTIATED: dict[str, Any] = {
+    "a mask": lambda x, n: pt.log(x[x > 0.5]).sum(),
+    "a prefix": lambda x, n: pt.log(x[:n]).sum(),
+    "a loop": lambda x, n: pytensor.scan(
+        lambda entry, s: s / 2 + pt.log(entry), sequences=[x[:n]], outputs_info=[pt.zeros(())],
+        return_updates=False,
+    )[-1],
+    "an Op with a gradient": lambda x, n: _with_another_gradient(x)[:2].sum(),
+    "with a condition": lambda x, n: _with_another_gradient(Assert("big")(x, n < 5))[:2].sum(),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_derivatives_are_those_of_the_function(name: str, path: Path) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    output = DIFFERENTIATED[name](x, n)
+    f = pytensor.function([x, n], output, mode=JAXLinker(dynamic=True), on_unused_input="ignore")
+    given = np.array([1.0, 2.0, 0.0, -1.0, np.nan])
+    f(given, 2)
+    save(f, path, graph=False, vjp_order=1)
+    loaded = load(path)
+    found = jax.grad(lambda x: loaded.jax_fn(x, 2)[0])(given)
+    expected = jax.grad(lambda x: f.jax_fn(x, 2)[0])(given)
+    np.testing.assert_array_equal(found, expected)
+    assert np.isfinite(found).all()
 
 
 def test_platforms(path: Path, caplog: pytest.LogCaptureFixture) -> None:
