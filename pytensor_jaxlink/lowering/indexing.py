@@ -21,6 +21,7 @@ from pytensor.tensor.subtensor import (
 )
 
 from pytensor_jaxlink.graph import first_index, indices_from
+from pytensor_jaxlink.lowering.checks import refute
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
@@ -214,6 +215,9 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
             return fallback(array, values, *indices)
         if context.checks:
             check_indices(node, np.shape(array), indices)
+        if context.checks and not block.holds(np.shape(values)):
+            refute(ValueError(f"{np.shape(values)} does not fit into {block.selected_shape}"))
+            return as_jax(array)
         return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
 
     return kept_apart(node, _adding(node, increment))
@@ -253,6 +257,13 @@ class _Block:
             selected.append(len(steps))
         selected += shape[len(index) :]
         return cls(tuple(starts), tuple(lengths), tuple(backward), tuple(selected))
+
+    def holds(self, shape: tuple[int, ...]) -> bool:
+        """Return False for values that surely do not fit, for the shapes of this call."""
+        lengths = zip(reversed(shape), reversed(self.selected_shape), strict=False)
+        return len(shape) <= len(self.selected_shape) and all(
+            is_open(one) or is_open(other) or one in (1, other) for one, other in lengths
+        )
 
     def update(self, array: jax.Array, values: Index, *, add: bool) -> jax.Array:
         """The array with ``values`` set into the block, or added to it."""
