@@ -94,6 +94,27 @@ def indexed_axes(
         axis += 1
 
 
+def with_short_steps(
+    shape: tuple[int, ...], entries: Sequence[int | slice], values: Sequence[Index]
+) -> list[Index]:
+    """The index values, where no known step of a slice is longer than its axis.
+
+    It takes the same entries, and JAX multiplies steps in 32 bits.
+    """
+    found, axis = list(values), 0
+    for entry in entries:
+        if not isinstance(entry, slice):
+            axis += np.ndim(values[entry]) if is_mask(values[entry]) else 1
+            continue
+        place, length = entry.step, shape[axis]
+        step = found[place] if isinstance(place, int) else None
+        if isinstance(place, int) and isinstance(step, int) and isinstance(length, int):
+            longest = max(length, 1)
+            found[place] = max(min(step, longest), -longest)
+        axis += 1
+    return found
+
+
 def readable(
     array: jax.Array, entries: Sequence[int | slice], indices: Sequence[Index]
 ) -> jax.Array:

@@ -37,6 +37,7 @@ from pytensor_jaxlink.lowering.index_checks import (
     counts,
     readable,
     require_no_stretch,
+    with_short_steps,
 )
 from pytensor_jaxlink.lowering.overlaps import kept_apart
 from pytensor_jaxlink.lowering.repeated_places import last_of_each_place
@@ -113,7 +114,7 @@ def _indexing_rule(node: Apply, context: Context) -> JaxFunction:
         array = as_jax(array)
         if context.checks:
             check_indices(node, np.shape(array), indices)
-        indices = _as_indices(indices)
+        indices = with_short_steps(np.shape(array), entries, _as_indices(indices))
         for values in data:
             check_values(values, array, entries, indices)
         if not data:

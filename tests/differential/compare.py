@@ -35,6 +35,7 @@ from tests.differential.rounding import (
     FACTOR,
     LARGE,
     RUNS,
+    SIGNS,
     SMALL,
     largest,
     nudged,
@@ -281,7 +282,7 @@ class Judge:
             self._ordered = _run(ordered_reference(self._graph), self._graph)
         return self._ordered
 
-    def _noisy(self) -> Iterator[tuple[Run, bool]]:
+    def _noisy(self) -> Iterator[tuple[Run, bool | None]]:
         """Runs with noise, and whether that is in whole numbers too."""
         yield from self._made
         if self._others is None:
@@ -290,11 +291,11 @@ class Judge:
             self._made.append(run)
             yield run
 
-    def _with_noise(self) -> Iterator[tuple[Run, bool]]:
+    def _with_noise(self) -> Iterator[tuple[Run, bool | None]]:
         way, seed = noisy_reference(self._graph)
         rng = np.random.default_rng(0)
-        for number in range(RUNS):
-            whole = number % 2 == 1
+        quiet = [(number, None) for number in range(len(SIGNS))]
+        for number, whole in [*quiet, *((number, number % 2 == 1) for number in range(RUNS))]:
             seed(number, whole)
             yield _run(way, self._graph, partial(nudged, rng=rng, whole=whole)), whole
 

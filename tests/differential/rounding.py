@@ -20,7 +20,7 @@ from pytensor.tensor.sort import SortOp
 RUNS = 16
 FACTOR = 64
 """How much larger than the noise a difference may be."""
-_SIGNS = (None, -1.0, 1.0)
+SIGNS = (None, -1.0, 1.0)
 """The signs of zeros in the runs: a sum is -0.0 only where all its parts are."""
 LARGE = 1e-2
 """The differences, relative to the largest entry, that noise in whole numbers may explain."""
@@ -28,7 +28,7 @@ SMALL = 1e-2
 """The differences that it may explain beside entries that are all zero, in roots of epsilon."""
 
 
-def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
+def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool | None], None]]:
     """A mode that changes the last digits of each value of floating point, and open signs of zero.
 
     Each node that reads a value gets other digits: XLA computes a value again where it is read, and
@@ -39,16 +39,19 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
     -------
     mode, seed
         ``seed`` is called before a run, with a number and whether whole numbers change too: they
-        are mostly exact, and noise in them would let every rounding down differ.
+        are mostly exact, and noise in them would let every rounding down differ.  None is for
+        signs of zero alone: numbers that are equal stay equal.
     """
     state: dict[str, Any] = {}
 
-    def seed(number: int, whole: bool) -> None:
-        state.update(rng=np.random.default_rng(number), whole=whole, sign=_SIGNS[number // 2 % 3])
+    def seed(number: int, whole: bool | None) -> None:
+        sign = SIGNS[(number if whole is None else number // 2) % len(SIGNS)]
+        state.update(rng=np.random.default_rng(number), whole=whole, sign=sign)
         state.update(errors={})
 
     def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
-        change = spread if _solves(node) else partial(nudged, whole=state["whole"])
+        solves = _solves(node) and state["whole"] is not None
+        change = spread if solves else partial(nudged, whole=state["whole"])
         for thunk in thunks:
             given = [cell[0] for cell in thunk.inputs]
             for cell in thunk.inputs:
@@ -60,7 +63,8 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
             thunk()
             for cell, value in zip(thunk.inputs, given, strict=True):
                 cell[0] = value
-            if isinstance(getattr(node.op, "scalar_op", None), Add | Sub):
+            is_sum = isinstance(getattr(node.op, "scalar_op", None), Add | Sub)
+            if is_sum and state["whole"] is not None:
                 [made] = thunk.outputs
                 state["errors"][id(made)] = made, _errors(terms, whole=state["whole"])
             for cell in thunk.outputs:
@@ -74,7 +78,7 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool], None]]:
     return Mode(linker=linker, optimizer=mode.provided_optimizer), seed
 
 
-def _as_read(cell: Any, *, rng: Any, errors: Any, whole: bool, sign: Any) -> Any:
+def _as_read(cell: Any, *, rng: Any, errors: Any, whole: bool | None, sign: Any) -> Any:
     """What a node reads of a value."""
     value = nudged(cell[0], rng, whole=whole)
     _, error = errors.get(id(cell), (cell, None))
@@ -151,8 +155,13 @@ def spread(value: Any, rng: np.random.Generator) -> Any:
     return np.asarray(np.where(vanishes, 0, changed), dtype=value.dtype)
 
 
-def nudged(value: Any, rng: np.random.Generator, *, whole: bool) -> Any:
-    """An array, or a sparse matrix, with other last digits, and zero for denormal numbers."""
+def nudged(value: Any, rng: np.random.Generator, *, whole: bool | None) -> Any:
+    """An array, or a sparse matrix, with other last digits, and zero for denormal numbers.
+
+    Of whole numbers if ``whole``; None leaves all as they are.
+    """
+    if whole is None:
+        return value
     if scipy.sparse.issparse(value):
         changed = value.copy()
         changed.data = nudged(value.data, rng, whole=whole)

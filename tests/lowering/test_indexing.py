@@ -50,6 +50,28 @@ CASES = [(use, dtype) for use in USES for dtype in ("int8", "int16", "uint8")]
 CASES.remove(("prefix", "uint8"))  # a rewrite of PyTensor asserts that the bound has a sign
 
 
+FAR = {"least": -(2**63), "most": 2**63 - 1, "back": -3, "near": 2}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_steps_beyond_the_array(name: str) -> None:
+    x, m = pt.dvector("x"), pt.dmatrix("m")
+    step = np.int64(FAR[name])
+    outputs = [
+        x[::step],
+        x[2::step],
+        m[::step, ::step],
+        pt.set_subtensor(m[::step, 1:], 5.0),
+        pt.inc_subtensor(x[::step], 5.0),
+        pytensor.grad((x[::step] ** 2).sum(), x),
+    ]
+    f, reference = compile_both([x, m], outputs)
+    for length in (4, 1, 0, 6):
+        given = np.arange(float(length)), np.arange(length * 3.0).reshape(length, 3)
+        assert_same(f(*given), reference(*given))
+    assert not f.explain().failures
+
+
 @pytest.mark.parametrize(("use", "dtype"), CASES)
 def test_a_narrow_index_of_a_long_axis(use: str, dtype: str) -> None:
     """JAX adds the length of the axis in the type of the index."""
