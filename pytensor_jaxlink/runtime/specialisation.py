@@ -187,21 +187,22 @@ class CompiledRegion:
                 self._program(static, *arguments)  # one by one, so that the error names the node
             raise
         except FailureOfXLA as error:
-            if hasattr(error, FAILED_NODE) or self._compiles(static, arguments):
+            if hasattr(error, FAILED_NODE) or not self._is_not_compiled(static, arguments):
                 raise
             # An error of one operation names its node.
             found = self._one_by_one(static, arguments, error)
             self._not_together.add(_signature(static, arguments))
             return found
 
-    def _compiles(self, static: tuple[object, ...], arguments: Sequence[object]) -> bool:
-        """Return True if XLA has code, so that it has failed to run it, or if memory is short."""
+    def _is_not_compiled(self, static: tuple[object, ...], arguments: Sequence[object]) -> bool:
+        """Return True if XLA cannot compile the region, but for want of memory."""
+        self._policy.jit(jax.numpy.negative).lower(0.0).compile()  # not for unknown options
         given = (static, *arguments) if self._region.static else arguments
         try:
             self._jitted_itself.lower(*given).compile()
         except FailureOfXLA as error:
-            return is_out_of_memory(error)
-        return True
+            return not is_out_of_memory(error)
+        return False
 
     def _one_by_one(
         self,
