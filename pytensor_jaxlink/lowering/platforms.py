@@ -20,9 +20,9 @@ _asked = _Asked()
 
 
 @contextmanager
-def for_platforms(platforms: Sequence[str] | None) -> Iterator[None]:
-    """Code that JAX traces inside the block is exported for these; None for those of here."""
-    before, _asked.platforms = _asked.platforms, platforms or ()
+def for_platforms(platforms: Sequence[str]) -> Iterator[None]:
+    """Code that JAX traces inside the block is exported for these."""
+    before, _asked.platforms = _asked.platforms, platforms
     try:
         yield
     finally:

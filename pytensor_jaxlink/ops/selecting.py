@@ -16,7 +16,7 @@ class ReplaceOthers(Switch):
 
 
 class OfTrueSteps(ReplaceOthers):
-    """What a loop reads or makes in its true steps, and a filler for the steps after these.
+    """The entries that a loop reads or makes in its true steps, and a filler for later ones.
 
     Results are never computed from the filler, so it is left out where nobody differentiates.
     """

@@ -206,7 +206,8 @@ def _export(
     with ExitStack() as stack:
         stack.enter_context(jax.enable_x64(target.x64))
         stack.enter_context(_without_paths())
-        stack.enter_context(for_platforms(target.platforms))
+        if target.platforms:
+            stack.enter_context(for_platforms(target.platforms))
         if target.vjp_order:
             stack.enter_context(differentiable())
         exported = export.export(jax.jit(flat), platforms=target.platforms)(*leaves)
