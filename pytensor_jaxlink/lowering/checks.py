@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 
 import jax
@@ -53,16 +53,22 @@ def collecting() -> Iterator[list[jax.Array]]:
 
 
 @contextmanager
-def unread() -> Iterator[None]:
+def in_this_block(state: threading.local, name: str, value: object) -> Iterator[None]:
+    """Give an attribute of a thread's state another value inside the block."""
+    before = getattr(state, name)
+    setattr(state, name, value)
+    try:
+        yield
+    finally:
+        setattr(state, name, before)
+
+
+def unread() -> AbstractContextManager[None]:
     """Nobody will look at the conditions that are required inside the block.
 
     So it is where the user traces: JAX has no place for them in what it makes of the function.
     """
-    before, _collectors.read = _collectors.read, False
-    try:
-        yield
-    finally:
-        _collectors.read = before
+    return in_this_block(_collectors, "read", False)
 
 
 def are_read() -> bool:
@@ -70,14 +76,9 @@ def are_read() -> bool:
     return _collectors.read
 
 
-@contextmanager
-def differentiable() -> Iterator[None]:
+def differentiable() -> AbstractContextManager[None]:
     """JAX may differentiate the code that is traced inside the block, whoever reads conditions."""
-    before, _collectors.differentiable = _collectors.differentiable, True
-    try:
-        yield
-    finally:
-        _collectors.differentiable = before
+    return in_this_block(_collectors, "differentiable", True)
 
 
 def is_differentiable() -> bool:

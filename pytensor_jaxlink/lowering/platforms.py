@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import jax
 
-from pytensor_jaxlink.lowering.checks import are_read
+from pytensor_jaxlink.lowering.checks import are_read, in_this_block
 
 
 class _Asked(threading.local):
@@ -19,14 +19,9 @@ class _Asked(threading.local):
 _asked = _Asked()
 
 
-@contextmanager
-def for_platforms(platforms: Sequence[str]) -> Iterator[None]:
+def for_platforms(platforms: Sequence[str]) -> AbstractContextManager[None]:
     """Code that JAX traces inside the block is exported for these."""
-    before, _asked.platforms = _asked.platforms, platforms
-    try:
-        yield
-    finally:
-        _asked.platforms = before
+    return in_this_block(_asked, "platforms", platforms)
 
 
 def on_cpus_alone() -> bool:
