@@ -88,6 +88,7 @@ class Remedy(Enum):
         "Wrap it: OpFromGraph([x], [{op}(x)], pullback=lambda inputs, outputs, cotangents: [...])"
     )
     REAL = "give the Op real inputs and outputs"
+    WHOLE_ARRAY = "give it the whole array and select from what it gives, or use pytensor.grad"
 
     # -- recompilation
     PAD = "Pad arrays to a few lengths and mask the rest"

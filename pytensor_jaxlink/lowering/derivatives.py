@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.lowering.checks import is_differentiable
 from pytensor_jaxlink.lowering.linear_maps import LinearMap, Map
 from pytensor_jaxlink.ops import standing_alone
 from pytensor_jaxlink.remedies import Remedy
@@ -163,6 +165,22 @@ class Derivatives:
             f"{names}, and PyTensor has no such gradient: {error}. "
             f"{remedy.text(op=op_name(op))}."
         )
+
+
+def refusing_derivatives(message: str) -> Callable[[jax.Array], jax.Array]:
+    """The identity, of which a derivative raises `NotDifferentiableError`."""
+
+    @jax.custom_jvp
+    def identity(value: jax.Array) -> jax.Array:
+        return value
+
+    @partial(identity.defjvp, symbolic_zeros=True)
+    def rule(primals: tuple[jax.Array], tangents: tuple[Any]) -> tuple[jax.Array, Any]:
+        if not isinstance(tangents[0], SymbolicZero):
+            raise NotDifferentiableError(message)
+        return primals[0], tangents[0]
+
+    return lambda value: identity(value) if is_differentiable() else value
 
 
 def _pushforward(pullback: Map, shapes: Sequence[jax.ShapeDtypeStruct]) -> Map:

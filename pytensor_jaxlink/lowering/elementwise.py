@@ -31,16 +31,24 @@ from pytensor_jaxlink.lowering.coercion import (
     sum_of_few,
     with_known_zeros,
 )
+from pytensor_jaxlink.lowering.derivatives import refusing_derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
 from pytensor_jaxlink.lowering.scalars.question import dtypes_of
-from pytensor_jaxlink.ops import OfTrueSteps
+from pytensor_jaxlink.ops import GradientOfOp, OfTrueSteps
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.size_functions import at_least
 
 
 @jax_rule.register(Elemwise)
 def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
+    if isinstance(op.scalar_op, GradientOfOp):
+        return refusing_derivatives(
+            f"JAX differentiates the operation written at {context.where()}, an Op around a graph "
+            "that declares its gradient and reads a selection (x[mask], or x[:n] with n as data). "
+            f"Of such an Op only the graph is left: {Remedy.WHOLE_ARRAY.text()}."
+        )
     function = _promoted(op, node)
     if isinstance(op.scalar_op, OfTrueSteps):
         return lambda mask, value, filler: (

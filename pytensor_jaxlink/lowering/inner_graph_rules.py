@@ -29,7 +29,7 @@ from pytensor_jaxlink.lowering.checks import (
 from pytensor_jaxlink.lowering.coercion import check_broadcast, given_to_graph
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.ops import Branch
+from pytensor_jaxlink.ops import Branch, declares_gradient
 
 Found = tuple[tuple[jax.Array, ...], jax.Array]
 """The outputs of a side of a branch, and whether its conditions hold."""
@@ -73,9 +73,10 @@ def _op_from_graph(op: OpFromGraph, node: Apply, context: Context) -> JaxFunctio
 
 def _has_gradient_of_its_own(op: OpFromGraph, node: Apply) -> bool:
     """Return True if the Op declares its gradient, instead of leaving it to the inner graph."""
-    own = op.pullback_overrides is not None or type(op).pullback is not OpFromGraph.pullback
     variables = (*node.inputs, *node.outputs)
-    return own and all(isinstance(v.type, ArrayType | ScalarType) for v in variables)
+    return declares_gradient(op) and all(
+        isinstance(v.type, ArrayType | ScalarType) for v in variables
+    )
 
 
 @jax_rule.register(Branch)

@@ -27,6 +27,7 @@ from pytensor_jaxlink.ops.increments import is_zero as is_zero
 from pytensor_jaxlink.ops.increments import other_sum as other_sum
 from pytensor_jaxlink.ops.increments import types_of_sum as types_of_sum
 from pytensor_jaxlink.ops.inner_graph import NestedGraph as NestedGraph
+from pytensor_jaxlink.ops.inner_graph import declares_gradient as declares_gradient
 from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.input_roles import can_be_static as can_be_static
 from pytensor_jaxlink.ops.input_roles import data_inputs as data_inputs
@@ -40,9 +41,11 @@ from pytensor_jaxlink.ops.output_shapes import OutputShapes as OutputShapes
 from pytensor_jaxlink.ops.output_shapes import UnknownShapes as UnknownShapes
 from pytensor_jaxlink.ops.output_shapes import output_shapes as output_shapes
 from pytensor_jaxlink.ops.output_shapes import standing_alone as standing_alone
+from pytensor_jaxlink.ops.selecting import GradientOfOp as GradientOfOp
 from pytensor_jaxlink.ops.selecting import OfTrueSteps as OfTrueSteps
 from pytensor_jaxlink.ops.selecting import ReplaceOthers as ReplaceOthers
 from pytensor_jaxlink.ops.selecting import in_true_steps as in_true_steps
 from pytensor_jaxlink.ops.selecting import replaces_others as replaces_others
 from pytensor_jaxlink.ops.selecting import replacing_others as replacing_others
+from pytensor_jaxlink.ops.selecting import without_its_gradient as without_its_gradient
 from pytensor_jaxlink.ops.shaped import Shaped as Shaped

@@ -46,6 +46,11 @@ def _inner_graphs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[NestedGra
     return (NestedGraph(op.fgraph, tuple(range(len(node.inputs)))),)
 
 
+def declares_gradient(op: OpFromGraph) -> bool:
+    """Return True if an Op declares its gradient, instead of leaving it to its graph."""
+    return op.pullback_overrides is not None or type(op).pullback is not OpFromGraph.pullback
+
+
 @inner_graphs.register(LogSoftmax)
 @inner_graphs.register(Softmax)
 def _inner_graphs_none(op: Op, node: Apply) -> tuple[NestedGraph, ...]:

@@ -52,11 +52,13 @@ from pytensor.tensor.subtensor import (
     IncSubtensor,
     Subtensor,
 )
+from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.analysis import input_binding_times
 from pytensor_jaxlink.analysis.extents import measured_by
 from pytensor_jaxlink.compat import inlined
 from pytensor_jaxlink.graph import GraphView, indices_of, op_name
+from pytensor_jaxlink.ops import declares_gradient, without_its_gradient
 from pytensor_jaxlink.rewriting.beginnings import Beginnings
 from pytensor_jaxlink.rewriting.graph_masks import is_one_integer
 from pytensor_jaxlink.rewriting.mask_indices import mask_of
@@ -104,7 +106,7 @@ def _rewrite(fgraph: FunctionGraph, changing: Collection[int]) -> None:
         attempt = _Attempt(fgraph, view, changing, refused)
         escaped = attempt.run()
         if attempt.inner is not None:
-            outputs = list(zip(attempt.inner.outputs, inlined(attempt.inner), strict=True))
+            outputs = list(zip(attempt.inner.outputs, _written_out(attempt.inner), strict=True))
             fgraph.replace_all(outputs, import_missing=True, reason=NAME)
         elif escaped <= refused or len(refused) > len(view.variables):
             break  # a round may make the length that it refuses: the next one makes another
@@ -119,6 +121,19 @@ def _rewrite(fgraph: FunctionGraph, changing: Collection[int]) -> None:
     for count, size in attempt.sizes_of_slices():
         if not variable_depends_on(size, count):  # a bound may be computed from the count
             fgraph.replace(count, size, import_missing=True, reason=NAME)
+
+
+def _written_out(node: Apply) -> list[Variable]:
+    """The outputs of an inner graph; JAX must not differentiate them if the Op says how to."""
+    outputs = inlined(node)
+    if not declares_gradient(node.op):
+        return outputs
+    found = []
+    for old, new in zip(node.outputs, outputs, strict=True):
+        has_gradient = isinstance(old.type, TensorType) and old.type.dtype.startswith("float")
+        found.append(without_its_gradient(new) if has_gradient else new)
+        copy_stack_trace(old, found[-1])
+    return found
 
 
 def _words(node: Apply) -> str:

@@ -473,6 +473,17 @@ def real() -> Iterator[str]:
     assert_same(jax.grad(jaxify([x], Exp()(x).sum(), host_ops="callback"))(X), np.exp(X))
 
 
+@case(Remedy.WHOLE_ARRAY)
+def whole_array() -> Iterator[str]:
+    x, inner = vector("x"), vector()
+    op = OpFromGraph([inner], [inner**2], pullback=lambda _, __, given: [3 * given[0]])
+    selected = op(x[x > 0]).sum()
+    yield error_of(lambda: jax.grad(jaxify([x], selected))(X))
+    expected = np.where(X > 0, 3.0, 0.0)
+    assert_same(jax.grad(jaxify([x], op(x)[x > 0].sum()))(X), expected)
+    assert_same(jaxify([x], pytensor.grad(selected, x))(X), expected)
+
+
 # -- recompilation ---------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,8 +11,10 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 
-from pytensor_jaxlink import JAXLinker, jaxify
+import pytensor_jaxlink
+from pytensor_jaxlink import JAXLinker, NotDifferentiableError, jaxify
 from tests.link.test_dynamic_sizes import inputs_of
 
 X, Y, T, N, C = pt.dvector("x"), pt.dvector("y"), pt.dscalar("t"), pt.lscalar("n"), pt.bvector("c")
@@ -112,3 +115,46 @@ def test_operations_are_traced_again_once_and_computed_once() -> None:
     written = str(jax.make_jaxpr(traced)(*arguments)).count("= exp ")
     computed = traced.lower(*arguments).compile().as_text().count(" exponential(")
     assert 2 * computed <= written <= 32
+
+
+def _declaring(factor: float) -> Callable[[Any], Any]:
+    """Squares whose gradient an `OpFromGraph` declares, another one than JAX would give."""
+
+    def squares(values: Any) -> Any:
+        z = values.type()
+        return OpFromGraph([z], [z**2], pullback=lambda _, __, given: [given[0] * factor])(values)
+
+    return squares
+
+
+@pytest.mark.parametrize(
+    "selection", [X[X > 0], X[: (X > 0).sum()], X[pt.nonzero(X > 0)[0]], X[X > 0] * 2]
+)
+def test_a_declared_gradient_is_not_replaced(selection: Any) -> None:
+    """Where only the graph of such an Op is left, JAX's own derivative would be another one."""
+    total = _declaring(3.0)(selection).sum() * T
+    inputs = inputs_of(total)
+    values = [VALUES[v] for v in inputs]
+    run = jaxify(inputs, total)
+    expected = pytensor.function(inputs, total, mode="FAST_COMPILE")(*values)
+    np.testing.assert_allclose(run(*values), expected)
+    place = inputs.index(X)
+    with pytest.raises(NotDifferentiableError, match=r"test_selected_gradients\.py:\d+.*PJL502"):
+        jax.grad(run, place)(*values)
+    # What does not go through it has its derivative, and PyTensor's gradients are graphs.
+    np.testing.assert_allclose(jax.grad(run, inputs.index(T))(*values), expected / 0.5)
+    gradient = pytensor.grad(total, X)
+    np.testing.assert_allclose(
+        jaxify(inputs, gradient)(*values),
+        pytensor.function(inputs, gradient, mode="FAST_COMPILE")(*values),
+    )
+
+
+def test_files_do_not_replace_it_either(tmp_path: Path) -> None:
+    f = pytensor.function([X], _declaring(3.0)(X[X > 0]).sum(), mode="JAXSELECTIVE")
+    assert f.explain().graph_break_count == 0
+    assert f(VALUES[X]) == 17.0
+    pytensor_jaxlink.save(f, tmp_path / "values.jaxlink")
+    assert pytensor_jaxlink.load(tmp_path / "values.jaxlink")(VALUES[X]) == 17.0
+    with pytest.raises(NotDifferentiableError, match="PJL502"):
+        pytensor_jaxlink.save(f, tmp_path / "derivatives.jaxlink", vjp_order=1)

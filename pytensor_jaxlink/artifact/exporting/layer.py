@@ -36,7 +36,7 @@ from pytensor_jaxlink.artifact.graphs.writer import GraphWriter, is_generic_none
 from pytensor_jaxlink.artifact.records import describe
 from pytensor_jaxlink.artifact.values import DataWriter
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.errors import ArtifactError, NotDifferentiableError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.lowering import Lowered, Program
@@ -319,7 +319,7 @@ class _FunctionWriter(PlanWriter):
             nonlocal reason
             try:
                 return [export_for_shapes(program, static, arguments, self._wanted.target)]
-            except (ArtifactError, NoBackwardError):
+            except (ArtifactError, NoBackwardError, NotDifferentiableError):
                 raise
             except Exception as error:  # the call failed too, and raised what the user saw
                 reason = str(error)

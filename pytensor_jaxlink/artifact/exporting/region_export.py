@@ -23,7 +23,7 @@ from pytensor_jaxlink.artifact.compiled.saved_regions import (
     form_of,
 )
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.errors import ArtifactError, NotDifferentiableError
 from pytensor_jaxlink.lowering.checks import differentiable
 from pytensor_jaxlink.lowering.platforms import for_platforms
 from pytensor_jaxlink.lowering.program import Program
@@ -116,7 +116,7 @@ def export_for_dimensions(
             return _decided(attempt, least)[0]
         except errors.InconclusiveDimensionOperation:
             return _searched(attempt, least, sorted(map(str, names)))
-    except (ArtifactError, NoBackwardError, NotSymbolicError):
+    except (ArtifactError, NoBackwardError, NotDifferentiableError, NotSymbolicError):
         raise
     except Exception as error:
         # JAX, and the rules, raise all kinds of exceptions at what they cannot do for an
