@@ -63,7 +63,13 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
             return tridiagonal
         case Solve():
             return lambda a, b: _solved(function(a, b), a, b, op.b_ndim)
-    return lambda matrix: _without_sign(with_nan(function(matrix), matrix))
+
+    def determinant(matrix: jax.Array) -> jax.Array:
+        if matrix.shape[-1] == 0:  # of no entries JAX has the value, and no derivative
+            return jnp.ones(matrix.shape[:-2], node.outputs[0].type.dtype)
+        return _without_sign(with_nan(function(matrix), matrix))
+
+    return determinant
 
 
 @jax_rule.register(BlockDiagonal)

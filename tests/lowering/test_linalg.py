@@ -175,3 +175,12 @@ def test_the_determinant_of_a_singular_matrix_has_a_gradient() -> None:
     f = pytensor.function([m], pt.linalg.det(m), mode="JAXSELECTIVE")
     slope = jax.grad(lambda values: f.jax_fn(values)[0])(np.array([[1.0, 2.0], [2.0, 4.0]]))
     np.testing.assert_allclose(slope, [[4, -2], [-2, 1]])
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0, 0), (0, 2, 2)])
+def test_the_determinant_of_no_entries_has_a_gradient(shape: tuple[int, ...]) -> None:
+    m = pt.tensor("m", shape=(None,) * len(shape), dtype="float64")
+    f = pytensor.function([m], pt.linalg.det(m), mode="JAXSELECTIVE")
+    values = np.ones(shape)
+    assert_same(f(values), np.linalg.det(values))
+    assert jax.grad(lambda given: f.jax_fn(given)[0].sum())(values).shape == shape
