@@ -175,7 +175,7 @@ def refusing_derivatives(message: str) -> Callable[[jax.Array], jax.Array]:
         return value
 
     @partial(identity.defjvp, symbolic_zeros=True)
-    def rule(primals: tuple[jax.Array], tangents: tuple[Any]) -> tuple[jax.Array, Any]:
+    def rule(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
         if not isinstance(tangents[0], SymbolicZero):
             raise NotDifferentiableError(message)
         return primals[0], tangents[0]

@@ -44,6 +44,7 @@ from pytensor_jaxlink.lowering.selected_gradients import (
     masks_of,
     place_of_entries,
     selected_chains,
+    squeezable,
     without_others,
 )
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
@@ -272,7 +273,9 @@ class Program:
         for each in chain:
             if again.keys() >= {*each.writes}:
                 continue
-            self._run(each, static, again)
+            read = {k: squeezable(nodes[each.node], masks[k], again[k]) for k, _ in each.reads}
+            self._run(each, static, read)
+            again |= {number: read[number] for number in each.writes}
             for number in each.writes if is_spread(nodes[each.node]) else ():
                 again[number] = without_others(masks[number], again[number])
         known.keep(masks, again)

@@ -167,3 +167,16 @@ def without_others(mask: jax.Array, value: object) -> object:
     if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
     return jnp.where(mask, value, jax.lax.stop_gradient(value))
+
+
+def squeezable(node: Apply, mask: jax.Array, value: object) -> object:
+    """The value that a node reads; of entries that `without_others` has stretched a squeeze takes one.
+
+    It is one that counts if any does.
+    """
+    for axis in node.op.drop if isinstance(node.op, DimShuffle) else ():
+        if isinstance(value, jax.Array) and value.shape[axis] != 1:
+            mask = jnp.broadcast_to(mask, value.shape)
+            place = jnp.argmax(mask, axis, keepdims=True)
+            mask, value = (jnp.take_along_axis(each, place, axis) for each in (mask, value))
+    return value

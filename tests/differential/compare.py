@@ -22,6 +22,7 @@ from tests.differential.failures import FailuresError, is_a_failure_of_pytensor
 from tests.differential.grammar import Graph
 from tests.differential.options import (
     OPTIONS,
+    TRANSFORMATIONS,
     Way,
     is_refused,
     lazy_reference,
@@ -42,6 +43,7 @@ from tests.differential.rounding import (
     scale,
     with_another_sign,
 )
+from tests.differential.transformed import transformed
 from tests.edges.compare import in_either_dtype
 from tests.edges.known import known
 from tests.helpers import as_list
@@ -104,6 +106,11 @@ def compare(graph: Graph, options: Sequence[str] = OPTIONS) -> Found:
                     judge.look_at(way)
                 else:
                     found.note(way[0], f"{way[1]!r} when it is saved or loaded")
+            names = [option for option in options if option in TRANSFORMATIONS]
+            for option, difference in transformed(graph, names):
+                found.values[option] += 1
+                if difference:
+                    found.note(option, difference)
         except Exception as error:
             # PyTensor's rewrites fail on some inner graphs, too: then each call does, in Python.
             fails = all(isinstance(outcome, Exception) for outcome in expected.calls)

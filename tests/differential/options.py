@@ -47,8 +47,11 @@ LINKERS: dict[str, Mapping[str, Any]] = {
 }
 """For each set of options what the linker is asked for."""
 
-OPTIONS = (*LINKERS, "graph", "compiled")
-"""All ways; the last two are the layers of a saved function."""
+TRANSFORMATIONS = ("grad", "vmap")
+"""JAX's transformations of what `jaxify` makes."""
+
+OPTIONS = (*LINKERS, "graph", "compiled", *TRANSFORMATIONS)
+"""All ways; two are the layers of a saved function."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -15,6 +16,7 @@ from pytensor.compile.builders import OpFromGraph
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker, NotDifferentiableError, jaxify
+from pytensor_jaxlink.lowering.selected_gradients import squeezable, without_others
 from tests.link.test_dynamic_sizes import inputs_of
 
 X, Y, T, N, C = pt.dvector("x"), pt.dvector("y"), pt.dscalar("t"), pt.lscalar("n"), pt.bvector("c")
@@ -158,3 +160,17 @@ def test_files_do_not_replace_it_either(tmp_path: Path) -> None:
     assert pytensor_jaxlink.load(tmp_path / "values.jaxlink")(VALUES[X]) == 17.0
     with pytest.raises(NotDifferentiableError, match="PJL502"):
         pytensor_jaxlink.save(f, tmp_path / "derivatives.jaxlink", vjp_order=1)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")
+def test_a_row_that_is_read_as_a_vector_too() -> None:
+    """In the matrix each of its entries is many, and in the vector one."""
+    row, mask = jnp.array([[1.0, -1.0, 4.0]]), np.array([[1, 0, 0], [1, 0, 1]], dtype=bool)
+    squeeze = pt.squeeze(pt.drow(), axis=0).owner
+
+    def total(row: jax.Array) -> jax.Array:
+        many = without_others(jnp.asarray(mask), row)
+        vector = squeezable(squeeze, jnp.asarray(mask), many)[0]
+        return jnp.where(mask.any(0), jnp.sqrt(vector), 0).sum()
+
+    np.testing.assert_array_equal(jax.grad(total)(row), [[0.5, 0, 0.25]])

@@ -1,0 +1,164 @@
+"""JAX's transformations of a random graph, which `jaxify` has made a function of.
+
+`jax.grad` is compared with PyTensor's gradient, and `jax.vmap` with one call for each example.
+Arguments of floating point are drawn anew, without NaN, infinities and equal numbers, of which the
+derivatives are a matter of taste.  A graph of float32 or of sparse matrices is left out, and so is
+what JAX does not do in hand-written code either.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace
+from pytensor.tensor.type import DenseTensorType
+
+from pytensor_jaxlink import NotDifferentiableError, NotJittableError, jaxify
+from tests.differential.grammar import Graph
+from tests.differential.options import PYTHON
+from tests.helpers import as_list
+
+EXAMPLES = 2
+CALLS = (0, 2)
+"""The calls of which the other arguments are taken: their lengths differ."""
+
+ROUNDING, STEP = 1e-6, 1e-6
+
+UNTRACED = (
+    "its two sides give arrays of different shapes",
+    "Reverse-mode differentiation does not work for lax.while_loop",
+)
+
+Values = list[Any]
+
+
+def transformed(graph: Graph, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """For each comparison the name of the transformation, and the difference or nothing."""
+    if graph.float_type != "float64":
+        return
+    if not all(isinstance(each.type, DenseTensorType) for each in graph.inputs):
+        return
+    draws = np.random.default_rng(graph.seed)
+    function = _Transformed(graph, draws)
+    for number in CALLS:
+        examples = [function.drawn(graph.calls[number]) for _ in range(EXAMPLES)]
+        for name in names:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compare = function.batched if name == "vmap" else function.differentiated
+                try:
+                    difference = compare(examples)
+                except (NotJittableError, NotDifferentiableError):
+                    continue
+                except Exception as error:
+                    if any(text in str(error) for text in UNTRACED):
+                        continue
+                    difference = repr(error)
+            if difference is not None:
+                yield name, difference and f"call {number}, {name}: {difference}"
+
+
+class _Transformed:
+    """The functions of a graph.  A comparison is None where there is nothing to compare."""
+
+    def __init__(self, graph: Graph, draws: np.random.Generator) -> None:
+        graph.reset()
+        held = {s: pt.as_tensor(s.get_value(), dtype=s.type.dtype) for s in graph.shared}
+        self._outputs: Values = clone_replace(graph.outputs, held) if held else graph.outputs
+        self._inputs, self._draws = graph.inputs, draws
+        self._has_nan = draws.random() < 0.5
+        self._reals = [k for k, v in enumerate(self._inputs) if v.type.dtype == "float64"]
+
+    def drawn(self, call: Sequence[Any]) -> Values:
+        """The arguments of a call with other reals.
+
+        In half of the graphs they are NaN where a mask of their length is false: a selection may
+        leave these out, and then they leave nothing in the derivatives.
+        """
+        [mask] = [v for v in call if np.ndim(v) == 1 and v.dtype == bool][:1] or [np.ones(0, bool)]
+        values: Values = list(call)
+        for k in self._reals:
+            values[k] = self._draws.normal(size=np.shape(call[k]))
+            if self._has_nan and values[k].shape == mask.shape:
+                values[k][~mask] = np.nan
+        return values
+
+    def batched(self, examples: Sequence[Values]) -> str | None:
+        """`jax.vmap` beside a call for each example."""
+        try:
+            function = self._python(self._outputs)
+            expected = [as_list(function(*values)) for values in examples]
+        except Exception:
+            return None
+        if not self._reals:
+            return None
+        run = self._of_reals(jaxify(self._inputs, self._outputs), examples[0])
+        stacked = [np.stack([values[k] for values in examples]) for k in self._reals]
+        found = as_list(jax.vmap(run)(*stacked))
+        for number, each in enumerate(expected):
+            for one, other in zip(found, each, strict=True):
+                if not _same(one[number], other):
+                    return f"{one[number]} where Python gives {other!r}"
+        return ""
+
+    def differentiated(self, examples: Sequence[Values]) -> str | None:
+        """`jax.grad` beside PyTensor's gradient."""
+        ends = [pt.sum(each) for each in self._outputs if each.type.dtype == "float64"]
+        if not ends or not self._reals:
+            return None
+        total, reals = pt.add(*ends) if len(ends) > 1 else ends[0], self._reals
+        values = [examples[0][k] for k in reals]
+        try:
+            wrt = [self._inputs[k] for k in reals]
+            gradients = pytensor.grad(total, wrt, disconnected_inputs="ignore")
+            expected = self._python(gradients)(*examples[0])
+            plain = self._of_reals(self._python(total), examples[0])
+            if not np.isfinite(plain(*values)):
+                return None
+        except Exception:
+            return None
+        run = self._of_reals(jaxify(self._inputs, total), examples[0])
+        found = jax.grad(run, tuple(range(len(reals))))(*values)
+        if all(map(_same, found, expected)) or self._is_slope(plain, values, found):
+            return ""
+        return f"{[*map(np.asarray, found)]} where PyTensor has {expected}"
+
+    def _is_slope(self, plain: Callable[..., Any], values: Values, found: Sequence[Any]) -> bool:
+        """Return True if a difference quotient agrees with what JAX found.
+
+        PyTensor counts the value at a repeated place once for each time that it is written.
+        """
+        directions = [self._draws.normal(size=value.shape) for value in values]
+        after, before = (
+            plain(*(v + sign * STEP * d for v, d in zip(values, directions, strict=True)))
+            for sign in (1, -1)
+        )
+        slope = sum(np.vdot(d, f) for d, f in zip(directions, found, strict=True))
+        return np.allclose(slope, (after - before) / (2 * STEP), rtol=1e-4, atol=1e-4)
+
+    def _python(self, outputs: Any) -> Callable[..., Any]:
+        return pytensor.function(self._inputs, outputs, mode=PYTHON, on_unused_input="ignore")
+
+    def _of_reals(self, function: Callable[..., Any], values: Values) -> Callable[..., Any]:
+        """The function of the arguments that are transformed."""
+
+        def run(*reals: Any) -> Any:
+            given = list(values)
+            for k, real in zip(self._reals, reals, strict=True):
+                given[k] = real
+            return function(*given)
+
+        return run
+
+
+def _same(found: Any, expected: Any) -> bool:
+    found, expected = np.asarray(found), np.asarray(expected)
+    return found.shape == expected.shape and np.allclose(
+        found, expected, rtol=ROUNDING, atol=ROUNDING, equal_nan=True
+    )
