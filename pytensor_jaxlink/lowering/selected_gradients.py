@@ -170,9 +170,9 @@ def without_others(mask: jax.Array, value: object) -> object:
 
 
 def squeezable(node: Apply, mask: jax.Array, value: object) -> object:
-    """The value that a node reads; of entries that `without_others` has stretched a squeeze takes one.
+    """The value that a node reads, where `without_others` may have stretched it.
 
-    It is one that counts if any does.
+    Of the entries that were one a squeeze takes one that counts, if any does.
     """
     for axis in node.op.drop if isinstance(node.op, DimShuffle) else ():
         if isinstance(value, jax.Array) and value.shape[axis] != 1:

@@ -42,7 +42,8 @@ def transformed(graph: Graph, names: Sequence[str]) -> Iterator[tuple[str, str]]
     """For each comparison the name of the transformation, and the difference or nothing."""
     if graph.float_type != "float64":
         return
-    if not all(isinstance(each.type, DenseTensorType) for each in graph.inputs):
+    ends = (*graph.inputs, *graph.outputs)
+    if not all(isinstance(each.type, DenseTensorType) for each in ends):
         return
     draws = np.random.default_rng(graph.seed)
     function = _Transformed(graph, draws)
