@@ -42,13 +42,14 @@ def transformed(graph: Graph, names: Sequence[str]) -> Iterator[tuple[str, str]]
     """For each comparison the name of the transformation, and the difference or nothing."""
     if graph.float_type != "float64":
         return
-    ends = (*graph.inputs, *graph.outputs)
+    ends = (*graph.inputs, *graph.shared, *graph.outputs)
     if not all(isinstance(each.type, DenseTensorType) for each in ends):
         return
     draws = np.random.default_rng(graph.seed)
     function = _Transformed(graph, draws)
     for number in CALLS:
-        examples = [function.drawn(graph.calls[number]) for _ in range(EXAMPLES)]
+        call = [*graph.calls[number], *graph.initial]
+        examples = [function.drawn(call) for _ in range(EXAMPLES)]
         for name in names:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -69,10 +70,10 @@ class _Transformed:
     """The functions of a graph.  A comparison is None where there is nothing to compare."""
 
     def __init__(self, graph: Graph, draws: np.random.Generator) -> None:
-        graph.reset()
-        held = {s: pt.as_tensor(s.get_value(), dtype=s.type.dtype) for s in graph.shared}
-        self._outputs: Values = clone_replace(graph.outputs, held) if held else graph.outputs
-        self._inputs, self._draws = graph.inputs, draws
+        # A shared variable is an argument here, as it is for `jax_fn`.
+        states = {variable: variable.type() for variable in graph.shared}
+        self._outputs: Values = clone_replace(graph.outputs, states) if states else graph.outputs
+        self._inputs, self._draws = [*graph.inputs, *states.values()], draws
         self._has_nan = draws.random() < 0.5
         self._reals = [k for k, v in enumerate(self._inputs) if v.type.dtype == "float64"]
 
