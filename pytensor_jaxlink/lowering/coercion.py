@@ -35,7 +35,7 @@ def canonical_dtype(dtype: np.dtype | str) -> np.dtype:
 
 
 def as_dtype(value: ArrayLike, dtype: np.dtype | str) -> jax.Array:
-    """A value as a JAX array of a dtype; real parts become integers as in `integer_of`.
+    """A value as a JAX array of a dtype, rounded once.  Reals become integers as in `integer_of`.
 
     XLA turns a product with a converted boolean into a selection, in which NaN times False is 0; it
     leaves a product with a selection of 1 and 0 alone.
@@ -43,9 +43,25 @@ def as_dtype(value: ArrayLike, dtype: np.dtype | str) -> jax.Array:
     dtype, given = canonical_dtype(dtype), getattr(value, "dtype", None)
     if dtype.kind in "iu" and given is not None and jnp.issubdtype(given, np.inexact):
         return integer_of(jnp.real(value), dtype)
+    if dtype == np.float16 and given in (np.float32, np.float64) and isinstance(value, jax.Array):
+        return _half_of(value).astype(dtype)
     if given != np.dtype("bool") or dtype == np.dtype("bool"):
         return jnp.asarray(value, dtype=dtype)
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
+
+
+def _half_of(value: jax.Array) -> jax.Array:
+    """A number rounded to what a float16 holds, in the dtype that it has.
+
+    XLA rounds a float64 to float32 first, and on GPUs drops a conversion to float16 that is
+    followed by one back.
+    """
+    limits = np.finfo(np.float16)
+    half = jax.lax.reduce_precision(value, exponent_bits=limits.nexp, mantissa_bits=limits.nmant)
+    # It takes denormal numbers for zero.  The difference is 0.0, and has the derivative.
+    least, known = float(limits.smallest_subnormal), jax.lax.stop_gradient(value)
+    fine = jnp.round(known / least) * least - (known - value)
+    return jnp.where(jnp.abs(value) < limits.tiny, fine, half)
 
 
 def integer_of(value: jax.Array, dtype: np.dtype) -> jax.Array:

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.scalar.basic import AND, OR, Add, Cast, Composite, LogicalComparison, Mul, Switch
 from pytensor.scalar.loop import ScalarLoop
@@ -54,7 +55,26 @@ def _elemwise(op: Elemwise, node: Apply, context: Context) -> JaxFunction:
         return lambda mask, value, filler: (
             function(mask, value, filler) if is_differentiable() else as_jax(value)
         )
+    if isinstance(op.scalar_op, Switch):
+        return _of_the_side_taken(function)
     return with_known_zeros(function) if isinstance(op.scalar_op, Add) else function
+
+
+def _of_the_side_taken(function: JaxFunction) -> JaxFunction:
+    """A `switch` that leaves out the derivative of a side of which it is known not to be taken.
+
+    That side may be NaN: ``linspace(0, v, n)`` divides by ``n - 1``, but not where n is 1.
+    """
+
+    def switched(condition: ArrayLike, first: jax.Array, second: jax.Array) -> jax.Array:
+        if isinstance(condition, np.ndarray | np.generic) and condition.size:
+            if np.all(condition):
+                second = jax.lax.stop_gradient(second)
+            elif not np.any(condition):
+                first = jax.lax.stop_gradient(first)
+        return function(condition, first, second)
+
+    return switched
 
 
 def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
@@ -80,19 +100,11 @@ def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
     def promoted(*values: jax.Array) -> jax.Array:
         operands = (as_dtype(value, common.name) for value in values[first:])
         output = function(*values[:first], *operands)
-        output = _rounded(output, result)
         # Ops that give one of their inputs (`second`) give it in its own dtype.
         complex_by_promotion = common.kind == "c" and result.kind != "c"
         return jnp.real(output) if complex_by_promotion else output
 
     return promoted
-
-
-def _rounded(value: jax.Array, dtype: np.dtype) -> jax.Array:
-    """A value that is to be a float16: XLA drops a conversion that is followed by one back."""
-    if dtype != np.float16:
-        return value
-    return jax.lax.reduce_precision(value, exponent_bits=5, mantissa_bits=10)
 
 
 def _in_pairs(op: Elemwise, node: Apply) -> JaxFunction:
@@ -108,7 +120,7 @@ def _in_pairs(op: Elemwise, node: Apply) -> JaxFunction:
         total = values[0]
         for value, kind in zip(values[1:], steps[1:], strict=True):
             wide = "float32" if kind == np.float16 else kind.name
-            total = _rounded(pair(as_dtype(total, wide), as_dtype(value, wide)), kind)
+            total = as_dtype(pair(as_dtype(total, wide), as_dtype(value, wide)), kind.name)
         return as_dtype(total, result.name)
 
     return folded

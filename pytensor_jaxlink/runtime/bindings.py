@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax.errors import (
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+)
 from jax.sharding import Sharding
 
 from pytensor_jaxlink.errors import FAILED_NODE, NotAcceptedError
@@ -32,7 +37,12 @@ from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import LoopRun, run_branch
 from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.donation import Donation
-from pytensor_jaxlink.runtime.host_bindings import as_generator, cutting, fetching
+from pytensor_jaxlink.runtime.host_bindings import (
+    as_generator,
+    cutting,
+    fetching,
+    not_static,
+)
 from pytensor_jaxlink.runtime.region_bindings import (
     accepting,
     checked_region,
@@ -50,6 +60,9 @@ from pytensor_jaxlink.sparse_values import to_scipy
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.whole import SharedCode
 
+
+_IS_TRACED = (TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError)
+"""JAX's errors where the value of a traced array is asked for."""
 
 Run = Callable[..., Result]
 """A plan as a function of the values of its inputs."""
@@ -293,6 +306,8 @@ def _executed(
                 return LoopRun(step, bodies[0], values, ready.stats).run()
             return run_branch(bodies, values[0], values[1:])
         except Exception as error:
+            if isinstance(error, _IS_TRACED) and not hasattr(error, FAILED_NODE):
+                raise not_static(ready.plan, step.results[0]) from error  # a body gave it
             if not hasattr(error, FAILED_NODE):
                 setattr(error, FAILED_NODE, function.node)
             raise

@@ -33,7 +33,7 @@ def fetching(ready: Runnable) -> Callable[[object, int], object]:
         if number in plan.sparse:
             return to_scipy(value)
         if isinstance(value, Tracer):
-            raise _not_static(plan, number)
+            raise not_static(plan, number)
         return value
 
     return host
@@ -51,7 +51,7 @@ def cutting(ready: Runnable, step: CutOff) -> Callable[[Any, tuple[Any, ...]], o
 
     def cut(value: Any, key: tuple[Any, ...]) -> object:
         if isinstance(value, Tracer):
-            raise _not_static(plan, number)
+            raise not_static(plan, number)
         try:
             part = to_numpy(value, stats)[key]
         except Exception as error:  # as PyTensor raises it, of a mask that does not fit
@@ -77,7 +77,8 @@ def as_generator(value: object) -> object:
     return generator_of_key(key)
 
 
-def _not_static(plan: Plan, number: int) -> NotJittableError:
+def not_static(plan: Plan, number: int) -> NotJittableError:
+    """The error for a value that JAX traces and the host needs."""
     name = plan.names[number]
     if number in plan.inputs:
         position = plan.inputs.index(number)

@@ -14,8 +14,6 @@ import numpy as np
 import pytensor
 import scipy.sparse
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.op import HasInnerGraph
-from pytensor.graph.traversal import ancestors
 
 from pytensor_jaxlink.ops import has_effects
 from tests.differential.failures import FailuresError, is_a_failure_of_pytensor
@@ -38,8 +36,10 @@ from tests.differential.rounding import (
     RUNS,
     SIGNS,
     SMALL,
+    float_types,
     largest,
     nudged,
+    rounding_of,
     scale,
     with_another_sign,
 )
@@ -47,9 +47,6 @@ from tests.differential.transformed import transformed
 from tests.edges.compare import in_either_dtype
 from tests.edges.known import known
 from tests.helpers import as_list
-
-ROUNDING = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
-"""What rounding may change, relative to a value, by the narrowest type that it passed through."""
 
 
 @dataclass
@@ -164,8 +161,8 @@ class Judge:
         self._ordered: Run | None = None
         self._patiently: list[Run] | None = None
         self._effects = has_effects(FunctionGraph(outputs=ends, clone=True))
-        types = {"float64", *_float_types(ends)}
-        self._rounding = max(ROUNDING[name] for name in types)
+        types = {"float64", *float_types(ends)}
+        self._rounding = rounding_of(ends)
         # XLA takes what is smaller for zero; it may have passed through a narrow type.
         self._tiny = max(float(np.finfo(name).tiny) for name in types - {"float16"})
 
@@ -311,24 +308,13 @@ def same(found: Any, expected: Any, rounding: float, tiny: float = 0.0) -> bool:
     """Values to rounding, NaN, infinities and signs of zero."""
     if expected.dtype.kind not in "fc":
         return bool(np.array_equal(found, expected))
-    tiny = max(tiny, float(np.finfo(expected.dtype).tiny))
+    limits = np.finfo(expected.dtype)
+    is_half = expected.dtype == np.float16  # XLA takes smaller numbers for zero, but not of this
+    tiny = max(tiny, float(limits.smallest_subnormal if is_half else limits.tiny))
     if not np.allclose(found, expected, rtol=rounding, atol=tiny, equal_nan=True):
         return False
     zero = (expected == 0) & (found == 0)
     return bool(np.all(np.signbit(found.real[zero]) == np.signbit(expected.real[zero])))
-
-
-def _float_types(ends: Sequence[Any]) -> set[str]:
-    """The narrow types of floating point among what the values are made from."""
-    found = set()
-    for variable in ancestors(ends):
-        dtype = getattr(variable.type, "dtype", "")
-        found |= {"float32"} if dtype in ("float32", "complex64") else {dtype} & {"float16"}
-        op = getattr(variable.owner, "op", None)
-        if isinstance(op, HasInnerGraph):
-            inner = op.fgraph
-            found |= _float_types(inner.outputs)
-    return found
 
 
 def dense(value: Any) -> Any:

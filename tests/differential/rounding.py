@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from pytensor.compile.mode import Mode
+from pytensor.graph.op import HasInnerGraph
+from pytensor.graph.traversal import ancestors
 from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Add, Composite, Maximum, Minimum, Sub
 from pytensor.scan.op import Scan
@@ -16,6 +18,9 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
 from pytensor.tensor.math import Max, Min
 from pytensor.tensor.sort import SortOp
+
+ROUNDING = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
+"""What rounding may change, relative to a value, by the narrowest type that it passed through."""
 
 RUNS = 16
 FACTOR = 64
@@ -209,3 +214,21 @@ def scale(value: Any) -> float:
     with np.errstate(all="ignore"):
         numbers = np.abs(value.astype("complex128" if value.dtype.kind == "c" else "float64"))
         return float(numbers[np.isfinite(numbers)].max(initial=0))
+
+
+def rounding_of(ends: Sequence[Any]) -> float:
+    """How far values may differ: by the narrowest type among what they are made from."""
+    return max(ROUNDING[name] for name in {"float64", *float_types(ends)})
+
+
+def float_types(ends: Sequence[Any]) -> set[str]:
+    """The narrow types of floating point among what the values are made from."""
+    found = set()
+    for variable in ancestors(ends):
+        dtype = getattr(variable.type, "dtype", "")
+        found |= {"float32"} if dtype in ("float32", "complex64") else {dtype} & {"float16"}
+        op = getattr(variable.owner, "op", None)
+        if isinstance(op, HasInnerGraph):
+            inner = op.fgraph
+            found |= float_types(inner.outputs)
+    return found

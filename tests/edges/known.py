@@ -65,9 +65,9 @@ def _is_array(value: Any) -> bool:
 
 
 def denormal(value: Any) -> bool:
-    if not _is_array(value):
-        return False
     array = np.asarray(value)
+    if not _is_array(value) or array.dtype == np.float16:  # these are kept
+        return False
     parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
     return any(
         bool(np.any((part != 0) & (np.abs(part) < np.finfo(part.dtype).tiny))) for part in parts

@@ -17,8 +17,9 @@ import pytensor.tensor as pt
 from pytensor.sparse.type import SparseTensorType
 
 from pytensor_jaxlink.plan import CutOff
-from tests.differential.compare import ROUNDING, same
+from tests.differential.compare import same
 from tests.differential.grammar import random_graph
+from tests.differential.rounding import ROUNDING
 from tests.helpers import as_list
 
 X = np.arange(6.0)

@@ -12,6 +12,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import predefined_linkers, predefined_modes
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MethodNotDefined, MissingInputError
@@ -316,6 +317,18 @@ class TestSizes:
         fn = jaxify([x, n], (x[:n] ** 2).sum())
         np.testing.assert_allclose(jax.grad(fn)(X, 2), [2.0, 4.0, 0.0])
 
+    @pytest.mark.parametrize("number", [1, 3])
+    def test_gradient_of_the_side_that_a_size_takes(self, number: int) -> None:
+        """``linspace`` divides by ``n - 1``, but not where n is 1."""
+        end, n = pt.dscalar("end"), pt.lscalar("n")
+        fn = jaxify([end, n], pt.linspace(0, end, n).sum())
+        assert fn.static_argnums == (1,)
+        expected = {1: 0.0, 3: 1.5}[number]
+        assert jax.grad(fn)(0.5, number) == expected
+        assert jax.grad(jax.jit(fn, static_argnums=1))(0.5, number) == expected
+        either = jaxify([end, n], pt.switch(pt.eq(pt.zeros(n).shape[0], 1), end * 2, end / (n - 1)))
+        assert jax.grad(either)(0.5, number) == {1: 2.0, 3: 0.5}[number]
+
 
 class TestBreaks:
     def test_explained_where_jax_traces_and_run_where_it_does_not(self) -> None:
@@ -335,6 +348,23 @@ class TestBreaks:
         np.testing.assert_allclose(fn(X), X[::-1])
         with pytest.raises(UntranspilableOpError):
             jax.jit(fn)(X)
+
+    def test_a_loop_of_the_host_whose_body_gives_traced_values(self) -> None:
+        """`jax.vmap` wraps what a `custom_jvp` makes, even of values that are not batched."""
+
+        def slope(inputs: Any, _: Any, given: Any) -> list[Any]:
+            return [inputs[0] * given[0]]
+
+        v, x = pt.dvector(), pt.dvector("x")
+        op = OpFromGraph([v], [black_box(sort_down)(v)], pullback=slope)
+        numbers, steps = pt.lvector("numbers"), pt.lscalar("steps")
+        start = pt.cast(numbers, "float64")
+        states = pytensor.scan(
+            lambda v: op(v) * 0.5, outputs_info=[start], n_steps=steps % 3 + 2, return_updates=False
+        )
+        fn = jaxify([x, numbers, steps], [x, pt.grad(states[-1].sum(), start)])
+        with pytest.raises(NotJittableError, match="in the way"):
+            jax.vmap(fn, (0, None, None))(BATCH, np.arange(200), 2)
 
 
 def test_nothing_global_changes() -> None:

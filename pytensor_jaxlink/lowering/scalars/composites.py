@@ -17,7 +17,7 @@ from pytensor.scalar import basic, math
 from pytensor.scalar.loop import ScalarLoop
 
 from pytensor_jaxlink.errors import NotDifferentiableError
-from pytensor_jaxlink.lowering.coercion import canonical_dtype
+from pytensor_jaxlink.lowering.coercion import as_dtype, canonical_dtype
 from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
 from pytensor_jaxlink.remedies import Remedy
@@ -124,7 +124,7 @@ def _as_declared(node: Apply) -> Callable[..., list[jax.Array]]:
         results = function(*values)
         results = results if isinstance(results, tuple | list) else (results,)
         return [
-            jnp.asarray(result, canonical_dtype(variable.type.dtype))
+            as_dtype(result, variable.type.dtype)
             for result, variable in zip(results, node.outputs, strict=True)
         ]
 
