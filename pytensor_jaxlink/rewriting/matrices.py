@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import AllocDiag, ExtractDiag
@@ -25,7 +26,7 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular, solve_tri
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
-from pytensor_jaxlink.ops import is_a_factor
+from pytensor_jaxlink.ops import Assumption, is_a_factor
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -105,6 +106,8 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
         return None
     kept = {letter for letters in made for letter in letters} if _is_product(node.op) else set()
     fulls = [_filled(part, each, kept) for part, each in zip(parts, taken, strict=True)]
+    if isinstance(core, Solve) and any(mask is not None for mask in masks.values()):
+        fulls[-1] = _if_finite(fulls[-1], parts)
     if isinstance(core, CholeskySolve) and parts[0].masks[-1] is not None:
         outputs = _solutions(node, core, fulls, parts[1].masks)
     else:
@@ -154,6 +157,16 @@ def _solutions(
     half: Any = solve_triangular(lower, given, lower=True, b_ndim=core.b_ndim)
     half = Selection(half, tuple(masks)).masked(0)
     return [solve_triangular(upper, half, lower=False, b_ndim=core.b_ndim)]
+
+
+def _if_finite(given: Tensor, parts: Sequence[Selection]) -> Tensor:
+    """The right-hand side, if all numbers are finite.
+
+    A general solution goes through the rows twice, and so what an infinity makes of rows that are
+    not selected (zero times infinity) would come back to those that are.
+    """
+    held = Assumption(ValueError, "a number of a system of equations is not finite")
+    return held(given, *(pt.all(pt.lt(pt.abs(part.masked(0)), np.inf)) for part in parts))
 
 
 def _letters(signature: str) -> list[list[str]]:

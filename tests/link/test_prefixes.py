@@ -415,6 +415,32 @@ def test_infinities_stay_in_triangular_solutions(lower: bool, of_masks: bool) ->
     assert f.explain().graph_break_count == f.stats.host_regions == 0
 
 
+@pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")
+@pytest.mark.parametrize("of_masks", [False, True])
+@pytest.mark.parametrize("checks", ["raise", "ignore"])
+@pytest.mark.parametrize(
+    "solved", [pt.linalg.solve, lambda a, y: pt.linalg.inv(a) @ y], ids=["solve", "inv"]
+)
+def test_infinities_stay_in_solutions(of_masks: bool, checks: str, solved: Any) -> None:
+    """PyTensor finishes a call in which such a number would come back from other rows."""
+    taken = MASKS if of_masks else slice(None, N)
+    x, y = X[taken], Y[taken]
+    solution = solved(kernel(x) + pt.eye(x.shape[0]) * 2, y)
+    inputs = [X, Y, MASKS if of_masks else N]
+    f, reference = (
+        pytensor.function(inputs, solution, mode=mode)
+        for mode in (JAXLinker(dynamic=True, checks=checks), PYTHON)
+    )
+    rng = np.random.default_rng(0)
+    for size in (2, 6, 1):
+        x, y = rng.normal(size=LENGTH), rng.normal(size=LENGTH)
+        given = rng.permutation(np.arange(LENGTH) < size) if of_masks else size
+        for number in (1.0, -np.inf):
+            y[np.flatnonzero(given)[0] if of_masks else 0] = number
+            assert_same(answer(f, [x, y, given]), answer(reference, [x, y, given]))
+    assert f.explain().graph_break_count == f.stats.host_regions == 0
+
+
 @pytest.mark.parametrize("until", [False, True])
 def test_loops_in_which_a_further_step_would_show(until: bool) -> None:
     """A check fails after the last true step, and a loop ends itself."""
