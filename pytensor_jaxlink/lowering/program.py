@@ -39,13 +39,7 @@ from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.selected_gradients import (
     Again,
-    is_spread,
-    mask_of_entries,
-    masks_of,
-    place_of_entries,
     selected_chains,
-    squeezable,
-    without_others,
 )
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
 from pytensor_jaxlink.ops import held_type, may_show
@@ -238,10 +232,14 @@ class Program:
         Of ``barriers`` those are put up whose values have at most ``largest`` entries.
         """
         chains = self.chains if is_differentiable() else {}
-        known = Again() if chains else None
+        known = Again(
+            self.view.nodes,
+            lambda number: self._traced(number, static, traced),
+            lambda each, read: self._run(each, static, read),
+        )
         for instruction in self.instructions:
             try:
-                if known is not None and instruction.node in chains:
+                if instruction.node in chains:
                     self._run_selection(instruction, static, traced, known)
                 else:
                     self._run(instruction, static, traced)
@@ -260,26 +258,8 @@ class Program:
         known: Again,
     ) -> None:
         """Run a node that reads a selection, of which the rest leaves no trace in a derivative."""
-        nodes, chain = self.view.nodes, self.chains[instruction.node]
-        node = nodes[instruction.node]
-        inputs = [self._traced(number, static, traced) for number, _ in instruction.reads[:3]]
-        entries = instruction.reads[place_of_entries(node)][0]
-        masks = masks_of(nodes, chain, entries, mask_of_entries(node, inputs), known)
-        made = {number for each in chain for number in each.writes}
-        again = known.of(masks)
-        for number, mask in masks.items():
-            if number not in made and number not in again:
-                again[number] = without_others(mask, self._traced(number, static, traced))
-        for each in chain:
-            if again.keys() >= {*each.writes}:
-                continue
-            read = {k: squeezable(nodes[each.node], masks[k], again[k]) for k, _ in each.reads}
-            self._run(each, static, read)
-            again |= {number: read[number] for number in each.writes}
-            for number in each.writes if is_spread(nodes[each.node]) else ():
-                again[number] = without_others(masks[number], again[number])
-        known.keep(masks, again)
-        as_they_are, traced[entries] = traced[entries], again[entries]
+        entries, again = known.entries_of(instruction, self.chains[instruction.node])
+        as_they_are, traced[entries] = traced[entries], again
         self._run(instruction, static, traced)
         traced[entries] = as_they_are
 

@@ -5,28 +5,60 @@ JAX multiplies the zeros that come back for these by the derivative there, and z
 or NaN is NaN.  So the arrays that the entries are computed from get no derivative where the mask is
 false: ``where(mask, x, stop_gradient(x))``, which is `x` for XLA.
 
+Operations that move entries (slices, gathers, transpositions) have masks of their own: an entry
+counts if any that is made from it does.  JAX transposes the operation to tell.
+
 PyTensor's own gradients need none of this: they differentiate the user's graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.basic import Alloc, Join
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.reshape import JoinDims, SplitDims
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+)
 
-from pytensor_jaxlink.ops import Realign, replaces_others
+from pytensor_jaxlink.lowering.checks import collecting
+from pytensor_jaxlink.ops import (
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Fitted,
+    Indexable,
+    Merged,
+    Realign,
+    Stretched,
+    replaces_others,
+)
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.lowering.program import Instruction
 
-_ENTRY_BY_ENTRY = (CheckAndRaise, DimShuffle, Elemwise)
+_ENTRY_BY_ENTRY = (CheckAndRaise, Elemwise)
+
+_OF_ONE = (
+    *(AdvancedSubtensor, Alloc, CAReduce, CumOp, DimShuffle, DynamicSlice, Fitted, Indexable),
+    *(JoinDims, Realign, Reshape, SpecifyShape, SplitDims, Stretched, Subtensor),
+)
+_OF_TWO = (AdvancedIncSubtensor, DynamicUpdateSlice, IncSubtensor, Merged)
+"""The operations that move the entries of their first input, or of the first two."""
 
 _LINEAR = (
     scalar.Add,
@@ -42,76 +74,63 @@ _LINEAR = (
 Masks = dict[int, jax.Array]
 
 
-class Again:
-    """Values that have been computed again, each for one mask, and the masks."""
-
-    def __init__(self) -> None:
-        # With the masks, whose identities are parts of the keys.
-        self._found: dict[tuple[int, int], tuple[jax.Array, object]] = {}
-        self._masks: dict[tuple[int, int], tuple[jax.Array, jax.Array | None, jax.Array]] = {}
-
-    def of(self, masks: Masks) -> dict[int, object]:
-        """The values for these masks that are there."""
-        keys = {number: (number, id(mask)) for number, mask in masks.items()}
-        return {k: self._found[key][1] for k, key in keys.items() if key in self._found}
-
-    def keep(self, masks: Masks, values: dict[int, object]) -> None:
-        """Keep values for nodes that read the same ones."""
-        for number, mask in masks.items():
-            self._found[number, id(mask)] = mask, values[number]
-
-    def before(self, op: Op, mask: jax.Array) -> jax.Array:
-        """The mask of the input of an operation, of that of its output."""
-        if not isinstance(op, DimShuffle):
-            return mask
-        key = id(op), id(mask)
-        if key not in self._masks:
-            self._masks[key] = mask, None, _before_dimshuffle(op, mask)
-        return self._masks[key][2]
-
-    def either(self, one: jax.Array, other: jax.Array) -> jax.Array:
-        """True where one of two masks is."""
-        if one is other:
-            return one
-        key = id(one), id(other)
-        if key not in self._masks:
-            self._masks[key] = one, other, one | other
-        return self._masks[key][2]
-
-
 def selected_chains(
     nodes: Sequence[Apply], instructions: Sequence[Instruction]
 ) -> dict[int, tuple[Instruction, ...]]:
     """For each node that reads only the entries inside of a mask, the operations that made them.
 
-    These are the operations entry by entry, up to the first others, in their order.  A node all of
-    whose derivatives are finite is left out.
+    These are the operations entry by entry and those that move entries, up to the first others, in
+    their order.  A node all of whose derivatives are finite is left out.
     """
     made = {
         number: place
         for place, instruction in enumerate(instructions)
-        if not instruction.folded and isinstance(nodes[instruction.node].op, _ENTRY_BY_ENTRY)
+        if not instruction.folded
         for number in instruction.writes
     }
     found: dict[int, tuple[Instruction, ...]] = {}
     for instruction in instructions:
         node = nodes[instruction.node]
-        if not (isinstance(node.op, Realign) or replaces_others(node)):
+        if not reads_entries(node):
             continue
         places, waiting = set[int](), [instruction.reads[place_of_entries(node)][0]]
         while waiting:
             place = made.get(waiting.pop())
-            if place is not None and place not in places:
+            if place is None or place in places:
+                continue
+            before = _before(nodes[instructions[place].node], instructions[place])
+            if before:
                 places.add(place)
-                waiting += (number for number, _ in instructions[place].reads)
+                waiting += before
         chain = tuple(instructions[place] for place in sorted(places))
         if not all(_is_linear(nodes[each.node].op) for each in chain):
             found[instruction.node] = chain
     return found
 
 
+def _before(node: Apply, instruction: Instruction) -> list[int]:
+    """The values whose entries become those of a node, if they have a derivative."""
+    op, count = node.op, len(node.inputs)
+    if isinstance(op, (*_ENTRY_BY_ENTRY, Join)):
+        places = range(count)
+    else:
+        places = range(1 if isinstance(op, _OF_ONE) else 2 if isinstance(op, _OF_TWO) else 0)
+    return [
+        instruction.reads[place][0]
+        for place in places
+        if getattr(node.inputs[place].type, "dtype", "").startswith(("float", "complex"))
+    ]
+
+
 def _is_linear(op: Op) -> bool:
-    return not isinstance(op, Elemwise) or isinstance(op.scalar_op, _LINEAR)
+    if isinstance(op, Elemwise | CAReduce):
+        return isinstance(op.scalar_op, _LINEAR)
+    return not isinstance(op, CumOp) or op.mode == "add"
+
+
+def reads_entries(node: Apply) -> bool:
+    """Return True if a node reads only the entries of an array that are inside of a mask."""
+    return isinstance(node.op, Realign) or replaces_others(node)
 
 
 def place_of_entries(node: Apply) -> int:
@@ -129,37 +148,128 @@ def mask_of_entries(node: Apply, inputs: Sequence[jax.Array]) -> jax.Array:
     return (places >= start) & (places < stop)
 
 
-def masks_of(
-    nodes: Sequence[Apply],
-    chain: Sequence[Instruction],
-    entries: int,
-    mask: jax.Array,
-    known: Again,
-) -> Masks:
-    """For each value that a chain reads or makes, where its entries count.
+@dataclass
+class Again:
+    """Values that are computed again, each for one mask, while a program runs.
 
-    An entry counts if any that is computed from it does.
+    Attributes
+    ----------
+    nodes
+        The nodes of the program.
+    value
+        Gives a value of the program.
+    run
+        Runs an instruction on given values, and adds to them.
     """
-    masks: Masks = {entries: mask}
-    for each in reversed(chain):
-        for found in [masks[number] for number in each.writes if number in masks]:
-            before = known.before(nodes[each.node].op, found)
-            for number, _ in each.reads:
-                masks[number] = known.either(masks.get(number, before), before)
-    return masks
+
+    nodes: Sequence[Apply]
+    value: Callable[[int], Any]
+    run: Callable[[Instruction, dict[int, Any]], None]
+
+    def __post_init__(self) -> None:
+        # With the masks, whose identities are parts of the keys.
+        self._found: dict[tuple[int, int], tuple[jax.Array, object]] = {}
+        self._masks: dict[tuple[int, ...], tuple[object, jax.Array]] = {}
+
+    def entries_of(self, reader: Instruction, chain: Sequence[Instruction]) -> tuple[int, object]:
+        """What a node reads the entries of; those outside of its mask leave no derivative.
+
+        Returns the number of the value, and the value.
+        """
+        entries = reader.reads[place_of_entries(self.nodes[reader.node])][0]
+        masks = self._masks_of(chain, entries, self._own_mask(reader))
+        keys = {number: (number, id(mask)) for number, mask in masks.items()}
+        again = {k: self._found[key][1] for k, key in keys.items() if key in self._found}
+        made = {number for each in chain for number in each.writes}
+        for number in masks.keys() - made - again.keys():
+            again[number] = without_others(masks[number], self.value(number))
+        for each in chain:
+            waiting = {number for number in each.writes if number in masks}
+            if waiting and not again.keys() >= waiting:
+                again |= self._made(each, masks, again)
+        for number, key in keys.items():
+            self._found[key] = masks[number], again[number]
+        return entries, again[entries]
+
+    def _made(self, each: Instruction, masks: Masks, again: dict[int, Any]) -> dict[int, Any]:
+        """The results of an instruction, of values that are there again."""
+        moves = not isinstance(self.nodes[each.node].op, _ENTRY_BY_ENTRY)
+        read: dict[int, Any] = self._read(each)
+        for number in read.keys() & again.keys():
+            one = again[number]
+            read[number] = unstretched(masks[number], one, np.shape(read[number])) if moves else one
+        self.run(each, read)
+        found = {number: read[number] for number in each.writes}
+        if moves:  # an entry may have become several
+            found |= {k: without_others(masks[k], one) for k, one in found.items() if k in masks}
+        return found
+
+    def _read(self, each: Instruction) -> dict[int, Any]:
+        return {number: self.value(number) for number, as_value in each.reads if not as_value}
+
+    def _masks_of(self, chain: Sequence[Instruction], entries: int, mask: jax.Array) -> Masks:
+        """For each value that a chain reads or makes, where its entries count."""
+        masks: Masks = {entries: mask}
+        for each in reversed(chain):
+            node = self.nodes[each.node]
+            for found in [masks[number] for number in each.writes if number in masks]:
+                for number in _before(node, each):
+                    if isinstance(self.value(number), jax.Array):  # no constant
+                        before = self._mask_before(each, number, found)
+                        masks[number] = self._either(masks.get(number, before), before)
+        return masks
+
+    def _mask_before(self, each: Instruction, number: int, mask: jax.Array) -> jax.Array:
+        """Where the entries of a value count, of which an instruction makes those of a mask."""
+        node = self.nodes[each.node]
+        if not isinstance(node.op, _ENTRY_BY_ENTRY):
+            mask = self._moved_back(each, number, mask)
+        if reads_entries(node) and number == each.reads[place_of_entries(node)][0]:
+            mask = mask & self._own_mask(each)
+        return mask
+
+    def _own_mask(self, each: Instruction) -> jax.Array:
+        node = self.nodes[each.node]
+        return mask_of_entries(node, [self.value(number) for number, _ in each.reads[:3]])
+
+    def _moved_back(self, each: Instruction, number: int, mask: jax.Array) -> jax.Array:
+        """True where an entry is moved to a place where a mask is true."""
+        one, [target] = self.value(number), each.writes
+        if self.value(target) is one:
+            return mask
+        if all(isinstance(length, int) and length == 1 for length in one.shape):
+            return jnp.reshape(jnp.any(mask), one.shape)  # it counts if anything does
+        key = id(each), number, id(mask)
+        if key not in self._masks:
+            given = self._read(each)
+
+            def moved(array: jax.Array) -> jax.Array:
+                read = given | {number: array}
+                with collecting():  # conditions that are there already
+                    self.run(each, read)
+                return read[target]
+
+            # Of ones each has a derivative, also in a product and in a maximum.
+            result, transposed = jax.vjp(moved, jnp.ones_like(one))
+            within = jnp.broadcast_to(_reduced(mask, result.shape), result.shape)
+            [found] = transposed(within.astype(result.dtype))
+            self._masks[key] = mask, found != 0
+        return self._masks[key][1]
+
+    def _either(self, one: jax.Array, other: jax.Array) -> jax.Array:
+        """True where one of two masks is."""
+        if one is other:
+            return one
+        key = id(one), id(other)
+        if key not in self._masks:
+            self._masks[key] = (one, other), one | other
+        return self._masks[key][1]
 
 
-def is_spread(node: Apply) -> bool:
-    """Return True if an entry of what a node reads may become several."""
-    return isinstance(node.op, DimShuffle)
-
-
-def _before_dimshuffle(op: DimShuffle, mask: jax.Array) -> jax.Array:
-    new = tuple(axis for axis, old in enumerate(op.new_order) if old == "x")
-    kept = [old for old in op.new_order if old != "x"]
-    order = [kept.index(old) for old in sorted(kept)]
-    moved = jnp.transpose(jnp.any(mask, axis=new), order)
-    return jnp.expand_dims(moved, tuple(op.drop))
+def _reduced(mask: jax.Array, shape: Sequence[object]) -> jax.Array:
+    """A mask for an array of a shape, which operations entry by entry may have stretched."""
+    axes = [axis for axis, length in enumerate(shape) if isinstance(length, int) and length == 1]
+    return jnp.any(mask, axis=axes, keepdims=True) if axes else mask
 
 
 def without_others(mask: jax.Array, value: object) -> object:
@@ -169,13 +279,13 @@ def without_others(mask: jax.Array, value: object) -> object:
     return jnp.where(mask, value, jax.lax.stop_gradient(value))
 
 
-def squeezable(node: Apply, mask: jax.Array, value: object) -> object:
-    """The value that a node reads, where `without_others` may have stretched it.
+def unstretched(mask: jax.Array, value: object, shape: Sequence[object]) -> object:
+    """The value in its own shape, where `without_others` may have stretched it.
 
-    Of the entries that were one a squeeze takes one that counts, if any does.
+    Of the entries that were one it has one that counts, if any does.
     """
-    for axis in node.op.drop if isinstance(node.op, DimShuffle) else ():
-        if isinstance(value, jax.Array) and value.shape[axis] != 1:
+    for axis, length in enumerate(shape):
+        if isinstance(value, jax.Array) and value.shape[axis] != length:
             mask = jnp.broadcast_to(mask, value.shape)
             place = jnp.argmax(mask, axis, keepdims=True)
             mask, value = (jnp.take_along_axis(each, place, axis) for each in (mask, value))

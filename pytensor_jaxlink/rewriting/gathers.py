@@ -124,7 +124,7 @@ def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results
     row = pt.switch(taken.mask, in_range(taken.index[0], count), count)
     before = (slice(None),) * axis
     longer: Tensor = pt.join(axis, taken.array, pt.zeros_like(taken.array[(*before, slice(1))]))
-    written: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.full)
+    written: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.marked())
     written = written[(*before, slice(count))]
     if taken.array is not whole.full:
         written = Merged()(written, whole.full)
@@ -250,9 +250,10 @@ def _follow_join(op: Join, node: Apply, known: Known) -> Results:
     if all(mask is None for mask in along):
         return [Selection(pt.join(axis, *fulls), masks)]
     if len(parts) == 2 and None not in along and known.complement(along[0]) is along[1]:
-        order: list[Tensor] = ["x"] * len(masks)
-        order[axis] = 0
-        return [Selection(pt.switch(along[0].dimshuffle(order), *fulls), masks)]
+        first, second = (
+            Selection.along(axis, full, mask) for full, mask in zip(fulls, along, strict=True)
+        )
+        return [Selection(first.masked(second.marked()), masks)]
     everything = [
         pt.ones((full.shape[axis],), dtype="bool") if mask is None else mask
         for full, mask in zip(fulls, along, strict=True)

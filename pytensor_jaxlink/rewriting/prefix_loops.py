@@ -35,7 +35,7 @@ from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.type import TensorType, discrete_dtypes
 
 from pytensor_jaxlink.compat import mutable
-from pytensor_jaxlink.ops import Assumption, in_true_steps, measured_outputs
+from pytensor_jaxlink.ops import Assumption, measured_outputs
 from pytensor_jaxlink.rewriting.loop_entries import Inside, LoopOutput, loop_outputs
 from pytensor_jaxlink.rewriting.loops import with_graph
 from pytensor_jaxlink.rewriting.selections import Known, Results, Selection, Tensor, follow
@@ -88,14 +88,9 @@ def _sequences(node: Apply, mask: object, known: Known) -> list[Selection] | Non
         if part.masks[0] is not None:
             # Integers may be indices, and a further step must not raise: 0 is in range.
             is_integer = full.type.dtype in discrete_dtypes
-            full = part.masked(0, part.axes[:1]) if is_integer else _of_true_steps(part)
+            full = part.masked(0, part.axes[:1]) if is_integer else part.marked(part.axes[:1])
         found.append(Selection(full, (None, *part.masks[1:])))
     return found
-
-
-def _of_true_steps(part: Selection) -> Tensor:
-    filler = pt.zeros((), dtype=part.full.type.dtype)
-    return in_true_steps(part.selected(part.axes[:1]), part.full, filler)
 
 
 def _as_long(array: Tensor, mask: object, known: Known) -> Selection | None:

@@ -16,8 +16,9 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
+from pytensor.tensor.type import discrete_dtypes
 
-from pytensor_jaxlink.ops import replacing_others
+from pytensor_jaxlink.ops import in_true_steps, replacing_others
 
 Tensor: TypeAlias = Any
 """A variable of PyTensor: its annotations leave out most of what a tensor can do."""
@@ -83,6 +84,14 @@ class Selection:
         if not isinstance(value, Variable):
             value = pt.constant(np.asarray(value, dtype=self.full.type.dtype))
         return replacing_others(self.selected(chosen), self.full, value)
+
+    def marked(self, axes: Iterable[int] | None = None) -> Tensor:
+        """The full array, where it does not matter what is not selected along some dimensions."""
+        chosen = [axis for axis in self.axes if axes is None or axis in axes]
+        if not chosen or self.full.type.dtype in discrete_dtypes:
+            return self.full
+        filler = pt.zeros((), dtype=self.full.type.dtype)
+        return in_true_steps(self.selected(chosen), self.full, filler)
 
     def widened(self, axis: int, mask: object) -> Selection:
         """An array of length 1 along a dimension, in the rank of others that a mask selects from.

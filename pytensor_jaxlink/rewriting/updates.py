@@ -37,9 +37,7 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     new = new if op.set_instead_of_inc else old + new
     if new.type.dtype.startswith("complex") and not base.type.dtype.startswith("complex"):
         new = pt.real(new)  # as NumPy does
-    written: Tensor = pt.cast(new, base.type.dtype)
-    if chosen.axes:
-        written = pt.switch(chosen.selected(chosen.axes), written, old)
+    written = Selection(pt.cast(new, base.type.dtype), chosen.masks).masked(old)
     if old is not there:
         written = Merged()(written, there)
     if found.beside is not None:

@@ -16,7 +16,7 @@ from pytensor.compile.builders import OpFromGraph
 
 import pytensor_jaxlink
 from pytensor_jaxlink import JAXLinker, NotDifferentiableError, jaxify
-from pytensor_jaxlink.lowering.selected_gradients import squeezable, without_others
+from pytensor_jaxlink.lowering.selected_gradients import unstretched, without_others
 from tests.link.test_dynamic_sizes import inputs_of
 
 X, Y, T, N, C = pt.dvector("x"), pt.dvector("y"), pt.dscalar("t"), pt.lscalar("n"), pt.bvector("c")
@@ -36,6 +36,13 @@ def _loop(step: Callable[..., Any], *sequences: Any, state: Any = None, taps: in
 
 
 ZERO = pt.zeros(())
+
+
+def _last() -> Any:
+    """The last entries of five, by a mask."""
+    return X[::-1][C[::-1] > 0]
+
+
 LOOPS: dict[str, Callable[[], Any]] = {
     "the last state": lambda: _loop(lambda x, s: s + pt.log(x) * T, X[:N], state=ZERO)[-1],
     "all states": lambda: (_loop(lambda x, s: pt.exp(-s * T) / x, X[:N], state=ZERO) ** 2).sum(),
@@ -76,6 +83,26 @@ GRAPHS: dict[str, Callable[[], Any]] = LOOPS | {
     "a product of matrices": lambda: pt.log(X[:N]) @ pt.sqrt(Y[:N]),
     "two readers": lambda: pt.log(X[:N]).sum() * (pt.log(X[:N]) ** 2).sum(),
     "nothing": lambda: pt.sqrt(X[: N - 2] * T).sum() + T**2,
+    "reversed": lambda: (pt.log(_last())[::-1] * pt.sqrt(_last()) * T).sum(),
+    "neighbours": lambda: (pt.log(_last())[1:] * pt.sqrt(_last())[:-1]).sum(),
+    "running sums": lambda: pt.sqrt(pt.cumsum(pt.log(_last()) + 3) * T).sum(),
+    "sums of rows": lambda: pt.log((X[C > 0][:, None] * X[:N][None, :] * T).sum(1)).sum(),
+    "products of rows": lambda: pt.log((X[C > 0][:, None] / X[:N][None, :]).prod(1)).sum(),
+    "a reshape": lambda: pt.log(X[C > 0].reshape((-1, 1)) * T).sum(),
+    "written back": lambda: (pt.zeros(5)[C > 0].set(pt.log(X[C > 0]) * T) ** 2).sum(),
+    "added": lambda: (pt.ones(5)[C > 0].inc(pt.sqrt(X[C > 0]) * T) ** 2).sum(),
+    "written to places": lambda: pt.zeros(7)[pt.arange(5)[C > 0]].set(pt.log(X[C > 0] * T)).sum(),
+    "joined to the rest": lambda: (
+        pt.join(0, pt.log(X[:N]), pt.sqrt((pt.arange(5) - N + T)[N:])) ** 2
+    ).sum(),
+    "a gradient": lambda: (pt.grad(pt.log(_last()).sum() * T, X) ** 2).sum(),
+    "a second gradient": lambda: pt.grad(
+        (pt.grad((pt.log(_last()) ** 2).sum() * T, X) ** 2).sum(), X
+    ).sum(),
+    "a loop over a mask": lambda: _loop(lambda x, s: s * T + pt.log(x), _last(), state=ZERO).sum(),
+    "a gradient of a loop over a mask": lambda: (
+        pt.grad(_loop(lambda x, s: s * T + pt.log(x), _last(), state=ZERO)[-1], X) ** 2
+    ).sum(),
 }
 
 
@@ -165,12 +192,10 @@ def test_files_do_not_replace_it_either(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:divide by zero")
 def test_a_row_that_is_read_as_a_vector_too() -> None:
     """In the matrix each of its entries is many, and in the vector one."""
-    row, mask = jnp.array([[1.0, -1.0, 4.0]]), np.array([[1, 0, 0], [1, 0, 1]], dtype=bool)
-    squeeze = pt.squeeze(pt.drow(), axis=0).owner
+    row, mask = jnp.array([[1.0, -1.0, 4.0]]), jnp.array([[1, 0, 0], [1, 0, 1]], dtype=bool)
 
     def total(row: jax.Array) -> jax.Array:
-        many = without_others(jnp.asarray(mask), row)
-        vector = squeezable(squeeze, jnp.asarray(mask), many)[0]
+        vector = jnp.asarray(unstretched(mask, without_others(mask, row), row.shape))[0]
         return jnp.where(mask.any(0), jnp.sqrt(vector), 0).sum()
 
     np.testing.assert_array_equal(jax.grad(total)(row), [[0.5, 0, 0.25]])
