@@ -90,6 +90,8 @@ class Selection:
         chosen = [axis for axis in self.axes if axes is None or axis in axes]
         if not chosen or self.full.type.dtype in discrete_dtypes:
             return self.full
+        if any(self.full.type.broadcastable[k] for axis in chosen for k in self.places(axis)):
+            return self.full  # its one entry is selected
         filler = pt.zeros((), dtype=self.full.type.dtype)
         return in_true_steps(self.selected(chosen), self.full, filler)
 
