@@ -82,7 +82,7 @@ class _Transformed:
         self._inputs, self._draws = [*graph.inputs, *states.values()], draws
         self._has_nan = draws.random() < 0.5
         ops = list(_ops(graph.outputs))
-        self._sets = any(type(op).__name__.startswith("AdvancedInc") for op in ops)
+        self._has_places = any(type(op).__name__.startswith("Advanced") for op in ops)
         self._declares = any(isinstance(op, OpFromGraph) and declares_gradient(op) for op in ops)
         self._rounding = max(ROUNDING, rounding_of(graph.outputs))
         self._reals = [k for k, v in enumerate(self._inputs) if v.type.dtype == "float64"]
@@ -140,16 +140,17 @@ class _Transformed:
         found = jax.grad(run, tuple(range(len(reals))))(*values)
         if all(map(self._same, found, expected)):
             return ""
-        if self._sets and self._declares:
+        if self._has_places and self._declares:
             return None  # neither PyTensor's gradient nor the slope is what JAX has to give
-        if self._sets and self._is_slope(plain, values, found):
+        if self._has_places and self._is_slope(plain, values, found):
             return ""
         return f"{[*map(np.asarray, found)]} where PyTensor has {expected}"
 
     def _is_slope(self, plain: Callable[..., Any], values: Values, found: Sequence[Any]) -> bool:
         """Return True if a difference quotient agrees with what JAX found.
 
-        PyTensor counts the value at a repeated place once for each time that it is written.
+        PyTensor counts the value at a repeated place once for each time that it is written, and
+        an entry that is taken twice is its own equal, which a maximum shares with it.
         """
         directions = [self._draws.normal(size=value.shape) for value in values]
         after, before = (

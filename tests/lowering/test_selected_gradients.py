@@ -92,9 +92,6 @@ GRAPHS: dict[str, Callable[[], Any]] = LOOPS | {
     "written back": lambda: (pt.zeros(5)[C > 0].set(pt.log(X[C > 0]) * T) ** 2).sum(),
     "added": lambda: (pt.ones(5)[C > 0].inc(pt.sqrt(X[C > 0]) * T) ** 2).sum(),
     "written to places": lambda: pt.zeros(7)[pt.arange(5)[C > 0]].set(pt.log(X[C > 0] * T)).sum(),
-    "a number written to places": lambda: (
-        pt.ones(7)[pt.arange(5)[C > 0]].set(T) * pt.arange(7)
-    ).sum(),
     "joined to the rest": lambda: (
         pt.join(0, pt.log(X[:N]), pt.sqrt((pt.arange(5) - N + T)[N:])) ** 2
     ).sum(),
