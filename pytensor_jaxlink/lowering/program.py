@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pytensor.graph.type import Type
@@ -232,14 +232,10 @@ class Program:
         Of ``barriers`` those are put up whose values have at most ``largest`` entries.
         """
         chains = self.chains if is_differentiable() else {}
-        known = Again(
-            self.view.nodes,
-            lambda number: self._traced(number, static, traced),
-            lambda each, read: self._run(each, static, read),
-        )
+        known = self._again(static, traced) if chains else None
         for instruction in self.instructions:
             try:
-                if instruction.node in chains:
+                if known is not None and instruction.node in chains:
                     self._run_selection(instruction, static, traced, known)
                 else:
                     self._run(instruction, static, traced)
@@ -249,6 +245,13 @@ class Program:
             for number in instruction.writes if barriers and not instruction.folded else ():
                 if number in barriers and _has_at_most(traced[number], largest):
                     traced[number] = stored(traced[number])
+
+    def _again(self, static: dict[int, object], traced: dict[int, object]) -> Again:
+        return Again(
+            self.view.nodes,
+            lambda number: self._traced(number, static, traced),
+            lambda each, read: self._run(each, static, cast("dict[int, object]", read)),
+        )
 
     def _run_selection(
         self,

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
@@ -72,6 +71,7 @@ _LINEAR = (
 """Operations whose derivatives are finite everywhere."""
 
 Masks = dict[int, jax.Array]
+Values = dict[int, jax.Array]
 
 
 def selected_chains(
@@ -163,18 +163,20 @@ class Again:
     """
 
     nodes: Sequence[Apply]
-    value: Callable[[int], Any]
-    run: Callable[[Instruction, dict[int, Any]], None]
+    value: Callable[[int], jax.Array]
+    run: Callable[[Instruction, Values], None]
 
     def __post_init__(self) -> None:
         # With the masks, whose identities are parts of the keys.
-        self._found: dict[tuple[int, int], tuple[jax.Array, object]] = {}
+        self._found: dict[tuple[int, int], tuple[jax.Array, jax.Array]] = {}
         self._masks: dict[tuple[int, ...], tuple[object, jax.Array]] = {}
 
-    def entries_of(self, reader: Instruction, chain: Sequence[Instruction]) -> tuple[int, object]:
-        """What a node reads the entries of; those outside of its mask leave no derivative.
+    def entries_of(
+        self, reader: Instruction, chain: Sequence[Instruction]
+    ) -> tuple[int, jax.Array]:
+        """The number of the array whose entries a node reads, and the array.
 
-        Returns the number of the value, and the value.
+        Of this the entries outside of the mask leave no derivative.
         """
         entries = reader.reads[place_of_entries(self.nodes[reader.node])][0]
         masks = self._masks_of(chain, entries, self._own_mask(reader))
@@ -191,20 +193,20 @@ class Again:
             self._found[key] = masks[number], again[number]
         return entries, again[entries]
 
-    def _made(self, each: Instruction, masks: Masks, again: dict[int, Any]) -> dict[int, Any]:
+    def _made(self, each: Instruction, masks: Masks, again: Values) -> Values:
         """The results of an instruction, of values that are there again."""
         moves = not isinstance(self.nodes[each.node].op, _ENTRY_BY_ENTRY)
-        read: dict[int, Any] = self._read(each)
+        read: Values = self._read(each)
         for number in read.keys() & again.keys():
             one = again[number]
-            read[number] = unstretched(masks[number], one, np.shape(read[number])) if moves else one
+            read[number] = unstretched(masks[number], one, read[number].shape) if moves else one
         self.run(each, read)
         found = {number: read[number] for number in each.writes}
         if moves:  # an entry may have become several
             found |= {k: without_others(masks[k], one) for k, one in found.items() if k in masks}
         return found
 
-    def _read(self, each: Instruction) -> dict[int, Any]:
+    def _read(self, each: Instruction) -> Values:
         return {number: self.value(number) for number, as_value in each.reads if not as_value}
 
     def _masks_of(self, chain: Sequence[Instruction], entries: int, mask: jax.Array) -> Masks:
@@ -272,20 +274,20 @@ def _reduced(mask: jax.Array, shape: Sequence[object]) -> jax.Array:
     return jnp.any(mask, axis=axes, keepdims=True) if axes else mask
 
 
-def without_others(mask: jax.Array, value: object) -> object:
+def without_others(mask: jax.Array, value: jax.Array) -> jax.Array:
     """A value without derivative where a mask is false."""
-    if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jnp.inexact):
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
     return jnp.where(mask, value, jax.lax.stop_gradient(value))
 
 
-def unstretched(mask: jax.Array, value: object, shape: Sequence[object]) -> object:
+def unstretched(mask: jax.Array, value: jax.Array, shape: Sequence[object]) -> jax.Array:
     """The value in its own shape, where `without_others` may have stretched it.
 
     Of the entries that were one it has one that counts, if any does.
     """
     for axis, length in enumerate(shape):
-        if isinstance(value, jax.Array) and value.shape[axis] != length:
+        if value.shape[axis] != length:
             mask = jnp.broadcast_to(mask, value.shape)
             place = jnp.argmax(mask, axis, keepdims=True)
             mask, value = (jnp.take_along_axis(each, place, axis) for each in (mask, value))

@@ -18,6 +18,8 @@ def _cast(op: basic.Cast, node: Apply) -> ScalarFunction | None:
         return lambda value: integer_of(jnp.asarray(value), wanted)
     if given.kind == "c" and wanted.kind in "iu":
         return lambda value: integer_of(jnp.real(value), wanted)
-    if wanted == np.float16 or (given.kind == "b" and wanted.kind != "b"):
+    if wanted == np.float16:
+        return lambda value: as_dtype(jnp.real(value), wanted)
+    if given.kind == "b" and wanted.kind != "b":
         return lambda value: as_dtype(value, wanted)
     return None
