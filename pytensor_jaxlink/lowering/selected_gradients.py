@@ -174,9 +174,9 @@ class Again:
     def entries_of(
         self, reader: Instruction, chain: Sequence[Instruction]
     ) -> tuple[int, jax.Array]:
-        """The number of the array whose entries a node reads, and the array.
+        """The number of the array that a node reads entries of, and the array.
 
-        Of this the entries outside of the mask leave no derivative.
+        Entries outside of the mask leave no derivative in it.
         """
         entries = reader.reads[place_of_entries(self.nodes[reader.node])][0]
         masks = self._masks_of(chain, entries, self._own_mask(reader))
