@@ -22,6 +22,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.scan.op import Scan
 from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
 from pytensor_jaxlink.graph import indices_of
@@ -111,7 +112,8 @@ def _taken(
     there = {number: variable for variable, number in made.items()}
     computed = {v: steps.entry(v, steps.step) for v in before}
     computed |= {v: numbers[v] for apply in inner.toposort() for v in apply.outputs}
-    dear = {n for n in computed.values() if n in there and steps.is_dear(n, ())}
+    scalars = {n for v, n in computed.items() if not isinstance(v.type, TensorType)}  # not kept
+    dear = {n for n in there.keys() & {*computed.values()} - scalars if steps.is_dear(n, ())}
     while True:
         needed = {*op.outer_seqs(node.inputs), *inner.outputs}
         for variable, number in computed.items():

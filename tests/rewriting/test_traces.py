@@ -306,6 +306,18 @@ def test_loops_with_equal_steps_over_other_buffers(reduced: Callable[[Any], Any]
     check_against_python(INPUTS, outputs, VALUES)
 
 
+def test_an_index_that_is_dear() -> None:
+    """PyTensor makes a scalar of it, of which a loop keeps no trace; so the number is taken."""
+
+    def step(row: Any, state: Any, v: Any) -> Any:
+        place = pt.cast(pt.sigmoid(pt.exp(state)).sum(), "int64")
+        return row + v[place] * state
+
+    states = scan(step, sequences=[X], outputs_info=[START], non_sequences=[V])
+    f = check_against_python(INPUTS, gradient(states, V, X), VALUES)
+    assert f.explain().graph_break_count == 0
+
+
 def test_segments_have_the_same_values() -> None:
     check_against_python([START, V], in_segments(), VALUES[2:])
 
