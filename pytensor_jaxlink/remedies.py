@@ -102,6 +102,11 @@ class Remedy(Enum):
     STATIC_ARGUMENT_OF_PURE = (
         "Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)"
     )
+    BIND_MATRIX = "Give a matrix of SciPy before JAX traces: jax.jit(functools.partial(fn, matrix))"
+    RETURN_ARRAYS_OF_MATRIX = (
+        "Return its arrays, pytensor.sparse.csm_properties(matrix), or the dense matrix, "
+        "pytensor.sparse.dense_from_sparse(matrix)"
+    )
     SIZES_APART = "give sizes as arguments of their own"
     ONE_VALUE = "Give all leaves of one variable the same value"
     SIZES_IN_TUPLES = "put sizes into tuples of sizes"

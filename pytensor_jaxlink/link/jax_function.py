@@ -57,7 +57,8 @@ class JAXFunction(FastFunction):
         Parameters
         ----------
         *examples
-            Arrays, or `jax.ShapeDtypeStruct` where the function is one region.
+            Arrays, or `jax.ShapeDtypeStruct` where the function is one region without static
+            sizes.  Other types are converted as in a call.
 
         Returns
         -------

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from pytensor.graph.basic import Variable
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError, OtherCodeError
 from pytensor_jaxlink.graph import ArrayType, as_kind
+from pytensor_jaxlink.plan import ARRAYS, fits
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import (
     Dispatch,
@@ -86,15 +88,13 @@ class VirtualMachine:
 
         `jax.jit` finds what is compiled here when it is called.
         """
-        values = [
-            example if isinstance(example, jax.ShapeDtypeStruct) else variable.type.filter(example)
-            for example, variable in zip(examples, self.compiled.source.inputs, strict=False)
-        ]
-        values += others
+        view, inputs = self.compiled.view, self.compiled.source.inputs[: len(examples)]
+        names = map(view.expression_of, view.inputs[: len(examples)])
+        values: list[Any] = [*map(_as_declared, examples, inputs, names), *others]
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not self.compiled.plan.is_one_region:
             text = (
-                "a function of several regions is compiled by running it: "
+                "a function with several regions or static sizes is compiled by running it: "
                 f"{Remedy.GIVE_ARRAYS.text()}"
             )
             raise TypeError(Code.EXAMPLES_OF_COMPILE.mark(text))
@@ -155,6 +155,22 @@ class VirtualMachine:
         else:
             outputs = compiled.executor(values)
         return self.ending.of(values, outputs, compiled.stats)
+
+
+def _as_declared(example: object, variable: Variable, name: str) -> object:
+    """An example in the type that its input declares, as the arguments of calls are converted."""
+    if not isinstance(example, jax.ShapeDtypeStruct):
+        return variable.type.filter(example)
+    kind = as_kind(variable.type)
+    if (
+        kind.kind in ARRAYS
+        and fits(example.shape, kind.shape or ())
+        and jax.numpy.issubdtype(example.dtype, np.generic)  # keys of generators are not
+        and np.can_cast(example.dtype, np.dtype(kind.dtype))
+    ):
+        return example.update(dtype=kind.dtype)
+    text = f"{name}: expected {kind.text}, found {example}"
+    raise TypeError(Code.EXAMPLES_OF_COMPILE.mark(text))
 
 
 replace_in_forked_child(VirtualMachine, compile_for=VirtualMachine._compile_in_child)

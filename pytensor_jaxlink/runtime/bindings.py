@@ -39,6 +39,7 @@ from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.host_bindings import (
     as_generator,
+    as_matrix,
     cutting,
     fetching,
     not_static,
@@ -55,7 +56,6 @@ from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.static_values import hashable
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold, end_if_false
-from pytensor_jaxlink.sparse_values import to_scipy
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.whole import SharedCode
@@ -206,7 +206,7 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
         "end_if_false": end_if_false,
         "host": fetching(ready),
         "generator": _as_it_is if keys else as_generator,
-        "matrix": to_scipy,
+        "matrix": as_matrix,
     }
 
 
@@ -267,6 +267,7 @@ def _compiling_last(
     [region] = ready.plan.own_regions
     steps = [f"step{place}" for place in range(len(ready.plan.steps))]  # cuts
     found: dict[str, Function] = dict.fromkeys(steps, _first)
+    found |= dict.fromkeys(["matrix", "generator"], _as_it_is)
     found |= {name: _as_it_is for name in names if name.startswith("leave")}
     found[f"region{region.index}"] = compiling_region(ready, region, jitted)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
@@ -31,7 +32,7 @@ def fetching(ready: Runnable) -> Callable[[object, int], object]:
         if number in plan.generators:
             return as_generator(value)
         if number in plan.sparse:
-            return to_scipy(value)
+            return as_matrix(value)
         if isinstance(value, Tracer):
             raise not_static(plan, number)
         return value
@@ -75,6 +76,16 @@ def as_generator(value: object) -> object:
         # A generator belongs to no device, so that functions on different devices share it.
         key = waited_for(key) if key.committed else key
     return generator_of_key(key)
+
+
+def as_matrix(value: object) -> object:
+    """A matrix of SciPy, of arrays that JAX may still be computing."""
+    if any(isinstance(part, Tracer) for part in jax.tree.leaves(value)):
+        raise NotJittableError(
+            "JAX traces a sparse matrix, and functions return matrices of SciPy. "
+            f"{Remedy.RETURN_ARRAYS_OF_MATRIX.text()}"
+        )
+    return to_scipy(value)
 
 
 def not_static(plan: Plan, number: int) -> NotJittableError:

@@ -10,7 +10,9 @@ import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.plan import ARRAYS, Kind, fits
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.typed_jax import Tracer
+from pytensor_jaxlink.sparse_values import SparseValue, scipy_class
 from pytensor_jaxlink.trees import a_class
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
@@ -29,10 +31,29 @@ def pure_arguments(
         text = f"expected {len(names)} arguments ({', '.join(names)}), found {len(values)}"
         raise TypeError(Code.CALL_OF_PURE.mark(text))
     found = list(map(_as_one_array, values))
-    for value, name, kind in zip(found, names, kinds, strict=True):
+    for place, (value, name, kind) in enumerate(zip(found, names, kinds, strict=True)):
         if kind is not None and kind.kind in ARRAYS:
             _check_argument(value, kind, name)
+        elif kind is not None and kind.kind == "sparse":
+            found[place] = _as_matrix(value, kind, name)
     return found
+
+
+def _as_matrix(value: object, kind: Kind, name: str) -> object:
+    """A sparse matrix in the format that is declared, into which PyTensor converts others.
+
+    `jax.jit` takes a matrix of SciPy for an array, of which it traces the shape alone.
+    """
+    problem = f"{name}: expected {kind.text}, found "
+    if isinstance(value, Tracer):
+        text = f"{problem}an array that JAX traces. {Remedy.BIND_MATRIX.text()}"
+        raise TypeError(Code.CALL_OF_PURE.mark(text))
+    if isinstance(value, SparseValue):  # its arrays may be traced
+        return value
+    matrix = scipy_class(kind.format)(value)
+    if not np.can_cast(matrix.dtype, np.dtype(kind.dtype)):
+        raise TypeError(Code.CALL_OF_PURE.mark(f"{problem}a matrix of {matrix.dtype}"))
+    return matrix.astype(kind.dtype, copy=False)
 
 
 def _as_one_array(value: object) -> object:

@@ -66,6 +66,44 @@ def test_bad_examples() -> None:
         f.compile(np.ones((2, 2)))
 
 
+@pytest.mark.parametrize("linker", [JAXLinker(), JAXLinker(donate="all")])
+def test_examples_without_values(linker: JAXLinker) -> None:
+    """Their types are converted as those of arguments are, or refused by name."""
+    f = pytensor.function([X], X * 2, mode=linker)
+    for dtype in ("float64", "float32", "int32", "bool", jnp.bfloat16):
+        f.compile(jax.ShapeDtypeStruct((3,), dtype))
+        found = f(np.ones(3, dtype))
+        assert found.dtype == "float64"
+    assert f.stats.compilations == [1]
+    for shape, dtype in [((3, 1), "float64"), ((), "float64"), ((3,), "complex128")]:
+        with pytest.raises(TypeError, match=r"x: expected .*float64.*, found ShapeDtypeStruct"):
+            f.compile(jax.ShapeDtypeStruct(shape, dtype))
+
+
+def test_examples_of_other_types() -> None:
+    three, narrow = pt.tensor("three", dtype="float64", shape=(3,)), pt.bvector("narrow")
+    f = pytensor.function([three, narrow], three.sum() * narrow.sum(), mode="JAXSELECTIVE")
+    f.compile(jax.ShapeDtypeStruct((3,), "float64"), jax.ShapeDtypeStruct((3,), "int8"))
+    with pytest.raises(TypeError, match=r"three: expected .*, found ShapeDtypeStruct"):
+        f.compile(jax.ShapeDtypeStruct((4,), "float64"), jax.ShapeDtypeStruct((3,), "int8"))
+    with pytest.raises(TypeError, match=r"narrow: expected .*, found ShapeDtypeStruct"):
+        f.compile(jax.ShapeDtypeStruct((3,), "float64"), jax.ShapeDtypeStruct((3,), "int16"))
+    rng = pt.random.type.random_generator_type("rng")
+    f = pytensor.function([rng], pt.random.normal(size=3, rng=rng), mode="JAXSELECTIVE")
+    f.compile(np.random.default_rng(0))
+    for dtype in ("uint32", jax.random.key(0).dtype):
+        with pytest.raises(TypeError, match=r"rng: expected RandomGeneratorType, found Shape"):
+            f.compile(jax.ShapeDtypeStruct((), dtype))
+
+
+def test_static_sizes_need_values() -> None:
+    n = pt.lscalar("n")
+    f = pytensor.function([X, n], X[:n], mode="JAXSELECTIVE")
+    with pytest.raises(TypeError, match=r"several regions or static sizes .*: give arrays"):
+        f.compile(jax.ShapeDtypeStruct((3,), "float64"), 2)
+    f.compile(np.ones(3), 2)
+
+
 def test_options_of_xla() -> None:
     linker = JAXLinker(compiler_options={"xla_no_such_option": True})
     f = pytensor.function([X], X.sum(), mode=linker)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.sparse
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from pytensor import sparse
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.io import In
 from pytensor.compile.ops import wrap_py
@@ -44,6 +46,7 @@ from tests.link.remedy_table import CASES, Case, case, error_of
 assert files.__name__  # its cases are in the table
 
 X = np.array([0.3, -0.9, 0.1, 0.7])
+MATRIX: Any = scipy.sparse.csr_matrix(np.diag(X))
 CALLBACK = {"host_ops": "callback"}
 
 
@@ -551,6 +554,25 @@ def static_argument_of_pure() -> Iterator[str]:
     fn = jaxify([x, n], x[:n] * 2)
     yield error_of(lambda: jax.jit(fn)(X, 2))
     assert_same(jax.jit(fn, static_argnums=fn.static_argnums)(X, 2), X[:2] * 2)
+
+
+@case(Remedy.BIND_MATRIX)
+def bind_matrix() -> Iterator[str]:
+    a, x = sparse.csr_matrix("a", dtype="float64"), vector("x")
+    fn = jaxify([a, x], sparse.dense_from_sparse(a) @ x)
+    yield error_of(lambda: jax.jit(fn)(MATRIX, X))
+    assert_same(jax.jit(partial(fn, MATRIX))(X), MATRIX @ X)
+
+
+@case(Remedy.RETURN_ARRAYS_OF_MATRIX)
+def return_arrays_of_matrix() -> Iterator[str]:
+    a, x = sparse.csr_matrix("a", dtype="float64"), vector("x")
+    scaled = sparse.col_scale(a, x)
+    yield error_of(lambda: jax.jit(partial(jaxify([a, x], scaled), MATRIX))(X))
+    arrays = [*sparse.csm_properties(scaled), sparse.dense_from_sparse(scaled)]
+    data, indices, *_, dense = jax.jit(partial(jaxify([a, x], arrays), MATRIX))(X)
+    assert_same(data, MATRIX.data * X[indices])
+    assert_same(dense, MATRIX.toarray() * X)
 
 
 @case(Remedy.SIZES_APART)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.sparse as ps
@@ -15,7 +17,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.sparse.basic import CSMGrad
 from scipy import sparse
 
-from pytensor_jaxlink import load, save
+from pytensor_jaxlink import NotJittableError, jaxify, load, save
 from tests.helpers import PYTHON, assert_same_outcomes, compile_both, outcome
 
 ROWS, COLUMNS = (sparse.random(6, 5, 0.4, format=form, random_state=1) for form in ("csr", "csc"))
@@ -270,3 +272,52 @@ def test_other_matrices_as_arguments(
         np.testing.assert_array_equal(matrix.toarray(), expected[0].toarray())
         for found, part in zip(parts, expected[1:], strict=True):
             np.testing.assert_array_equal(found, part)
+
+
+@pytest.mark.parametrize("name", [*TRACED, *ON_THE_HOST])
+def test_compiled_ahead(name: str) -> None:
+    inputs, graph, values = (TRACED | ON_THE_HOST)[name]
+    f = pytensor.function(inputs, graph(), mode="JAXSELECTIVE")
+    compilations = f.compile(*values).stats.compilations
+    f(*values)
+    assert f.stats.compilations == compilations
+
+
+class TestPureFunctions:
+    """`jax.jit` takes a matrix of SciPy for an array, so it is bound before."""
+
+    OUTPUTS = (ps.dense_from_sparse(X) @ M, *ps.csm_properties(X)[:3])
+
+    @pytest.mark.filterwarnings("ignore:no code was saved")  # for as many entries
+    @pytest.mark.parametrize("name", OTHER_MATRICES)
+    def test_other_matrices(self, name: str, tmp_path: Path) -> None:
+        matrix = OTHER_MATRICES[name]
+        f, reference = (
+            pytensor.function([X, M], [*self.OUTPUTS], mode=mode)
+            for mode in ("JAXSELECTIVE", PYTHON)
+        )
+        f(ROWS, DENSE)
+        save(f, tmp_path / "f")
+        ways = [jaxify([X, M], [*self.OUTPUTS]), f.jax_fn, load(tmp_path / "f").jax_fn]
+        ways += [lambda x, m, way=way: jax.jit(partial(way, x))(m) for way in ways]
+        for way in ways:
+            if name == "wider":
+                with pytest.raises(TypeError, match=r"x: expected .*, found a matrix of complex"):
+                    way(matrix, DENSE)
+                continue
+            with jax.enable_x64(True):
+                found = way(matrix, DENSE)
+            for one, other in zip(found, reference(matrix, DENSE), strict=True):
+                np.testing.assert_allclose(one, other)
+
+    def test_a_traced_matrix(self) -> None:
+        fn = jaxify([X, M], [*self.OUTPUTS])
+        with pytest.raises(TypeError, match=r"x: expected .*, found an array that JAX traces"):
+            jax.jit(fn)(ROWS, DENSE)
+
+    def test_a_traced_result(self) -> None:
+        fn = jaxify([X, V], ps.col_scale(X, V))
+        assert sparse.issparse(fn(ROWS, DENSE[:, 0]))
+        for transformed in (jax.jit, jax.vmap):
+            with pytest.raises(NotJittableError, match="JAX traces a sparse matrix"):
+                transformed(partial(fn, ROWS))(DENSE[:, 0] if transformed is jax.jit else DENSE.T)
