@@ -17,7 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
-from pytensor.scalar.basic import AND, OR, Add, Cast, Composite, LogicalComparison, Mul, Switch
+from pytensor.scalar.basic import (
+    AND,
+    OR,
+    Add,
+    BinaryBitOp,
+    Cast,
+    Composite,
+    LogicalComparison,
+    Mul,
+    Switch,
+)
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.math import Argmax, Max, Min, NonZeroDimsCAReduce, ProdWithoutZeros
@@ -88,6 +98,8 @@ def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
         common = result  # a function of integers with fractional values
     if common == np.float16:
         common = np.dtype("float32")  # as NumPy does; the result is rounded once
+    if isinstance(op.scalar_op, BinaryBitOp) and common.kind == "f":
+        return _of_bits(function, result)
     is_chain = isinstance(op.scalar_op, Add | Mul) and len(dtypes) > 2
     if is_chain and (len(set(dtypes)) > 1 or result == np.float16) and computes_in_pairs():
         return _in_pairs(op, node)
@@ -105,6 +117,18 @@ def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
         return jnp.real(output) if complex_by_promotion else output
 
     return promoted
+
+
+def _of_bits(function: JaxFunction, result: np.dtype[Any]) -> JaxFunction:
+    """An operation on the bits of a uint64 and a signed integer, which PyTensor declares a float64.
+
+    NumPy has no such operation; C computes in uint64, and so in PyTensor's other modes.
+    """
+
+    def of_bits(*values: jax.Array) -> jax.Array:
+        return as_dtype(function(*(as_dtype(value, "uint64") for value in values)), result.name)
+
+    return of_bits
 
 
 def _in_pairs(op: Elemwise, node: Apply) -> JaxFunction:

@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
 from pytensor.raise_op import CheckAndRaise
 
-from pytensor_jaxlink.rewriting.selections import Known, Selection, Tensor, at_front
+from pytensor_jaxlink.rewriting.selections import Known, Selection, Tensor, at_front, has_entries
 
 
 def folded(
@@ -51,6 +51,8 @@ def folded(
     count: Tensor = known.count(mask)
     message = f"cannot reshape a selection into shape ({', '.join(map(str, sizes))})"
     divides: Tensor = pt.eq(count % (before * after), 0)
+    if rest:  # NumPy computes no length where the others are of nothing
+        divides &= has_entries(front, range(1, 1 + rest))
     if not isinstance(parts[place], Constant):
         length = known.new(parts[place]).astype("int64")
         divides = (pt.eq(length, -1) & divides) | pt.eq(count, length * (before * after))

@@ -77,7 +77,7 @@ def _divisible(
     """The full array; `ValueError` where an open length is one of the entries of nothing."""
     places = [place for place, length in enumerate(lengths) if _is_open(length)]
     held = [axis for place, axes in enumerate(groups) if place not in places for axis in axes]
-    across = [axis for axis in chosen.axes if axis in held]
+    across = [axis for axis in held if not chosen.full.type.shape[axis] or axis in chosen.axes]
     if not places or not across:
         return chosen.full
     held_lengths = [_written(length, place, groups, across) for place, length in enumerate(lengths)]

@@ -319,8 +319,13 @@ def at_front(chosen: Selection, axes: Iterable[int], known: Known) -> Selection 
 
 
 def has_entries(chosen: Selection, axes: Iterable[int]) -> Tensor:
-    """A condition: something is selected along each of some masked dimensions."""
-    return reduce(and_, [chosen.masks[axis].any() for axis in axes])
+    """A condition: there is something along each of some dimensions, selected or of all entries."""
+    return reduce(and_, [_has_some(chosen, axis) for axis in axes])
+
+
+def _has_some(chosen: Selection, axis: int) -> Tensor:
+    mask = chosen.masks[axis]
+    return pt.neq(chosen.full.shape[axis], 0) if mask is None else mask.any()
 
 
 def written_to(

@@ -25,8 +25,11 @@ ROUNDING = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
 RUNS = 16
 FACTOR = 64
 """How much larger than the noise a difference may be."""
-SIGNS = (None, -1.0, 1.0)
-"""The signs of zeros in the runs: a sum is -0.0 only where all its parts are."""
+SIGNS = (None, -1.0, 1.0, None, None, None)
+"""The signs of zeros in the runs, None for drawn ones: a sum is -0.0 only where all its parts are.
+
+A product of a zero and a number has a sign that one of its parts needs and another may not have.
+"""
 LARGE = 1e-2
 """The differences, relative to the largest entry, that noise in whole numbers may explain."""
 SMALL = 1e-2
@@ -127,7 +130,7 @@ def _is_sum(node: Any) -> bool:
 
 
 def _adds_zeros(node: Any, inputs: Sequence[Any]) -> bool:
-    """Whether XLA may know the zeros of a sum, where it takes 0.0 + x for x."""
+    """Whether XLA may know the zeros of a sum: it takes x for 0.0 + x, a product for copies."""
     return isinstance(getattr(node.op, "scalar_op", None), Add) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"

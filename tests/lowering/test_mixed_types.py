@@ -6,9 +6,11 @@ JAX makes float32 of that and 64-bit integers, and float16 of that and any; PyTe
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import and_, or_, xor
 from typing import Any
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.signal import convolve1d, convolve2d
@@ -60,6 +62,20 @@ def test_functions_of_real_numbers_refuse_a_complex_number_in_any_place() -> Non
     for function in compile_both([x, z], pt.arctan2(x, z)):
         with pytest.raises(TypeError):
             function(np.ones(2), np.ones(2, "complex128"))
+
+
+@pytest.mark.parametrize("op", [or_, and_, xor])
+@pytest.mark.parametrize("signed", ["int8", "int64"])
+def test_bits_of_unsigned_and_signed_integers(op: Any, signed: str) -> None:
+    """PyTensor declares a float64; the Python linker raises, or computes where it has fused."""
+    u, i = pt.vector("u", dtype="uint64"), pt.vector("i", dtype=signed)
+    f = pytensor.function([u, i], [op(u, i), op(i, u), op(u, i) / 2.0], mode="JAXSELECTIVE")
+    given = np.array([81, 0, 2**63 + 5, 2**64 - 1], "uint64"), np.array([1, -1, -128, 3], signed)
+    expected = op(given[0], given[1].astype("uint64")).astype("float64")
+    for found, other in zip(f(*given), (expected, expected, expected / 2), strict=True):
+        assert found.dtype == "float64"
+        np.testing.assert_array_equal(found, other)
+    assert f.stats.fallbacks == 0
 
 
 TYPES = ("bool", "int8", "uint64", "float16")

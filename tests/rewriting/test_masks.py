@@ -21,7 +21,7 @@ from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor_jaxlink import JAXLinker, explain
 from pytensor_jaxlink.rewriting.masks import rewrite_masks
 from pytensor_jaxlink.rewriting.selections import Selection
-from tests.helpers import PYTHON, as_list, compile_both
+from tests.helpers import PYTHON, as_list, assert_same_outcomes, compile_both
 
 X, Y, B = pt.dvectors("x", "y", "b")
 M, MASK, SQUARE = pt.dmatrix("m"), pt.vector("mask", dtype="bool"), pt.matrix("sq", dtype="bool")
@@ -559,3 +559,30 @@ def test_backward_in_steps(name: str) -> None:
         data = np.random.default_rng(length).normal(size=length)
         np.testing.assert_allclose(f(data), reference(data))
     assert (f.stats.compilations, f.stats.padded.compilations) == ([0], [1])
+
+
+T3, N0 = pt.dtensor3("t3"), pt.lscalar("n0")
+LOOP = pytensor.scan(lambda q: q / 2, outputs_info=[X], n_steps=N0, return_updates=False)
+WITH_ONE = pt.set_subtensor(LOOP[:, None, :][:, :, 0], 2.0)
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize(
+    ("inputs", "output", "calls"),
+    [
+        ([T3, B], T3[:, B > 0].reshape((T3.shape[0], -1)), [(2, 5, 3), (0, 5, 3), (2, 5, 0)]),
+        ([T3, B], T3[B > 0].reshape((T3.shape[1], -1)).sum(), [(5, 2, 3), (5, 0, 3), (5, 2, 0)]),
+        ([M, B], M[B > 0].reshape((-1, 2, M.shape[1])).sum(axis=0), [(5, 3), (5, 0), (5, 1)]),
+        ([M, B], M[B > 0].reshape((2, 2, M.shape[1])).sum(axis=0), [(5, 3), (5, 0), (5, 1)]),
+        ([X, N0], WITH_ONE.reshape((WITH_ONE.shape[0], -1)), [2, 3, 0, 4]),
+    ],
+    ids=["beside the mask", "before it", "groups", "groups of known number", "a loop"],
+)
+def test_an_open_length_beside_a_length_of_zero(
+    inputs: Any, output: Any, calls: Any, dynamic: bool
+) -> None:
+    """NumPy computes no length where the product of the others is 0, whatever is selected."""
+    f, reference = compile_both(inputs, output, JAXLinker(dynamic=dynamic))
+    signs = np.array([1.0, -1, 1, 1, 1])
+    values = [(np.ones(c), signs) if isinstance(c, tuple) else (np.ones(3), c) for c in calls]
+    assert_same_outcomes(f, reference, [*values, *values])
