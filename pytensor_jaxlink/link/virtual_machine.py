@@ -90,7 +90,7 @@ class VirtualMachine:
         """
         view, inputs = self.compiled.view, self.compiled.source.inputs[: len(examples)]
         names = map(view.expression_of, view.inputs[: len(examples)])
-        values: list[Any] = [*map(_as_declared, examples, inputs, names), *others]
+        values: list[object] = [*map(_as_declared, examples, inputs, names), *others]
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not self.compiled.plan.is_one_region:
             text = (

@@ -99,7 +99,7 @@ def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
     if common == np.float16:
         common = np.dtype("float32")  # as NumPy does; the result is rounded once
     if isinstance(op.scalar_op, BinaryBitOp) and common.kind == "f":
-        return _of_bits(function, result)
+        return _of_bits(function, result.name)
     is_chain = isinstance(op.scalar_op, Add | Mul) and len(dtypes) > 2
     if is_chain and (len(set(dtypes)) > 1 or result == np.float16) and computes_in_pairs():
         return _in_pairs(op, node)
@@ -119,14 +119,14 @@ def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
     return promoted
 
 
-def _of_bits(function: JaxFunction, result: np.dtype[Any]) -> JaxFunction:
+def _of_bits(function: JaxFunction, dtype: str) -> JaxFunction:
     """An operation on the bits of a uint64 and a signed integer, which PyTensor declares a float64.
 
     NumPy has no such operation; C computes in uint64, and so in PyTensor's other modes.
     """
 
     def of_bits(*values: jax.Array) -> jax.Array:
-        return as_dtype(function(*(as_dtype(value, "uint64") for value in values)), result.name)
+        return as_dtype(function(*(as_dtype(value, "uint64") for value in values)), dtype)
 
     return of_bits
 
