@@ -110,7 +110,7 @@ class PythonFallback:
 
     def _graph_to_run(self) -> FunctionGraph:
         if self._is_users_graph:
-            return self._rewritten_for_python()
+            return self._rewritten_for_python("fusion")  # which computes with Python's integers
         graph = runnable_copy(self._source)
         check_buffers(graph)
         return graph
@@ -160,7 +160,7 @@ class PythonFallback:
             missing.update(node.outputs)
         return errors
 
-    def _rewritten_for_python(self) -> FunctionGraph:
+    def _rewritten_for_python(self, *without: str) -> FunctionGraph:
         """The graph that the user gave, in the order in which the Python linker runs it."""
         given = self._given()
         graph = runnable_copy(given or self._source)
@@ -168,7 +168,7 @@ class PythonFallback:
             check_buffers(graph)
         graph.attach_feature(Supervisor(graph.inputs))
         # Those for BLAS drop an array of integers from a sum (docs/upstream.md).
-        rewrites: Any = Mode("py", "fast_run").excluding("BlasOpt").optimizer
+        rewrites: Any = Mode("py", "fast_run").excluding("BlasOpt", *without).optimizer
         rewrites.rewrite(graph)
         return graph
 

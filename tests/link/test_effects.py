@@ -15,6 +15,7 @@ import pytest
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning, load, save
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.link.fallback import PythonFallback
+from tests.edges.known import OLD
 from tests.helpers import black_box
 
 X, Y, Z, N, K = *map(pt.dvector, "xyz"), *map(pt.lscalar, "nk")
@@ -90,6 +91,19 @@ def test_a_fallback_drops_no_integers() -> None:
     given = [values.get(v, np.array([5, 1])) for v in inputs]
     found = PythonFallback(f.vm.compiled.source)(given, None, f.stats)
     np.testing.assert_array_equal(found[0], [-1.0, 3.0])
+
+
+@pytest.mark.skipif(OLD, reason="PyTensor 3.0 converts to integers in Python, which overflow")
+def test_what_is_fused_does_not_overflow() -> None:
+    """As above a call is finished in Python, where fused operations convert to its integers."""
+    box, _ = counted()
+    level, made = pt.dscalar("level"), pytensor.grad((CHOSEN * pt.cumsum(CHOSEN.ravel())).sum(), M)
+    whole = pt.cast(pt.cast(level, "int64"), "uint32")
+    f = pytensor.function([M, X, level], [made, box(X), whole], mode=JAXLinker())
+    given = np.array([[-1.0], [4.0], [5.0]]), np.ones(2)
+    for value, expected in [(3.0, 3), (-np.inf, 0)]:
+        assert f(*given, value)[-1] == expected
+    assert f.stats.fallbacks == 2
 
 
 def test_an_exception_of_its_own_ends_the_call() -> None:
