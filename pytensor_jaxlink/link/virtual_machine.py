@@ -88,11 +88,11 @@ class VirtualMachine:
 
         `jax.jit` finds what is compiled here when it is called.
         """
-        view, inputs = self.compiled.view, self.compiled.source.inputs[: len(examples)]
-        names = map(view.expression_of, view.inputs[: len(examples)])
+        plan, inputs = self.compiled.plan, self.compiled.source.inputs
+        names = [plan.names[number] for number in plan.inputs]
         values: list[object] = [*map(_as_declared, examples, inputs, names), *others]
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
-        if abstract and not self.compiled.plan.is_one_region:
+        if abstract and not plan.is_one_region:
             text = (
                 "a function with several regions or static sizes is compiled by running it: "
                 f"{Remedy.GIVE_ARRAYS.text()}"
