@@ -88,6 +88,14 @@ def indices_from(values: Sequence[object], entries: Sequence[object]) -> list[An
     return list(_take_indices(values, entries))
 
 
+def is_vector_of_places(indices: Sequence[Any]) -> bool:
+    """Return True for the index of ``x[places]``: there alone PyTensor stretches no values."""
+    [first, *others] = indices
+    if others or isinstance(first, slice):
+        return False
+    return ndim_of(first) == 1 and dtype_of(first) != "bool"
+
+
 def first_index(op: Op) -> int:
     """The position of the first index among the inputs of an Op that indexes."""
     return 2 if hasattr(op, "set_instead_of_inc") else 1  # an update reads values, too

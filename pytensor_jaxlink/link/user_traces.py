@@ -15,7 +15,13 @@ from pytensor.graph.type import Type
 from pytensor.tensor.random.type import RandomType
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, JAXLinkError, UntranspilableOpError
+from pytensor_jaxlink.errors import (
+    FAILED_NODE,
+    FAILED_ON_HOST,
+    JAXLinkError,
+    NotJittableError,
+    UntranspilableOpError,
+)
 from pytensor_jaxlink.generators import generator_of_key
 from pytensor_jaxlink.graph import as_kind, op_name
 from pytensor_jaxlink.link.dynamic import Sizes
@@ -23,7 +29,8 @@ from pytensor_jaxlink.link.explanation import describe_break
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
-from pytensor_jaxlink.lowering import Lowered, as_static, unread
+from pytensor_jaxlink.lowering import Lowered, SidesDifferError, as_static, unread
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import Executor, Stats, pure_arguments
 
 if TYPE_CHECKING:
@@ -89,7 +96,9 @@ class UserTraces:
             except Exception as error:
                 explained = self._of_rule(error)
                 if explained is error and not self._learns(error, values):
-                    raise
+                    explained = _of_branch(error)
+                    if explained is error:
+                        raise
                 if explained is not error:
                     raise explained from error
         return self._compiled.trace(*values)  # by the new plan
@@ -139,6 +148,17 @@ class UserTraces:
             f"host. {failed.remedy}.",
             code=Code.HOST_FORBIDDEN,
         )
+
+
+def _of_branch(error: Exception) -> Exception:
+    """The error where JAX traces both sides of a branch, and they differ."""
+    if not isinstance(error, SidesDifferError):
+        return error
+    explained = NotJittableError(
+        f"ifelse: {error}, and JAX traces both: {Remedy.SAME_SHAPES.text()}"
+    )
+    explained.__notes__ = list(error.__notes__)  # where it was written
+    return explained
 
 
 @dataclass(frozen=True)

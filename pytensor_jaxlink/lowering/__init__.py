@@ -19,6 +19,7 @@ from pytensor_jaxlink.lowering.checks import unread as unread
 from pytensor_jaxlink.lowering.coercion import as_declared as as_declared
 from pytensor_jaxlink.lowering.coercion import as_static as as_static
 from pytensor_jaxlink.lowering.derivatives import LowerGraph as LowerGraph
+from pytensor_jaxlink.lowering.inner_graph_rules import SidesDifferError as SidesDifferError
 from pytensor_jaxlink.lowering.optimisation import optimiser_rules as _optimiser_rules
 from pytensor_jaxlink.lowering.program import Program as Program
 from pytensor_jaxlink.lowering.rules import Rules as Rules

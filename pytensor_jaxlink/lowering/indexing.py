@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor import subtensor
 from pytensor.tensor.subtensor import (
@@ -20,7 +20,7 @@ from pytensor.tensor.subtensor import (
     Subtensor,
 )
 
-from pytensor_jaxlink.graph import first_index, indices_from
+from pytensor_jaxlink.graph import first_index, indices_from, indices_of, is_vector_of_places
 from pytensor_jaxlink.lowering.checks import refute
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
@@ -153,7 +153,7 @@ def _subtensor(op: Op, node: Apply, context: Context) -> JaxFunction:
 def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Context) -> JaxFunction:
     general = _indexing_rule(node, context)
     _, *indices = node.inputs[1:]
-    if context.checks and _is_vector_of_places(op, indices):
+    if context.checks and is_vector_of_places(indices_of(node)):
 
         def checked(array: jax.Array, values: Index, position: Index) -> jax.Array:
             selected = (*np.shape(position), *np.shape(array)[1:])
@@ -176,12 +176,6 @@ def _advanced_inc_subtensor(op: AdvancedIncSubtensor, node: Apply, context: Cont
         return _on_diagonal(matrix, values, length, add=not op.set_instead_of_inc)
 
     return _adding(node, update)
-
-
-def _is_vector_of_places(op: AdvancedIncSubtensor, indices: Sequence[Variable]) -> bool:
-    """Return True for ``x[places]``: there alone PyTensor refuses to stretch values."""
-    kind = indices[0].type
-    return list(op.idx_list) == [0] and kind.ndim == 1 and kind.dtype != "bool"
 
 
 def _on_diagonal(matrix: jax.Array, values: Index, length: int, *, add: bool) -> jax.Array:

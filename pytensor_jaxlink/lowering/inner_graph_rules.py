@@ -39,11 +39,11 @@ _OF_ARGUMENTS = (IndexError, ValueError)
 """The exceptions of rules while JAX traces, where PyTensor raises them when it runs."""
 
 
-class _SidesDifferError(ValueError):
+class SidesDifferError(ValueError):
     """JAX cannot trace a branch: PyTensor has no such exception, and may take either side."""
 
 
-_OF_JAX = (JAXLinkError, jax.errors.JAXIndexError, _SidesDifferError)
+_OF_JAX = (JAXLinkError, jax.errors.JAXIndexError, SidesDifferError)
 """Of these the exceptions that PyTensor does not raise."""
 
 
@@ -108,7 +108,7 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
         except TypeError as error:
             if hasattr(error, FAILED_NODE):
                 raise
-            raise _SidesDifferError("its two sides give arrays of different shapes") from error
+            raise SidesDifferError("its two sides give arrays of different shapes") from error
         if any(checked):
             collect(holds)
         return outputs

@@ -13,7 +13,7 @@ from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
-from pytensor_jaxlink.graph import axis_and_parts, indices_of
+from pytensor_jaxlink.graph import axis_and_parts, indices_of, is_vector_of_places
 from pytensor_jaxlink.ops import Indexable, Merged, NegativeZero, other_sum
 from pytensor_jaxlink.rewriting.bounds import in_range
 from pytensor_jaxlink.rewriting.selections import (
@@ -47,7 +47,7 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     taken = _taken(node, known)
     if taken is None:
         return _by_ranks(node, known) or follow_scatter(node, known)
-    chosen = written_to(taken.entries, value, known)
+    chosen = _written(node, taken.entries, known)
     if chosen is None:
         return None
     if op.set_instead_of_inc:
@@ -74,17 +74,23 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
 
 def _by_ranks(node: Apply, known: Known) -> Results:
     """Written to some entries of a selection, as many whatever the mask."""
-    op, [base, value] = node.op, node.inputs[:2]
+    op, base = node.op, node.inputs[0]
     ranked = _ranked(node, known)
     if ranked is None or getattr(op, "ignore_duplicates", False):
         return None
     places, entries = ranked
-    chosen = written_to(entries, value, known)
+    chosen = _written(node, entries, known)
     if chosen is None:
         return None
     whole = known.plain(base)
     write = pt.set_subtensor if op.set_instead_of_inc else pt.inc_subtensor
     return [Selection(write(whole.full[places], chosen.full), whole.masks)]
+
+
+def _written(node: Apply, entries: Selection, known: Known) -> Selection | None:
+    """What a node writes, as what stands for the entries to which it is written."""
+    stretch = not is_vector_of_places(indices_of(node))
+    return written_to(entries, node.inputs[1], known, stretch=stretch)
 
 
 def _ranked(node: Apply, known: Known) -> tuple[tuple[Tensor, ...], Selection] | None:

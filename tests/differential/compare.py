@@ -13,14 +13,18 @@ from typing import Any
 import numpy as np
 import pytensor
 import scipy.sparse
+from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 
+from pytensor_jaxlink import NotJittableError
 from pytensor_jaxlink.ops import has_effects
 from tests.differential.failures import FailuresError, is_a_failure_of_pytensor
 from tests.differential.grammar import Graph
 from tests.differential.options import (
     OPTIONS,
+    PYTHON,
     TRANSFORMATIONS,
+    UNCHECKED,
     Way,
     is_refused,
     lazy_reference,
@@ -28,6 +32,7 @@ from tests.differential.options import (
     ordered_reference,
     patient_references,
     reference,
+    unrewritten,
     ways,
 )
 from tests.differential.rounding import (
@@ -96,13 +101,15 @@ def compare(graph: Graph, options: Sequence[str] = OPTIONS) -> Found:
         if _changes_types(graph, expected):
             found.refused = 1
             return found
-        judge = Judge(graph, expected, found)
+        judge = Judge(graph, PYTHON, expected, found)
         try:
             for way in ways(graph, options):
                 if isinstance(way, Way):
                     judge.look_at(way)
                 else:
                     found.note(way[0], f"{way[1]!r} when it is saved or loaded")
+            if "unrewritten" in options:
+                _look_at_unrewritten(graph, found)
             names = [option for option in options if option in TRANSFORMATIONS]
             for option, difference in transformed(graph, names):
                 found.values[option] += 1
@@ -118,6 +125,13 @@ def compare(graph: Graph, options: Sequence[str] = OPTIONS) -> Found:
         finally:
             graph.reset()
     return found
+
+
+def _look_at_unrewritten(graph: Graph, found: Found) -> None:
+    mode = Mode("py", None)
+    expected = _run(reference(graph, mode), graph)
+    if not _changes_types(graph, expected):
+        Judge(graph, mode, expected, found).look_at(unrewritten(graph))
 
 
 def _run(
@@ -148,11 +162,16 @@ def _array(value: Any) -> Any:
     return value if scipy.sparse.issparse(value) else np.asarray(value)
 
 
+def _is_left_out(outcome: Any) -> bool:
+    """Whether PyTensor fails to evaluate a call, or JAX cannot trace it."""
+    return is_a_failure_of_pytensor(outcome) or isinstance(outcome, NotJittableError)
+
+
 class Judge:
     """Compares what the ways give with what is expected."""
 
-    def __init__(self, graph: Graph, expected: Run, found: Found) -> None:
-        self._graph, self._expected, self._found = graph, expected, found
+    def __init__(self, graph: Graph, mode: Mode, expected: Run, found: Found) -> None:
+        self._graph, self._mode, self._expected, self._found = graph, mode, expected, found
         ends = [*graph.outputs, *(update for _, update in graph.updates)]
         self._others: Iterator[tuple[Run, bool]] | None = None
         self._made: list[tuple[Run, bool]] = []
@@ -172,17 +191,17 @@ class Judge:
             number
             for number, outcome in enumerate(self._expected.calls)
             if is_a_failure_of_pytensor(outcome)
-            or (way.option == "ignore" and isinstance(outcome, Exception))
+            or (way.option in UNCHECKED and isinstance(outcome, Exception))
         }
         run, self._is_lazy = _run(way, self._graph, skip=failing), False
         for number, outcome in enumerate(self._expected.calls):
-            if number not in failing:
-                found = run.calls[number]
+            found = run.calls[number]
+            if number not in failing and not isinstance(found, NotJittableError):
                 expected = self._lazily_if_known(number, outcome, found)
                 self._look_at_call(way.option, number, found, expected)
-        if not any(map(is_a_failure_of_pytensor, self._expected.calls)):
+        if not any(map(_is_left_out, [*self._expected.calls, *run.calls])):
             # Calls in which Python raises are left out where checks are ignored.
-            ends = self._expected if way.option == "ignore" else self._lazily or self._expected
+            ends = self._expected if way.option in UNCHECKED else self._lazily or self._expected
             for place, (one, other) in enumerate(zip(run.states, ends.states, strict=True)):
                 if one is not None and one.dtype != object:
                     self._look_at_value(
@@ -267,7 +286,7 @@ class Judge:
             return expected
         self._is_lazy = True
         if self._lazily is None:
-            self._lazily = _run(lazy_reference(self._graph), self._graph)
+            self._lazily = _run(lazy_reference(self._graph, self._mode), self._graph)
         return self._lazily.calls[number]
 
     def _is_of_another(self, number: int, found: Any) -> bool:
@@ -296,7 +315,7 @@ class Judge:
             yield run
 
     def _with_noise(self) -> Iterator[tuple[Run, bool | None]]:
-        way, seed = noisy_reference(self._graph)
+        way, seed = noisy_reference(self._graph, self._mode)
         rng = np.random.default_rng(0)
         quiet = [(number, None) for number in range(len(SIGNS))]
         for number, whole in [*quiet, *((number, number % 2 == 1) for number in range(RUNS))]:

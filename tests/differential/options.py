@@ -16,9 +16,10 @@ import pytensor
 from pytensor.compile.io import SymbolicOutput
 from pytensor.compile.mode import Mode
 from pytensor.link.vm import VMLinker
+from pytensor.tensor.type import DenseTensorType
 
-from pytensor_jaxlink import JAXLinker, load, save
-from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink import JAXLinker, NotJittableError, load, save
+from pytensor_jaxlink.errors import ArtifactError, UntranspilableOpError
 from pytensor_jaxlink.rewriting import (
     default_query,
     hand_on,
@@ -44,13 +45,18 @@ LINKERS: dict[str, Mapping[str, Any]] = {
     "callback": {"host_ops": "callback"},
     "ignore": {"checks": "ignore"},
     "level_0": {"compiler_options": {"xla_backend_optimization_level": 0}},
+    "ahead": {},
+    "unjitted": {"jit": False},
 }
 """For each set of options what the linker is asked for."""
 
 TRANSFORMATIONS = ("grad", "vmap")
 """JAX's transformations of what `jaxify` makes."""
 
-OPTIONS = (*LINKERS, "graph", "compiled", *TRANSFORMATIONS)
+UNCHECKED = ("ignore", "traced")
+"""The ways in which nothing is checked: what Python raises is not raised there."""
+
+OPTIONS = (*LINKERS, "traced", "unrewritten", "graph", "compiled", *TRANSFORMATIONS)
 """All ways; two are the layers of a saved function."""
 
 
@@ -63,9 +69,9 @@ class Way:
     states: Callable[[], list[Any]]
 
 
-def reference(graph: Graph) -> Way:
+def reference(graph: Graph, mode: Mode = PYTHON) -> Way:
     """The graph under PyTensor's Python linker."""
-    return Way("python", _function(graph, PYTHON), _states_of(graph))
+    return Way("python", _function(graph, mode), _states_of(graph))
 
 
 def ordered_reference(graph: Graph) -> Way:
@@ -75,15 +81,16 @@ def ordered_reference(graph: Graph) -> Way:
     )
 
 
-def lazy_reference(graph: Graph) -> Way:
+def lazy_reference(graph: Graph, mode: Mode) -> Way:
     """The graph in PyTensor, which runs the side of an `IfElse` that is taken, and no other."""
     linker = VMLinker(lazy=True, use_cloop=False, c_thunks=False)
-    return Way("lazy", _function(graph, Mode(linker, PYTHON.optimizer)), _states_of(graph))
+    lazy = Mode(linker, mode.provided_optimizer)
+    return Way("lazy", _function(graph, lazy), _states_of(graph))
 
 
-def noisy_reference(graph: Graph) -> tuple[Way, Callable[[int, bool], None]]:
+def noisy_reference(graph: Graph, mode: Mode) -> tuple[Way, Callable[[int, bool], None]]:
     """The same with noise in the last digits, and the function that seeds the noise."""
-    mode, seed = noisy_mode(PYTHON)
+    mode, seed = noisy_mode(mode)
     return Way("python", _function(graph, mode), _states_of(graph)), seed
 
 
@@ -115,11 +122,23 @@ def ways(graph: Graph, options: Sequence[str]) -> Iterator[Way | tuple[str, Exce
     yield Way("default", first, _states_of(graph))
     for option in options:
         if option in LINKERS and option != "default":
-            function = _linked(first, JAXLinker(**LINKERS[option]))
-            given = on_device(function) if option == "donate" else function
-            yield Way(option, given, _states_of(graph))
+            try:
+                function = _linked(first, JAXLinker(**LINKERS[option]))
+            except UntranspilableOpError:
+                if option == "unjitted":  # all of it has to run in JAX
+                    continue
+                raise
+            call = CALLS[option](function) if option in CALLS else function
+            yield Way(option, call, _states_of(graph))
+    if "traced" in options and (traced := _traced(graph, first)) is not None:
+        yield Way("traced", traced, _states_of(graph))
     if set(options) & {"graph", "compiled"}:
         yield from _saved(graph, first, options)
+
+
+def unrewritten(graph: Graph) -> Way:
+    """The graph as the user wrote it."""
+    return Way("unrewritten", _function(graph, Mode(JAXLinker(), None)), _states_of(graph))
 
 
 def _function(graph: Graph, mode: Mode) -> Any:
@@ -157,6 +176,36 @@ def _linked(function: Any, linker: JAXLinker) -> Any:
     return made
 
 
+def _traced(graph: Graph, first: Any) -> Callable[..., Any] | None:
+    """The pure function under `jax.jit`, and None where JAX does not trace it.
+
+    A matrix of SciPy is no argument of `jax.jit`.
+    """
+    ends = (*graph.inputs, *graph.shared, *graph.outputs)
+    if not all(isinstance(each.type, DenseTensorType) for each in ends):
+        return None
+    try:
+        function = _linked(first, JAXLinker(jit=False))
+        static = function.static_argnums
+    except (NotJittableError, UntranspilableOpError):
+        return None
+    run = jax.jit(function.jax_fn, static_argnums=static)
+    count = len(graph.outputs)
+    states = function.input_storage[len(graph.inputs) :]
+
+    def call(*values: Any) -> Any:
+        given = [*values, *[state.value for state in states]]
+        for place in static:
+            given[place] = tuple(given[place]) if np.ndim(given[place]) else int(given[place])
+        with jax.enable_x64(True), jax.checking_leaks():
+            results = run(*given)
+        for output, place in function.updates.items():
+            states[place - len(values)].value = np.asarray(results[output])
+        return results[:count]
+
+    return call
+
+
 def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, given arrays of JAX that nobody else holds."""
 
@@ -167,6 +216,19 @@ def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
             )
 
     return call
+
+
+def compiled_before(function: Any) -> Callable[..., Any]:
+    """The function, which is compiled for its arguments before each call."""
+
+    def call(*values: Any) -> Any:
+        return function.compile(*values)(*values)
+
+    return call
+
+
+CALLS = {"donate": on_device, "ahead": compiled_before}
+"""How a function is called where it is not called as it is."""
 
 
 def _saved(graph: Graph, function: Any, options: Sequence[str]) -> Iterator[Any]:

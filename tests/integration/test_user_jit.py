@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,59 +13,11 @@ import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.sparse.type import SparseTensorType
+import pytest
 
-from pytensor_jaxlink.plan import CutOff
-from tests.differential.compare import same
-from tests.differential.grammar import random_graph
-from tests.differential.rounding import ROUNDING
-from tests.helpers import as_list
+from pytensor_jaxlink import NotJittableError
 
 X = np.arange(6.0)
-
-
-def as_sizes(value: Any) -> Any:
-    sizes = np.asarray(value).tolist()
-    return tuple(sizes) if isinstance(sizes, list) else sizes
-
-
-def jitted_alike(seed: int) -> bool:
-    """Whether a random graph is one region; then its `jax_fn` gives what the function does."""
-    graph = random_graph(seed)
-    if graph.updates or graph.float_type != "float64":
-        return False  # `jax_fn` follows the user's configuration
-    if any(isinstance(variable.type, SparseTensorType) for variable in graph.inputs):
-        return False  # SciPy's matrices are no arguments of `jax.jit`
-    values = graph.calls[0]
-    try:
-        f = pytensor.function(graph.inputs, graph.outputs, mode="JAXSELECTIVE")
-        expected = as_list(f(*values))
-    except Exception:
-        return False  # checks are dropped in `jax_fn`; some graphs PyTensor refuses
-    explanation = f.explain()
-    if explanation.graph_break_count or explanation.graph_count != 1:
-        return False
-    if any(isinstance(step, CutOff) for step in f.plan.steps):
-        return False  # how much is cut off, nobody knows while JAX traces
-    sizes = f.static_argnums
-    values = [*values, *[cell.storage[0] for cell in f.input_storage[len(values) :]]]
-    given = [as_sizes(value) if k in sizes else value for k, value in enumerate(values)]
-    try:
-        with jax.checking_leaks():
-            found = jax.jit(f.jax_fn, static_argnums=sizes)(*given)
-    except ValueError as error:
-        if "its two sides give arrays of different shapes" in str(error):
-            return False
-        raise
-    for one, other in zip(found, map(np.asarray, expected), strict=True):
-        assert same(np.asarray(one), other, ROUNDING["float32"]), seed
-    return True
-
-
-def test_random_graphs_of_one_region() -> None:
-    with warnings.catch_warnings(), pytensor.config.change_flags(on_opt_error="ignore"):
-        warnings.simplefilter("ignore")  # divisions by zero and the like
-        assert sum(map(jitted_alike, range(2000, 2050))) >= 6
 
 
 class TestExamplesOfTheProposal:
@@ -105,6 +56,17 @@ class TestExamplesOfTheProposal:
         with jax.checking_leaks():
             found = outer(X, np.zeros((2, 3)))
         np.testing.assert_array_equal(found, 4 * X.reshape(2, 3) @ X.reshape(3, 2))
+
+
+def test_the_sides_of_a_branch_differ() -> None:
+    x, n = pt.dvector("x"), pt.dscalar("n")
+    y = pytensor.ifelse(pt.gt(n, 0), x, x[1:]) * 2
+    f = pytensor.function([x, n], y, mode="JAXSELECTIVE")
+    with pytest.raises(NotJittableError, match="give both sides the same shapes") as caught:
+        jax.jit(f.jax_fn)(X, 1.0)
+    assert any(Path(__file__).name in note for note in caught.value.__notes__)
+    [found] = f.jax_fn(X, np.float64(1.0))  # nobody traces
+    np.testing.assert_array_equal(found, 2 * X)
 
 
 _STATE = """

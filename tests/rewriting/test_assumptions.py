@@ -48,3 +48,33 @@ def test_where_the_user_traces_a_result_is_nan() -> None:
 def test_a_check_of_the_user_changes_no_result_there() -> None:
     checked = Assert("negative")(X, pt.all(X > 0)).sum()
     assert float(jax.jit(jaxify([X], checked))(-np.ones(2))) == -2.0
+
+
+M, P, C = pt.dmatrix("m"), pt.lvector("p"), pt.dscalar("c")
+ONE = np.array([7.0])
+WRITTEN = {
+    "set": lambda m, p, x: pt.set_subtensor(m[p, 0], x),
+    "increment": lambda m, p, x: pt.inc_subtensor(m[p, 0], x),
+    "set, two indices": lambda m, p, x: pt.set_subtensor(m[p, p], x),
+    "increment, two indices": lambda m, p, x: pt.inc_subtensor(m[p, p], x),
+}
+
+
+@pytest.mark.parametrize("checks", ["raise", "ignore"])
+@pytest.mark.parametrize("write", WRITTEN)
+def test_one_value_is_stretched_to_all_the_places_that_are_selected(
+    write: str, checks: Any
+) -> None:
+    """`m[places, 0] = x` takes a single entry of x for all places, as NumPy does."""
+    written = WRITTEN[write](M, P, X)
+    f = pytensor.function([M, P, X], written, mode=JAXLinker(checks=checks))
+    reference = pytensor.function([M, P, X], written, mode="FAST_COMPILE")
+    for places in ([0], [1, 0], [2, -1, 1], [0, 0, 0, 1], []):  # from the second on it is padded
+        given = np.arange(9.0).reshape(3, 3), np.array(places, "int64"), ONE
+        np.testing.assert_array_equal(f(*given), reference(*given))
+    assert f.stats.fallbacks == 0
+    chosen = WRITTEN[write](M, P[P > 0], X)
+    traced = jax.jit(jaxify([M, P, X], chosen))
+    given = np.arange(9.0).reshape(3, 3), np.array([0, 1, 2]), ONE
+    expected = pytensor.function([M, P, X], chosen, mode="FAST_COMPILE")(*given)
+    np.testing.assert_array_equal(traced(*given), expected)
