@@ -39,19 +39,21 @@ class Filter:
     float_type: str | None = None
 
 
-def argument_converter(name: str | None, kind: Kind, rules: Filter) -> Convert:
+def argument_converter(
+    name: str | None, kind: Kind, rules: Filter, code: Code = Code.CALL_OF_LOADED
+) -> Convert:
     """A function that gives an argument the type of an input.
 
-    It raises `TypeError`, `ValueError` or `OverflowError` where a rank or length differs, or
-    precision would be lost.
+    It raises `TypeError` (with the code), `ValueError` or `OverflowError` where a rank or length
+    differs, or precision would be lost.
     """
     match kind.kind:
         case "array":
-            return _Array(name, kind, rules)
+            return _Array(name, kind, rules, code)
         case "number":
-            return _Number(name, kind, rules)
+            return _Number(name, kind, rules, code)
         case "sparse":
-            return _Sparse(name, kind, rules)
+            return _Sparse(name, kind, rules, code)
         case "generator":
             return _Generator("an argument", "a numpy.random.Generator")
         case "other":
@@ -74,19 +76,19 @@ def fast_converter(convert: Convert) -> Convert:
 class Converter:
     """Makes an argument what an input is."""
 
-    def __init__(self, name: str | None, expected: str) -> None:
-        self._name, self._expected = name or "an unnamed input", expected
+    def __init__(self, name: str | None, expected: str, code: Code = Code.CALL_OF_LOADED) -> None:
+        self._name, self._expected, self._code = name or "an unnamed input", expected, code
 
     def _wrong(self, found: str) -> TypeError:
         text = f"{self._name}: expected {self._expected}, found {found}"
-        return TypeError(Code.CALL_OF_LOADED.mark(text))
+        return TypeError(self._code.mark(text))
 
 
 class _Typed(Converter):
     """Makes an argument an array or a matrix of a type."""
 
-    def __init__(self, name: str | None, kind: Kind, rules: Filter) -> None:
-        super().__init__(name, kind.text)
+    def __init__(self, name: str | None, kind: Kind, rules: Filter, code: Code) -> None:
+        super().__init__(name, kind.text, code)
         self._kind, self._rules, self._dtype = kind, rules, np.dtype(kind.dtype)
 
     def _check_not_strict(self, value: object) -> None:
@@ -97,8 +99,8 @@ class _Typed(Converter):
 class _Array(_Typed):
     """As PyTensor's types filter arrays."""
 
-    def __init__(self, name: str | None, kind: Kind, rules: Filter) -> None:
-        super().__init__(name, kind, rules)
+    def __init__(self, name: str | None, kind: Kind, rules: Filter, code: Code) -> None:
+        super().__init__(name, kind, rules, code)
         takes_numbers = kind.shape == () and not rules.strict
         self._own_number = self._dtype.type if takes_numbers else None
         self._takes_floats = takes_numbers and self._dtype == np.float64

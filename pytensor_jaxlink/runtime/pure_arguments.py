@@ -11,8 +11,9 @@ import numpy as np
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.plan import ARRAYS, Kind, fits
 from pytensor_jaxlink.remedies import Remedy
+from pytensor_jaxlink.runtime.arguments import Filter, argument_converter
 from pytensor_jaxlink.runtime.typed_jax import Tracer
-from pytensor_jaxlink.sparse_values import SparseValue, scipy_class
+from pytensor_jaxlink.sparse_values import SparseValue
 from pytensor_jaxlink.trees import a_class
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
@@ -44,16 +45,12 @@ def _as_matrix(value: object, kind: Kind, name: str) -> object:
 
     `jax.jit` takes a matrix of SciPy for an array, of which it traces the shape alone.
     """
-    problem = f"{name}: expected {kind.text}, found "
     if isinstance(value, Tracer):
-        text = f"{problem}an array that JAX traces. {Remedy.BIND_MATRIX.text()}"
-        raise TypeError(Code.CALL_OF_PURE.mark(text))
+        found = f"an array that JAX traces. {Remedy.BIND_MATRIX.text()}"
+        raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {kind.text}, found {found}"))
     if isinstance(value, SparseValue):  # its arrays may be traced
         return value
-    matrix = scipy_class(kind.format)(value)
-    if not np.can_cast(matrix.dtype, np.dtype(kind.dtype)):
-        raise TypeError(Code.CALL_OF_PURE.mark(f"{problem}a matrix of {matrix.dtype}"))
-    return matrix.astype(kind.dtype, copy=False)
+    return argument_converter(name, kind, Filter(), Code.CALL_OF_PURE)(value)
 
 
 def _as_one_array(value: object) -> object:

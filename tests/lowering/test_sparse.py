@@ -310,6 +310,17 @@ class TestPureFunctions:
             for one, other in zip(found, reference(matrix, DENSE), strict=True):
                 np.testing.assert_allclose(one, other)
 
+    @pytest.mark.filterwarnings("ignore:no code was saved")
+    @pytest.mark.parametrize("value", ["a", None, object(), np.zeros((2, 2, 2)), np.array(["b"])])
+    def test_no_matrix(self, value: Any, tmp_path: Path) -> None:
+        f = pytensor.function([X, M], [*self.OUTPUTS], mode="JAXSELECTIVE")
+        f(ROWS, DENSE)
+        save(f, tmp_path / "f")
+        loaded = load(tmp_path / "f", prefer="compiled")
+        for way in (f.jax_fn, jaxify([X, M], [*self.OUTPUTS]), loaded, loaded.jax_fn):
+            with pytest.raises(TypeError, match=r"x: expected .*, found "):
+                way(value, DENSE)
+
     def test_a_traced_matrix(self) -> None:
         fn = jaxify([X, M], [*self.OUTPUTS])
         with pytest.raises(TypeError, match=r"x: expected .*, found an array that JAX traces"):
