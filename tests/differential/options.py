@@ -17,6 +17,7 @@ from pytensor.compile.io import SymbolicOutput
 from pytensor.compile.mode import Mode
 from pytensor.link.vm import VMLinker
 from pytensor.tensor.type import DenseTensorType
+from scipy.sparse import issparse
 
 from pytensor_jaxlink import JAXLinker, NotJittableError, load, save
 from pytensor_jaxlink.errors import ArtifactError, UntranspilableOpError
@@ -179,17 +180,16 @@ def _linked(function: Any, linker: JAXLinker) -> Any:
 def _traced(graph: Graph, first: Any) -> Callable[..., Any] | None:
     """The pure function under `jax.jit`, and None where JAX does not trace it.
 
-    A matrix of SciPy is no argument of `jax.jit`.
+    Matrices of SciPy are no arguments of `jax.jit`, and no results: they are bound before.
     """
-    ends = (*graph.inputs, *graph.shared, *graph.outputs)
-    if not all(isinstance(each.type, DenseTensorType) for each in ends):
+    if not all(isinstance(each.type, DenseTensorType) for each in (*graph.shared, *graph.outputs)):
         return None
     try:
         function = _linked(first, JAXLinker(jit=False))
         static = function.static_argnums
     except (NotJittableError, UntranspilableOpError):
         return None
-    run = jax.jit(function.jax_fn, static_argnums=static)
+    plain = jax.jit(function.jax_fn, static_argnums=static)
     count = len(graph.outputs)
     states = function.input_storage[len(graph.inputs) :]
 
@@ -197,13 +197,21 @@ def _traced(graph: Graph, first: Any) -> Callable[..., Any] | None:
         given = [*values, *[state.value for state in states]]
         for place in static:
             given[place] = tuple(given[place]) if np.ndim(given[place]) else int(given[place])
+        matrices = {place: value for place, value in enumerate(given) if issparse(value)}
+        bound = _bound(function.jax_fn, matrices)
+        run = jax.jit(bound, static_argnums=static) if matrices else plain
         with jax.enable_x64(True), jax.checking_leaks():
-            results = run(*given)
+            results = run(*[None if issparse(value) else value for value in given])
         for output, place in function.updates.items():
             states[place - len(values)].value = np.asarray(results[output])
         return results[:count]
 
     return call
+
+
+def _bound(function: Callable[..., Any], values: Mapping[int, Any]) -> Callable[..., Any]:
+    """A function, some of whose arguments are these."""
+    return lambda *given: function(*[values.get(place, one) for place, one in enumerate(given)])
 
 
 def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
