@@ -57,7 +57,7 @@ TRANSFORMATIONS = ("grad", "vmap")
 UNCHECKED = ("ignore", "traced")
 """The ways in which nothing is checked: what Python raises is not raised there."""
 
-OPTIONS = (*LINKERS, "traced", "unrewritten", "graph", "compiled", *TRANSFORMATIONS)
+OPTIONS = (*LINKERS, "traced", "cached", "unrewritten", "graph", "compiled", *TRANSFORMATIONS)
 """All ways; two are the layers of a saved function."""
 
 
@@ -133,6 +133,8 @@ def ways(graph: Graph, options: Sequence[str]) -> Iterator[Way | tuple[str, Exce
             yield Way(option, call, _states_of(graph))
     if "traced" in options and (traced := _traced(graph, first)) is not None:
         yield Way("traced", traced, _states_of(graph))
+    if "cached" in options:
+        yield from _cached(graph)
     if set(options) & {"graph", "compiled"}:
         yield from _saved(graph, first, options)
 
@@ -237,6 +239,15 @@ def compiled_before(function: Any) -> Callable[..., Any]:
 
 CALLS = {"donate": on_device, "ahead": compiled_before}
 """How a function is called where it is not called as it is."""
+
+
+def _cached(graph: Graph) -> Iterator[Way]:
+    """The function that fills a start-up cache, and the one that comes from it."""
+    with TemporaryDirectory() as folder:
+        for _ in range(2):
+            mode = Mode(JAXLinker(cache_dir=folder), default_query())
+            graph.reset()
+            yield Way("cached", _function(graph, mode), _states_of(graph))
 
 
 def _saved(graph: Graph, function: Any, options: Sequence[str]) -> Iterator[Any]:
