@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.scalar.basic import Second
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor
@@ -101,8 +102,13 @@ def is_zero(array: Variable) -> bool:
 
     Cost: a step for each Op that has only laid them out.
     """
-    while array.owner is not None and isinstance(array.owner.op, _OF_ENTRIES):
-        array = array.owner.inputs[0]
+    while (node := array.owner) is not None:
+        if isinstance(node.op, _OF_ENTRIES):
+            array = node.inputs[0]
+        elif isinstance(getattr(node.op, "scalar_op", None), Second):  # zeros_like
+            array = node.inputs[1]
+        else:
+            return False
     if not isinstance(array, Constant):
         return False
     entries = np.asarray(array.data)

@@ -131,9 +131,7 @@ def _is_sum(node: Any) -> bool:
 
 def _adds_zeros(node: Any, inputs: Sequence[Any]) -> bool:
     """Whether XLA may know the zeros of a sum: it takes x for 0.0 + x, a product for copies."""
-    is_sum = isinstance(getattr(node.op, "scalar_op", None), Add)
-    adds = is_sum or getattr(node.op, "set_instead_of_inc", True) is False
-    return adds and any(
+    return isinstance(getattr(node.op, "scalar_op", None), Add) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"
         and value.size
