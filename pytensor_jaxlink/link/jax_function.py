@@ -52,7 +52,8 @@ class JAXFunction(FastFunction):
         """Compile for arguments like these, ahead of the first call; nothing is stored.
 
         A function that is one region is not run.  One with several regions is, up to its last
-        region, because the shapes of what they exchange are known only then; host steps run too.
+        region, because the shapes of what they exchange are known only then; host steps run too,
+        and raise what they raise in a call.
 
         Parameters
         ----------

@@ -9,7 +9,12 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import FAILED_NODE, NewSizeError, OtherCodeError
+from pytensor_jaxlink.errors import (
+    FAILED_NODE,
+    FalseConditionError,
+    NewSizeError,
+    OtherCodeError,
+)
 from pytensor_jaxlink.graph import ArrayType, as_kind
 from pytensor_jaxlink.plan import ARRAYS, fits
 from pytensor_jaxlink.remedies import Remedy
@@ -107,14 +112,13 @@ class VirtualMachine:
                 self.compiled.executor(values)  # finishes the call in another way
             elif executor is self.compiled.executor:
                 self.compile_for(examples, others)
+        except FalseConditionError:
+            self.compiled.fall_back(values, None, plan=self.compiled.plan)
         except Exception as error:
-            plan = self.compiled.plan
             if abstract or not hasattr(error, FAILED_NODE):
                 raise
             # As a call does, whose outputs nobody wants.
-            self.compiled.fall_back(values, error, plan=plan)
-            if plan is self.compiled.plan:
-                raise
+            self.compiled.fall_back(values, error, plan=self.compiled.plan)
 
     def _compile_in_child(self, examples: list[object], others: list[object]) -> None:
         raise refused("nothing can be compiled")

@@ -198,7 +198,8 @@ def _traced(graph: Graph, first: Any) -> Callable[..., Any] | None:
     def call(*values: Any) -> Any:
         given = [*values, *[state.value for state in states]]
         for place in static:
-            given[place] = tuple(given[place]) if np.ndim(given[place]) else int(given[place])
+            size = np.asarray(given[place]).tolist()
+            given[place] = tuple(size) if isinstance(size, list) else size
         matrices = {place: value for place, value in enumerate(given) if issparse(value)}
         bound = _bound(function.jax_fn, matrices)
         run = jax.jit(bound, static_argnums=static) if matrices else plain

@@ -12,8 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytensor
+import pytensor.sparse as ps
 import pytensor.tensor as pt
 import pytest
+from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.link import analyses
@@ -47,6 +49,27 @@ def test_several_regions_are_run_and_nothing_is_stored() -> None:
     assert state.get_value() == 0
     f(np.ones(3))
     assert f.stats.compilations == [1, 1]
+
+
+def test_it_raises_the_exception_of_a_call() -> None:
+    """A host step fails after a condition was false: the condition is the user's to see."""
+    positive = Assert("negative")(X, pt.all(X > 0))
+    entry = ps.csr_from_dense(positive.dimshuffle("x", 0) * 2)[0, 3]
+    f = pytensor.function([X], entry + 1, mode="JAXSELECTIVE")
+    with pytest.raises(AssertionError, match="negative"):
+        f.compile(-np.ones(2))
+    with pytest.raises(IndexError, match="out of range"):
+        f.compile(np.ones(2))
+
+
+def test_a_side_that_is_not_taken_and_cannot_be() -> None:
+    """No window of two takes three values, and the sides differ: PyTensor finishes the call."""
+    y, n, side = pt.dvector("y"), pt.lscalar("n"), pt.lscalar("side")
+    written = pt.set_subtensor(X[n : n + 2], y)
+    outputs = pytensor.ifelse(pt.gt(side, 1), pt.tanh(written), X[1:])
+    f = pytensor.function([X, y, n, side], outputs, mode=JAXLinker(dynamic=True))
+    given = np.ones(4), np.ones(3), 0, 0
+    np.testing.assert_array_equal(f.compile(*given)(*given), np.ones(3))
 
 
 def test_many_shapes_with_progress() -> None:
