@@ -69,7 +69,7 @@ class JAXFunction(FastFunction):
         Raises
         ------
         TypeError
-            If the arguments do not fit.
+            If the arguments do not fit, or only arrays show the program of such a call.
 
         Examples
         --------

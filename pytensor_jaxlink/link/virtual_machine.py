@@ -12,6 +12,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
     FalseConditionError,
+    GoesOnError,
     NewSizeError,
     OtherCodeError,
 )
@@ -98,27 +99,35 @@ class VirtualMachine:
         values: list[object] = [*map(_as_declared, examples, inputs, names), *others]
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not plan.is_one_region:
-            text = (
-                "a function with several regions or static sizes is compiled by running it: "
-                f"{Remedy.GIVE_ARRAYS.text()}"
+            raise _needs_arrays(
+                "a function with several regions or static sizes is compiled by running it"
             )
-            raise TypeError(Code.EXAMPLES_OF_COMPILE.mark(text))
         try:
             with jax.enable_x64(True), self.compiled.policy.here():
                 self._compile(values)
         except NewSizeError as error:
             executor = self.compiled.executor
             if not self.compiled.changing.make_dynamic(values, error):
-                self.compiled.executor(values)  # finishes the call in another way
+                self._call(values, abstract=abstract)  # finished in another way
             elif executor is self.compiled.executor:
                 self.compile_for(examples, others)
+        except GoesOnError:
+            self._call(values, abstract=abstract)
         except FalseConditionError:
             self.compiled.fall_back(values, None, plan=self.compiled.plan)
         except Exception as error:
-            if abstract or not hasattr(error, FAILED_NODE):
+            if not hasattr(error, FAILED_NODE):
                 raise
+            if abstract:
+                raise _needs_arrays(f"JAX cannot trace these examples ({error!s:.200})") from error
             # As a call does, whose outputs nobody wants.
             self.compiled.fall_back(values, error, plan=self.compiled.plan)
+
+    def _call(self, values: list[object], *, abstract: bool) -> None:
+        """Run the plan where a call would not be one program that JAX compiles."""
+        if abstract:
+            raise _needs_arrays("a call with such arguments is not one compiled program")
+        self.compiled.executor(values)
 
     def _compile_in_child(self, examples: list[object], others: list[object]) -> None:
         raise refused("nothing can be compiled")
@@ -159,6 +168,10 @@ class VirtualMachine:
         else:
             outputs = compiled.executor(values)
         return self.ending.of(values, outputs, compiled.stats)
+
+
+def _needs_arrays(reason: str) -> TypeError:
+    return TypeError(Code.EXAMPLES_OF_COMPILE.mark(f"{reason}: {Remedy.GIVE_ARRAYS.text()}"))
 
 
 def _as_declared(example: object, variable: Variable, name: str) -> object:

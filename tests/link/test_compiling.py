@@ -17,7 +17,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.raise_op import Assert
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, JAXLinkWarning, RecompileLimitError
 from pytensor_jaxlink.link import analyses
 from pytensor_jaxlink.rewriting import linked_rewriter
 from tests.helpers import black_box, sort_down
@@ -125,6 +125,39 @@ def test_static_sizes_need_values() -> None:
     with pytest.raises(TypeError, match=r"several regions or static sizes .*: give arrays"):
         f.compile(jax.ShapeDtypeStruct((3,), "float64"), 2)
     f.compile(np.ones(3), 2)
+
+
+@pytest.mark.parametrize("outputs", [X.sum(), X * 2, X[X > 0]])
+def test_beyond_the_limit(outputs: Any) -> None:
+    """There is nothing to compile: such calls run in another way, and so do these examples."""
+    f = pytensor.function([X], outputs, mode=JAXLinker(dynamic=False, recompile_limit=2))
+    f.warmup([(np.ones(2),), (np.ones(3),)])
+    with pytest.warns(JAXLinkWarning, match="which is its recompile_limit"):
+        f.compile(np.ones(4))
+    f.warmup([(np.ones(length),) for length in (5, 4, 2)])
+    assert f.stats.compilations == [2]
+    with pytest.raises(TypeError, match=r"not one compiled program: give arrays"):
+        f.compile(jax.ShapeDtypeStruct((6,), "float64"))
+    limited = JAXLinker(dynamic=False, recompile_limit=1, on_recompile_limit="error")
+    f = pytensor.function([X], outputs, mode=limited)
+    f.compile(np.ones(2))
+    with pytest.raises(RecompileLimitError):
+        f.compile(np.ones(3))
+
+
+def test_examples_that_do_not_fit() -> None:
+    """The shapes alone do not say what PyTensor makes of them."""
+    y, side = pt.dvector("y"), pt.bscalar("side")
+    vector = jax.ShapeDtypeStruct((3,), "float64")
+    f = pytensor.function([X, y], pt.dot(X, y), mode="JAXSELECTIVE")
+    with pytest.raises(TypeError, match=r"cannot trace these examples .*: give arrays"):
+        f.compile(vector, jax.ShapeDtypeStruct((4,), "float64"))
+    with pytest.raises(ValueError, match="mismatch"):
+        f.compile(np.ones(3), np.ones(4))
+    f = pytensor.function([X, side], pytensor.ifelse(side, X, X[1:]), mode="JAXSELECTIVE")
+    with pytest.raises(TypeError, match=r"its two sides .*: give arrays"):
+        f.compile(vector, jax.ShapeDtypeStruct((), "int8"))
+    np.testing.assert_array_equal(f.compile(np.ones(3), 0)(np.ones(3), 0), np.ones(2))
 
 
 def test_options_of_xla() -> None:
