@@ -88,7 +88,7 @@ def indices_from(values: Sequence[object], entries: Sequence[object]) -> list[An
     return list(_take_indices(values, entries))
 
 
-def is_vector_of_places(indices: Sequence[Any]) -> bool:
+def is_vector_of_places(indices: Sequence[GraphVariable | slice]) -> bool:
     """Return True for the index of ``x[places]``: there alone PyTensor stretches no values."""
     [first, *others] = indices
     if others or isinstance(first, slice):
