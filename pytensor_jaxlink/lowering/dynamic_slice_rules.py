@@ -57,8 +57,10 @@ def _realign(op: Realign, node: Apply, context: Context) -> JaxFunction:
         part = jnp.maximum(stop - start, 0)
         one = (part == 1) & op.stretch
         context.check(one | (part == jnp.maximum(end - place, 0)))
-        if _is_zero(start) and _is_zero(place) and whole == int(length) and not op.stretch:
-            return array
+        if _is_zero(start) and _is_zero(place) and whole == int(length):
+            if not (op.stretch and whole):
+                return array
+            return jnp.where(one, jax.lax.slice_in_dim(as_jax(array), 0, 1, axis=op.axis), array)
         if op.stretch:
             places = jnp.where(one, start, jnp.arange(int(length)) + (start - place))
             fill = as_jax(array) if whole else jnp.pad(array, _padding(op, array, (0, 1)))
