@@ -163,7 +163,7 @@ def _array(value: Any) -> Any:
 
 
 def _is_untraced(way: Way, outcome: Any) -> bool:
-    """Whether the user's `jax.jit` says that it cannot trace a call."""
+    """Return True if the user's `jax.jit` says that it cannot trace a call."""
     return way.option == "traced" and isinstance(outcome, NotJittableError)
 
 
