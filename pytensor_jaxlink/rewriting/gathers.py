@@ -88,7 +88,7 @@ def _by_ranks(node: Apply, known: Known) -> Results:
 
 
 def _written(node: Apply, entries: Selection, known: Known) -> Selection | None:
-    """What a node writes, as what stands for the entries to which it is written."""
+    """The value that a node writes, as a selection like the entries to which it is written."""
     stretch = not is_vector_of_places(indices_of(node))
     return written_to(entries, node.inputs[1], known, stretch=stretch)
 
