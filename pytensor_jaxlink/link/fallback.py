@@ -17,6 +17,7 @@ from pytensor.compile.aliasing import Supervisor
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import PerformLinker
 from pytensor.link.utils import raise_with_op
 from pytensor.link.vm import VMLinker
@@ -27,7 +28,7 @@ from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import as_declared
 from pytensor_jaxlink.ops import has_effects
-from pytensor_jaxlink.rewriting import check_buffers, given_of, notes_of
+from pytensor_jaxlink.rewriting import check_buffers, given_of, notes_of, rewrites_of
 from pytensor_jaxlink.runtime import Stats, to_numpy
 
 
@@ -161,14 +162,18 @@ class PythonFallback:
         return errors
 
     def _rewritten_for_python(self, *without: str) -> FunctionGraph:
-        """The graph that the user gave, in the order in which the Python linker runs it."""
+        """The graph that the user gave, in the order in which the Python linker runs it.
+
+        The user's mode decides which rewrites come before: some leave out an exception.
+        """
         given = self._given()
         graph = runnable_copy(given or self._source)
         if given is None:
             check_buffers(graph)
         graph.attach_feature(Supervisor(graph.inputs))
         # Those for BLAS drop an array of integers from a sum (docs/upstream.md).
-        rewrites: Any = Mode("py", "fast_run").excluding("BlasOpt", *without).optimizer
+        query = RewriteDatabaseQuery(include=rewrites_of(given))
+        rewrites: Any = Mode("py", query).excluding("BlasOpt", *without).optimizer
         rewrites.rewrite(graph)
         return graph
 

@@ -81,7 +81,6 @@ class JAXFunctionMaker(FunctionMaker):
     ) -> Any:
         """Rewrite the graph; a copy of it as the user gave it is kept for `save` and errors."""
         self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
-        keep_given(fgraph, self._given)
         prepare = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
 
         compiler = config.cxx
@@ -91,6 +90,7 @@ class JAXFunctionMaker(FunctionMaker):
                 return prepare(*rest)
 
         mode: Any = rest[0]
+        keep_given(fgraph, self._given, mode.provided_optimizer.include)
         if mode.linker.options.cache_dir is not None:
             updated: Any = fgraph.update_mapping
             self._entry = finder()(self._given, updated, mode, inputs, outputs)

@@ -49,7 +49,7 @@ from pytensor_jaxlink.lowering.rule import (
     upstream_rule,
 )
 from pytensor_jaxlink.lowering.rules import not_right
-from pytensor_jaxlink.ops import adds_to_zeros, other_sum, types_of_sum
+from pytensor_jaxlink.ops import adds_to_zeros, is_zero_elsewhere, other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import is_open
 
 _SMALL = 256
@@ -200,7 +200,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     scatter over a whole reversed array (seen with jaxlib 0.12.0, "Invalid binary instruction
     opcode map"), which the gradient of a backward scan contains.
     """
-    fallback = _indexing_rule(node, context)
+    fallback, of_zeros = _indexing_rule(node, context), is_zero_elsewhere(node.inputs[0])
 
     def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
@@ -213,7 +213,9 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         if context.checks and not block.holds(np.shape(values)):
             refute(ValueError(f"{np.shape(values)} does not fit into {block.selected_shape}"))
             return as_jax(array)
-        return block.update(as_jax(array), values, add=not op.set_instead_of_inc)
+        updated = block.update(as_jax(array), values, add=not op.set_instead_of_inc)
+        # XLA would take 0.0 + y for y if it saw that nothing is written.
+        return hidden(updated) if of_zeros and 0 in block.lengths else updated
 
     return kept_apart(node, _adding(node, increment))
 

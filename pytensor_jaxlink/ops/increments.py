@@ -97,6 +97,16 @@ def adds_to_zeros(node: Apply) -> bool:
     return update is not node and is_zero(array)
 
 
+def is_zero_elsewhere(array: Variable) -> bool:
+    """Return True for zeros into which others may have been written, or to which they were added.
+
+    Cost: a step for each of these.
+    """
+    while (node := array.owner) is not None and hasattr(node.op, "set_instead_of_inc"):
+        array = node.inputs[0]
+    return is_zero(array)
+
+
 def is_zero(array: Variable) -> bool:
     """Return True for an array of zeros, none of them -0.0.
 

@@ -27,6 +27,7 @@ from pytensor_jaxlink.rewriting.notes import hand_on as hand_on
 from pytensor_jaxlink.rewriting.notes import keep_given as keep_given
 from pytensor_jaxlink.rewriting.notes import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
+from pytensor_jaxlink.rewriting.notes import rewrites_of as rewrites_of
 from pytensor_jaxlink.rewriting.prepare import may_be_cut as may_be_cut
 from pytensor_jaxlink.rewriting.prepare import prepare as prepare
 from pytensor_jaxlink.rewriting.selection import INCOMPATIBLE_REWRITES as INCOMPATIBLE_REWRITES

@@ -55,7 +55,7 @@ def folded(
         divides &= has_entries(front, range(1, 1 + rest))
     if not isinstance(parts[place], Constant):
         length = known.new(parts[place]).astype("int64")
-        divides = (pt.eq(length, -1) & divides) | pt.eq(count, length * (before * after))
+        divides = (pt.lt(length, 0) & divides) | pt.eq(count, length * (before * after))
     full: Tensor = CheckAndRaise(ValueError, message)(front.full, divides)
     entries = full[_places(before, groups, after, count, full)]
     shape = [*sizes[:place], groups.shape[0], *sizes[place + 1 :]]

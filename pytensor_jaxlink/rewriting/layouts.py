@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
+from operator import and_
 
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant
@@ -28,28 +29,42 @@ from pytensor_jaxlink.rewriting.selections import (
 )
 
 _ONE: Tensor = pt.constant(1, dtype="int64")
-_OPEN: Tensor = pt.constant(-1, dtype="int64")
 
 
 @follow.register(Reshape)
 def _follow_reshape(op: Reshape, node: Apply, known: Known) -> Results:
     """Dimensions that are selected from stay, or become one with their neighbours."""
     array = node.inputs[0]
-    lengths = [_OPEN] if op.ndim == 1 else entries_of_shape(node.inputs[1])
+    lengths = entries_of_shape(node.inputs[1])
     if array not in known.selections or len(lengths) != op.ndim:
         return None
+    if op.ndim == 1:
+        return [_flat(array, lengths[0], known)]
     chosen = known.plain(array)
     groups = _groups(chosen, array, lengths, known)
     rest = lengths[len(groups) :]
     if max(chosen.axes) >= sum(map(len, groups)):
         divided = folded(chosen, array, lengths, known)
         return None if divided is None else [divided]
-    full = _divisible(chosen, groups, lengths)
+    full = _divisible(chosen, groups, lengths, known)
     sizes = [prod((full.shape[axis] for axis in axes), start=_ONE) for axes in groups]
     masks = [_merged(chosen, array, axes, known) for axes in groups]
     shape = [*sizes, *map(known.new, rest)]
     result = full.reshape(shape, ndim=op.ndim)
     return [Selection(result, (*masks, *[None] * len(rest)))]
+
+
+def _flat(array: Tensor, length: Tensor, known: Known) -> Selection:
+    """All entries in one dimension; `ValueError` if there are not as many as a length says."""
+    chosen = known.plain(array)
+    axes = range(len(chosen.masks))
+    mask, full = _merged(chosen, array, axes, known), chosen.full
+    if not _is_open(length) and not known.has_length(length, array, axes):
+        size = known.new(length).astype("int64")
+        fits = pt.lt(size, 0) | pt.eq(size, known.count(mask))
+        message = f"cannot reshape a selection into shape ({_written(length, 0, [], [])},)"
+        full = CheckAndRaise(ValueError, message)(full, fits)
+    return Selection(full.flatten(), (mask,))
 
 
 def _groups(
@@ -72,17 +87,24 @@ def _groups(
 
 
 def _divisible(
-    chosen: Selection, groups: Sequence[Sequence[int]], lengths: Sequence[Tensor]
+    chosen: Selection, groups: Sequence[Sequence[int]], lengths: Sequence[Tensor], known: Known
 ) -> Tensor:
-    """The full array; `ValueError` where an open length is one of the entries of nothing."""
+    """The full array; `ValueError` where an open length is one of the entries of nothing.
+
+    A length that is computed is open where it is negative.
+    """
     places = [place for place, length in enumerate(lengths) if _is_open(length)]
+    computed = [length for length in lengths[len(groups) :] if not isinstance(length, Constant)]
     held = [axis for place, axes in enumerate(groups) if place not in places for axis in axes]
     across = [axis for axis in held if not chosen.full.type.shape[axis] or axis in chosen.axes]
-    if not places or not across:
+    if not (places or computed) or not across:
         return chosen.full
+    divisible = has_entries(chosen, across)
+    if not places:
+        divisible = reduce(and_, [pt.ge(known.new(length), 0) for length in computed]) | divisible
     held_lengths = [_written(length, place, groups, across) for place, length in enumerate(lengths)]
     message = f"cannot reshape array of size 0 into shape ({','.join(held_lengths)})"
-    return CheckAndRaise(ValueError, message)(chosen.full, has_entries(chosen, across))
+    return CheckAndRaise(ValueError, message)(chosen.full, divisible)
 
 
 def _merged(chosen: Selection, array: Tensor, axes: Sequence[int], known: Known) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -146,14 +146,26 @@ def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
     copy.jaxlink_failures = failures_of(fgraph)
 
 
-def keep_given(fgraph: FunctionGraph, given: FunctionGraph) -> None:
-    """Keep the graph that the user gave with the one that it is rewritten to."""
+def keep_given(
+    fgraph: FunctionGraph, given: FunctionGraph, rewrites: Iterable[str] | None = None
+) -> None:
+    """Keep the graph that the user gave with the one that it is rewritten to.
+
+    ``rewrites`` are the names of those that the user's mode includes, of PyTensor's.
+    """
     _keep(fgraph, jaxlink_given=given)
+    if rewrites is not None:
+        _keep(given, jaxlink_rewrites=tuple(rewrites))
 
 
 def given_of(fgraph: Any) -> FunctionGraph | None:
     """The graph that the user gave, with the same inputs; None where it is not known."""
     return getattr(fgraph, "jaxlink_given", None)
+
+
+def rewrites_of(given: Any) -> tuple[str, ...]:
+    """The names of the rewrites that the mode includes for the graph that the user gave."""
+    return getattr(given, "jaxlink_rewrites", ("fast_run",))
 
 
 class KeepLines(Feature):

@@ -175,8 +175,8 @@ class Judge:
         ends = [*graph.outputs, *(update for _, update in graph.updates)]
         self._others: Iterator[tuple[Run, bool]] | None = None
         self._made: list[tuple[Run, bool]] = []
-        self._lazily: Run | None = None
-        self._is_lazy = False
+        self._lazy: Run | None = None
+        self._instead: Run | None = None
         self._ordered: Run | None = None
         self._patiently: list[Run] | None = None
         self._effects = has_effects(FunctionGraph(outputs=ends, clone=True))
@@ -193,16 +193,15 @@ class Judge:
             if is_a_failure_of_pytensor(outcome)
             or (way.option in UNCHECKED and isinstance(outcome, Exception))
         }
-        run, self._is_lazy = _run(way, self._graph, skip=failing), False
-        for number, outcome in enumerate(self._expected.calls):
-            found = run.calls[number]
+        run, self._instead = _run(way, self._graph, skip=failing), None
+        for number, found in enumerate(run.calls):
             if number not in failing and not _is_untraced(way, found):
-                expected = self._lazily_if_known(number, outcome, found)
+                expected = self._expected_of(number, run)
                 self._look_at_call(way.option, number, found, expected)
         left_out = any(map(is_a_failure_of_pytensor, self._expected.calls))
         if not left_out and not any(_is_untraced(way, found) for found in run.calls):
             # Calls in which Python raises are left out where checks are ignored.
-            ends = self._expected if way.option in UNCHECKED else self._lazily or self._expected
+            ends = self._expected if way.option in UNCHECKED else self._instead or self._expected
             for place, (one, other) in enumerate(zip(run.states, ends.states, strict=True)):
                 if one is not None and one.dtype != object:
                     self._look_at_value(
@@ -274,21 +273,27 @@ class Judge:
                 return True
         return False
 
-    def _lazily_if_known(self, number: int, expected: Any, found: Any) -> Any:
-        """What is expected; where only the side of a branch that is not taken raises, its value.
+    def _expected_of(self, number: int, run: Run) -> Any:
+        """What is expected; where Python need not have raised, its value.
 
-        From then on shared variables may differ.
+        It raises in the side of a branch that is not taken, and without rewrites in an operation
+        of whose result only the shape is read.  From then on shared variables may differ.
         """
-        if not self._is_lazy and (
-            not isinstance(expected, Exception)
-            or isinstance(found, Exception)
-            or known("IfElse", (), type(expected), found) is None
-        ):
-            return expected
-        self._is_lazy = True
-        if self._lazily is None:
-            self._lazily = _run(lazy_reference(self._graph, self._mode), self._graph)
-        return self._lazily.calls[number]
+        expected, found = self._expected.calls[number], run.calls[number]
+        has_value = not isinstance(found, Exception)
+        if self._instead is None and isinstance(expected, Exception) and has_value:
+            if known("IfElse", (), type(expected), found) is not None:
+                self._instead = self._lazily()
+            elif not isinstance(self._in_order().calls[number], Exception):
+                raised = {k for k, each in enumerate(run.calls) if isinstance(each, Exception)}
+                self._instead = _run(ordered_reference(self._graph), self._graph, skip=raised)
+        instead = self._instead and self._instead.calls[number]
+        return expected if instead is None else instead
+
+    def _lazily(self) -> Run:
+        if self._lazy is None:
+            self._lazy = _run(lazy_reference(self._graph, self._mode), self._graph)
+        return self._lazy
 
     def _is_of_another(self, number: int, found: Any) -> bool:
         """Whether another operation of the call raises it in Python: here it may come first."""

@@ -18,7 +18,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
     function_of,
     scalar_function,
 )
-from pytensor_jaxlink.ops import is_zero
+from pytensor_jaxlink.ops import is_zero_elsewhere
 
 
 def _chained(plain: ScalarFunction, broadcasting: ScalarFunction, *values: jax.Array) -> jax.Array:
@@ -41,7 +41,7 @@ _sum = partial(_chained, lax.add, jnp.add)
 
 @scalar_function.register(basic.Add)
 def _add(op: basic.Add, node: Apply) -> ScalarFunction:
-    if not any(map(is_zero, node.inputs)):
+    if not any(map(is_zero_elsewhere, node.inputs)):
         return _sum
     return lambda *values: plus_zero(_sum(*values))
 
