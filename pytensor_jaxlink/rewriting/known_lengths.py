@@ -169,7 +169,9 @@ def _checked(node: Apply, lengths: dict[int, object]) -> Any:
         if isinstance(node.op, Reshape):  # which computes a length that is negative
             free = [pt.lt(sizes[axis], 0) for axis in lengths]
             holds = [pt.or_(*pair) for pair in zip(holds, free, strict=True)]
-            holds.append(pt.le(pt.lt(pt.stack(list(sizes.values())), 0).sum(), 1))
+            shape = pt.stack(list(sizes.values()))
+            holds.append(pt.le(pt.lt(shape, 0).sum(), 1))
+            holds.append(pt.ge(shape, 0).all() | pt.neq(shape, 0).all())
     made = node.outputs[0].type.filter_variable(made.astype(node.outputs[0].type.dtype))
     message = "a length that was computed is not the one that the other arrays or the size demand"
     return CheckAndRaise(ValueError, message)(made, *holds)
