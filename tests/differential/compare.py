@@ -194,14 +194,17 @@ class Judge:
             or (way.option in UNCHECKED and isinstance(outcome, Exception))
         }
         run, self._instead = _run(way, self._graph, skip=failing), None
+        untraced = {number for number, found in enumerate(run.calls) if _is_untraced(way, found)}
+        if untraced:
+            python = reference(self._graph, self._mode)
+            self._instead = _run(python, self._graph, skip=untraced | failing)
         for number, found in enumerate(run.calls):
-            if number not in failing and not _is_untraced(way, found):
+            if number not in failing | untraced:
                 expected = self._expected_of(number, run)
                 self._look_at_call(way.option, number, found, expected)
         left_out = any(map(is_a_failure_of_pytensor, self._expected.calls))
-        if not left_out and not any(_is_untraced(way, found) for found in run.calls):
-            # Calls in which Python raises are left out where checks are ignored.
-            ends = self._expected if way.option in UNCHECKED else self._instead or self._expected
+        if not left_out:
+            ends = self._instead or self._expected
             for place, (one, other) in enumerate(zip(run.states, ends.states, strict=True)):
                 if one is not None and one.dtype != object:
                     self._look_at_value(
@@ -282,7 +285,8 @@ class Judge:
         expected, found = self._expected.calls[number], run.calls[number]
         has_value = not isinstance(found, Exception)
         if self._instead is None and isinstance(expected, Exception) and has_value:
-            if known("IfElse", (), type(expected), found) is not None:
+            is_known = known("IfElse", (), type(expected), found) is not None
+            if is_known and not isinstance(self._lazily().calls[number], Exception):
                 self._instead = self._lazily()
             elif not isinstance(self._in_order().calls[number], Exception):
                 raised = {k for k, each in enumerate(run.calls) if isinstance(each, Exception)}
