@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -31,7 +32,7 @@ def pure_arguments(
     if len(values) != len(names):
         text = f"expected {len(names)} arguments ({', '.join(names)}), found {len(values)}"
         raise TypeError(Code.CALL_OF_PURE.mark(text))
-    found = list(map(_as_one_array, values))
+    found = list(map(_as_one_array, values, kinds))
     for place, (value, name, kind) in enumerate(zip(found, names, kinds, strict=True)):
         if kind is not None and kind.kind in ARRAYS:
             _check_argument(value, kind, name)
@@ -53,11 +54,21 @@ def _as_matrix(value: object, kind: Kind, name: str) -> object:
     return argument_converter(name, kind, Filter(), Code.CALL_OF_PURE)(value)
 
 
-def _as_one_array(value: object) -> object:
-    """A sequence of numbers of which JAX traces some as the vector that it stands for."""
+def _as_one_array(value: object, kind: Kind | None) -> object:
+    """A sequence of numbers as the array that it stands for; JAX may trace some of them.
+
+    NumPy makes real numbers of integers of which some only fit into uint64 and others do not need
+    it, so an array of integers is made in its type, as PyTensor does.
+    """
     numbers: Any = value
-    if type(value) in (tuple, list) and any(isinstance(n, Tracer) for n in numbers):
+    if type(value) not in (tuple, list):
+        return value
+    if any(isinstance(n, Tracer) for n in numbers):
         return jax.numpy.stack(numbers)
+    if kind is not None and kind.kind in ARRAYS and np.dtype(kind.dtype).kind in "iu":
+        with suppress(TypeError, ValueError, OverflowError):  # which the check explains
+            array = np.asarray(numbers, kind.dtype)
+            return array if np.array_equal(array, numbers) else value
     return value
 
 

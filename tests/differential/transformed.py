@@ -138,7 +138,9 @@ class _Transformed:
         found = jax.grad(run, tuple(range(len(reals))))(*values)
         if all(map(self._same, found, expected)):
             return ""
-        if self._leaves_its_type(examples[0]) or [*map(np.shape, expected)] != [*map(np.shape, values)]:
+        if self._leaves_its_type(examples[0]) or [*map(np.shape, expected)] != [
+            *map(np.shape, values)
+        ]:
             return None  # PyTensor's gradient is wrong
         if self._has_places and self._declares:
             return None  # neither PyTensor's gradient nor the slope is what JAX has to give
@@ -150,7 +152,9 @@ class _Transformed:
         """Return True where PyTensor subtracts 1 from an exponent that is the least of its type."""
         owners = [variable.owner for variable in ancestors(self._outputs) if variable.owner]
         powers = [node for node in owners if isinstance(getattr(node.op, "scalar_op", None), Pow)]
-        exponents = [node.inputs[1] for node in powers if node.inputs[1].type.numpy_dtype.kind in "iu"]
+        exponents = [
+            node.inputs[1] for node in powers if node.inputs[1].type.numpy_dtype.kind in "iu"
+        ]
         found = self._python(exponents)(*values) if exponents else []
         return any(np.any(each == np.iinfo(each.dtype).min) for each in map(np.asarray, found))
 
