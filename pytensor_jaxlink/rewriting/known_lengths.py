@@ -112,7 +112,8 @@ def _what_is_left(node: Apply, axis: int, found: dict[int, object]) -> Any:
     rest = prod(int(size.data) for size in others if isinstance(size, Constant))
     for size in others:
         rest = rest if isinstance(size, Constant) else rest * size.astype("int64")
-    return node.inputs[0].size // pt.maximum(rest, 1)
+    size = node.inputs[0].size
+    return size // pt.maximum(rest, 1) if others else size
 
 
 def _equal_length(node: Apply, axis: int, known: _Known) -> Any:
@@ -169,9 +170,10 @@ def _checked(node: Apply, lengths: dict[int, object]) -> Any:
         if isinstance(node.op, Reshape):  # which computes a length that is negative
             free = [pt.lt(sizes[axis], 0) for axis in lengths]
             holds = [pt.or_(*pair) for pair in zip(holds, free, strict=True)]
-            shape = pt.stack(list(sizes.values()))
-            holds.append(pt.le(pt.lt(shape, 0).sum(), 1))
-            holds.append(pt.ge(shape, 0).all() | pt.neq(shape, 0).all())
+            if len(sizes) > 1:  # one of them, and not where the others are of nothing
+                shape = pt.stack(list(sizes.values()))
+                holds.append(pt.le(pt.lt(shape, 0).sum(), 1))
+                holds.append(pt.ge(shape, 0).all() | pt.neq(shape, 0).all())
     made = node.outputs[0].type.filter_variable(made.astype(node.outputs[0].type.dtype))
     message = "a length that was computed is not the one that the other arrays or the size demand"
     return CheckAndRaise(ValueError, message)(made, *holds)

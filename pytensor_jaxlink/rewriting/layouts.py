@@ -36,10 +36,13 @@ def _follow_reshape(op: Reshape, node: Apply, known: Known) -> Results:
     """Dimensions that are selected from stay, or become one with their neighbours."""
     array = node.inputs[0]
     lengths = entries_of_shape(node.inputs[1])
-    if array not in known.selections or len(lengths) != op.ndim:
+    if array not in known.selections:
         return None
     if op.ndim == 1:
-        return [_flat(array, lengths[0], known)]
+        [length] = lengths or [node.inputs[1][0]]
+        return [_flat(array, length, known)]
+    if len(lengths) != op.ndim:
+        return None
     chosen = known.plain(array)
     groups = _groups(chosen, array, lengths, known)
     rest = lengths[len(groups) :]
