@@ -39,7 +39,7 @@ def _follow_reshape(op: Reshape, node: Apply, known: Known) -> Results:
     if array not in known.selections:
         return None
     if op.ndim == 1:
-        [length] = lengths or [node.inputs[1][0]]
+        length = lengths[0] if lengths else pt.squeeze(node.inputs[1], axis=0)
         return [_flat(array, length, known)]
     if len(lengths) != op.ndim:
         return None
@@ -64,7 +64,7 @@ def _flat(array: Tensor, length: Tensor, known: Known) -> Selection:
     mask, full = _merged(chosen, array, axes, known), chosen.full
     if not _is_open(length) and not known.has_length(length, array, axes):
         size = known.new(length).astype("int64")
-        fits = pt.lt(size, 0) | pt.eq(size, known.count(mask))
+        fits = pt.or_(pt.lt(size, 0), pt.eq(size, known.count(mask)))
         message = f"cannot reshape a selection into shape ({_written(length, 0, [], [])},)"
         full = CheckAndRaise(ValueError, message)(full, fits)
     return Selection(full.flatten(), (mask,))

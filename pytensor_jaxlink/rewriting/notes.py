@@ -163,7 +163,7 @@ def given_of(fgraph: Any) -> FunctionGraph | None:
     return getattr(fgraph, "jaxlink_given", None)
 
 
-def rewrites_of(given: Any) -> tuple[str, ...]:
+def rewrites_of(given: object) -> tuple[str, ...]:
     """The names of the rewrites that the mode includes for the graph that the user gave."""
     return getattr(given, "jaxlink_rewrites", ("fast_run",))
 

@@ -15,7 +15,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pytensor_jaxlink import NotJittableError
+from pytensor_jaxlink import NotJittableError, jaxify
 
 X = np.arange(6.0)
 
@@ -40,6 +40,20 @@ class TestExamplesOfTheProposal:
             with jax.checking_leaks():
                 [found] = jitted(X, asked)
             np.testing.assert_array_equal(found, 2 * X.reshape(asked))
+
+    def test_integers_of_a_tuple_are_exact(self) -> None:
+        """NumPy makes real numbers of a small integer and one that fits only into uint64."""
+        x, counts = pt.dvector("x"), pt.vector("counts", dtype="uint64")
+        f = jaxify([x, counts], [x[pt.cast(counts[0], "int64") :], counts[::-1]])
+        assert f.static_argnums == (1,)
+        for run in (f, jax.jit(f, static_argnums=1)):
+            for given in ((3, 2**64 - 2, 2**63 + 1), (1, 2.0), (True, 2**63)):
+                part, backward = run(X, given)
+                np.testing.assert_array_equal(part, X[int(given[0]) :])
+                assert [*map(int, backward)] == [*map(int, given[::-1])]
+            for wrong in ((1, 2.5), (-1, 2**63), (1, 2**64), (1, float("nan")), ("1", "2")):
+                with pytest.raises(TypeError, match="counts: expected"):
+                    run(X, wrong)
 
     def test_inside_another_jit_the_shape_is_known(self) -> None:
         x, shape = pt.dvector("x"), pt.lvector("shape")

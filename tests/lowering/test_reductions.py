@@ -9,6 +9,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.mode import Mode
 
 from pytensor_jaxlink import JAXLinker, jaxify
 from tests.helpers import PYTHON, assert_same, check_against_python
@@ -134,6 +135,35 @@ def test_the_sign_of_a_sum_with_a_known_zero() -> None:
         first = int(length == 1 and jax.__version__.startswith("0.10."))
         for one, other in zip(f(*arguments)[first:], reference(*arguments)[first:], strict=True):
             np.testing.assert_array_equal(np.signbit(one), np.signbit(other))
+
+
+@pytest.mark.parametrize("rewrites", [None, "fast_run"])
+def test_the_sign_of_a_sum_with_zeros_beside_entries_that_were_written(rewrites: Any) -> None:
+    x, v, m = pt.dvector("x"), pt.dscalar("v"), pt.dmatrix("m")
+    k, places = pt.lscalar("k"), pt.lvector("places")
+    zeros, rows = pt.zeros_like(x), pt.zeros_like(m)
+    nothing = pt.inc_subtensor(zeros[50:], v)
+    outputs = [
+        x + pt.set_subtensor(zeros[k], v),
+        x + pt.inc_subtensor(zeros[k], v),
+        x + pt.set_subtensor(zeros[50:], v),
+        x + 2 * nothing,
+        x + pt.concatenate([nothing[:2], pt.zeros(2)]),
+        x + 2 * pt.inc_subtensor(zeros[k + 50 :], v),
+        m + pt.set_subtensor(rows[places], v),
+        m + pt.inc_subtensor(rows[places], v),
+        m + pt.inc_subtensor(rows[places, k], v),
+        m + pt.set_subtensor(rows[k], v),
+    ]
+    inputs = [x, v, k, m, places]
+    f, reference = (
+        pytensor.function(inputs, outputs, mode=Mode(linker, rewrites))
+        for linker in (JAXLinker(), "py")
+    )
+    arguments = (np.full(4, -0.0), 3.0, 1, np.full((3, 4), -0.0), np.array([1]))
+    for one, other in zip(f(*arguments), reference(*arguments), strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(np.signbit(one), np.signbit(other))
 
 
 def test_the_derivative_of_a_sum_of_one_entry() -> None:
