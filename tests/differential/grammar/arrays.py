@@ -118,6 +118,43 @@ def to_rows(p: Pool) -> Any:
     return p.pick("vector").reshape((-1, p.one_of([1, 2, p.length(4)])))
 
 
+def _lengths(p: Pool, array: Any) -> Any:
+    """A length that may fit: of the array, of another one, open, or any."""
+    other = p.pick("vector")
+    return p.one_of(
+        [
+            *(array.shape[axis] for axis in range(array.type.ndim)), array.size, other.shape[0],
+            (other > 0).sum(), -1, p.length(4), -pt.cast(p.length(3), "int64"), 1, 2,
+        ]
+    )  # fmt: skip
+
+
+@family.gives("vector")
+def to_length(p: Pool) -> Any:
+    array = p.pick(p.one_of(["vector", "matrix"]))
+    return array.reshape((_lengths(p, array),))
+
+
+@family.gives("matrix")
+def to_lengths(p: Pool) -> Any:
+    array = p.pick(p.one_of(["vector", "matrix"]))
+    one, other = _lengths(p, array), _lengths(p, array)
+    return array.reshape(p.one_of([(one, -1), (-1, one), (one, other)]))
+
+
+@family.gives("matrix")
+def through_three(p: Pool) -> Any:
+    array = p.pick(p.one_of(["vector", "matrix"]))
+    lengths = [_lengths(p, array), p.one_of([-1, _lengths(p, array)])]
+    lengths.insert(p.choose(3), p.one_of([1, _lengths(p, array)]))
+    return array.reshape(tuple(lengths)).sum(axis=p.choose(3))
+
+
+@family.gives("matrix")
+def like_another(p: Pool) -> Any:
+    return p.pick(p.one_of(["vector", "matrix"])).reshape(p.pick("matrix").shape)
+
+
 @family.gives("matrix")
 def stacked(p: Pool) -> Any:
     return pt.stack(list(p.pair()), axis=p.choose(2))
