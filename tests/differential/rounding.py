@@ -114,7 +114,7 @@ def _solves(node: Any) -> bool:
 def _leaves_signs_open(node: Any) -> bool:
     """Whether the sign of a zero is not promised (docs/same_results.md)."""
     op = getattr(node.op, "core_op", node.op)
-    is_product = any(part in type(op).__name__ for part in ("Dot", "Gemv", "Gemm"))
+    is_product = any(part in type(op).__name__ for part in ("Dot", "Gemv", "Gemm", "Convolve"))
     if isinstance(op, Alloc | CumOp | SortOp | Unique | Max | Min) or is_product:
         return True
     if isinstance(op, Scan):  # its sums are fused when it runs

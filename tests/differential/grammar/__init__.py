@@ -20,6 +20,7 @@ from tests.differential.grammar import (
     loops,
     matrices,
     prefixes,
+    rare,
     sizes,
     sparse,
     state,
@@ -31,7 +32,7 @@ from tests.differential.grammar.pool import Pool
 
 FAMILIES = (
     elementwise, arrays, sizes, indexing, loops, branches, state, sparse, wrapped, matrices,
-    prefixes,
+    prefixes, rare,
 )  # fmt: skip
 
 PRODUCTIONS: dict[str, Production] = {
