@@ -21,7 +21,12 @@ from pytensor.tensor.linalg.solvers import lstsq
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_broadcast
+from pytensor_jaxlink.lowering.coercion import (
+    as_dtype,
+    as_jax,
+    check_broadcast,
+    check_equal_lengths,
+)
 from pytensor_jaxlink.lowering.linalg import with_nan
 from pytensor_jaxlink.lowering.rule import (
     Context,
@@ -30,6 +35,7 @@ from pytensor_jaxlink.lowering.rule import (
     jax_rule,
     jax_rule_for,
 )
+from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.lowering.shapes import reshaped
 from pytensor_jaxlink.ops import running_dtype
 
@@ -40,8 +46,20 @@ _function("CpuContiguous")(lambda array: array)  # JAX arrays have no strides
 _function("Dot22")(jnp.dot)
 _function("Dot22Scalar")(lambda x, y, scale: scale * jnp.dot(x, y))
 _function("Gemm")(lambda z, a, x, y, b: b * z + a * jnp.dot(x, y))
-_function("Gemv")(lambda y, alpha, a, x, beta: beta * y + alpha * jnp.dot(a, x))
 _function("Ger")(lambda a, alpha, x, y: a + alpha * jnp.outer(x, y))
+
+
+@_function("Gemv")
+def _gemv(y: jax.Array, alpha: jax.Array, a: jax.Array, x: jax.Array, beta: jax.Array) -> jax.Array:
+    check_equal_lengths(np.shape(y)[0], np.shape(a)[0])
+    return beta * y + alpha * jnp.dot(a, x)
+
+
+@not_right.register(Choose)
+def _not_right_choose(op: Choose, node: Apply) -> str | None:
+    if node.inputs[0].type.dtype == "uint64":
+        return "NumPy takes no uint64 for the places of a choice"
+    return None
 
 
 @_register("Choose")
@@ -167,7 +185,14 @@ def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
 @_register("TensorSolve")
 def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
     def tensor_solve(a: jax.Array, b: jax.Array) -> jax.Array:
-        return with_nan(jnp.linalg.tensorsolve(a, b, op.axes), as_jax(a).reshape((1, -1)))
+        order = list(range(np.ndim(a)))
+        for axis in op.axes or ():  # NumPy puts each of them last, JAX all together
+            order.remove(axis)
+            order.append(axis)
+        found = jnp.linalg.tensorsolve(jnp.transpose(a, order), b)
+        solution = with_nan(found, as_jax(a).reshape((1, -1)))
+        context.check(jnp.isfinite(solution))  # where one is not finite NumPy decides
+        return solution
 
     return tensor_solve
 

@@ -197,6 +197,8 @@ def _of_something(
 
     def extreme(array: jax.Array) -> jax.Array:
         array = as_jax(array)
+        if jnp.iscomplexobj(array):
+            return _or_first_nan(function(array), array, reduced_axes(array))
         if not jnp.issubdtype(array.dtype, np.floating):
             return function(array)
         return _extreme(array, tuple(reduced_axes(array)), isinstance(op, Max))
@@ -237,16 +239,34 @@ def _extreme_jvp(
     return jax.jvp(lambda array: _extreme_in_two_passes(array, axes, largest), primals, tangents)
 
 
+def _or_first_nan(found: jax.Array, array: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """The largest or smallest complex numbers; JAX passes over NaN."""
+    if 0 in np.shape(array):
+        return found
+    rows = _rows(array, axes)
+    is_nan = jnp.isnan(rows)
+    first = jnp.take_along_axis(rows, jnp.argmax(is_nan, axis=-1, keepdims=True), axis=-1)
+    return jnp.where(is_nan.any(axis=-1), first[..., 0], found)
+
+
+def _rows(array: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """An array with entries, of which some dimensions are one, the last.
+
+    JAX has no number for a length that it may choose.
+    """
+    kept = tuple(axis for axis in range(np.ndim(array)) if axis not in axes)
+    moved = jnp.transpose(array, (*kept, *axes))
+    return jnp.reshape(moved, (*moved.shape[: len(kept)], -1))
+
+
 def _first_place(op: Argmax) -> JaxFunction:
     """PyTensor's rule multiplies the lengths, which may be open."""
 
     def first_place(array: jax.Array) -> jax.Array:
         axes = tuple(range(np.ndim(array)) if op.axis is None else op.axis)
-        kept = tuple(axis for axis in range(np.ndim(array)) if axis not in axes)
-        moved = jnp.transpose(as_jax(array), (*kept, *axes))
-        if 0 in np.shape(array):  # JAX has no number for a length that it may choose
-            return jnp.zeros([np.shape(array)[axis] for axis in kept], "int64")
-        flat = jnp.reshape(moved, (*moved.shape[: len(kept)], -1))
+        if 0 in np.shape(array):
+            return jnp.zeros([n for k, n in enumerate(np.shape(array)) if k not in axes], "int64")
+        flat = _rows(as_jax(array), axes)
         if jnp.iscomplexobj(flat):
             return _largest_complex_place(flat)
         if not jnp.issubdtype(flat.dtype, jnp.inexact):

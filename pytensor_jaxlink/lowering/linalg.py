@@ -38,6 +38,17 @@ from pytensor_jaxlink.ops import Contraction, held_dtype, is_a_factor
 
 
 @jax_rule.register(Cholesky)
+def _cholesky(op: Cholesky, node: Apply, context: Context) -> JaxFunction:
+    """In the declared type: PyTensor's rule returns that of the matrix, of integers too."""
+    function, declared = upstream_rule(node, context.static), node.outputs[0].type.dtype
+
+    def factor(matrix: jax.Array) -> jax.Array:
+        matrix = as_dtype(matrix, declared)
+        return _factor_or_nan(function(matrix), matrix)
+
+    return factor
+
+
 @jax_rule.register(Det)
 @jax_rule.register(Solve)
 @jax_rule.register(SolveTriangular)
@@ -45,8 +56,6 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
     dtype = node.outputs[0].type.dtype if len(node.inputs) > 1 else None
     function = upstream_rule(node, context.static, dtype)
     match op:
-        case Cholesky():
-            return lambda matrix: _factor_or_nan(function(matrix), as_jax(matrix))
         case SolveTriangular() if op.unit_diagonal or is_a_factor(node.inputs[0]):
             return function
         case SolveTriangular():
@@ -62,7 +71,8 @@ def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
 
             return tridiagonal
         case Solve():
-            return lambda a, b: _solved(function(a, b), a, b, op.b_ndim)
+            kind = node.outputs[0].type.dtype
+            return lambda a, b: _solved(function(as_dtype(a, kind), b), a, b, op.b_ndim)
 
     def determinant(matrix: jax.Array) -> jax.Array:
         if matrix.shape[-1] == 0:  # of no entries JAX has the value, and no derivative
@@ -155,7 +165,16 @@ def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
 def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
     """Of one entry it is the function of that, also where a series does not converge."""
     function = upstream_rule(node, context.static)
-    return lambda matrix: jnp.exp(matrix) if np.shape(matrix) == (1, 1) else function(matrix)
+
+    def exponential(matrix: jax.Array) -> jax.Array:
+        if np.shape(matrix) == (1, 1):
+            return jnp.exp(matrix)
+        # JAX squares a result at most 16 times, and a triangular matrix as any other.
+        largest = jnp.abs(matrix).sum(axis=-2).max(axis=-1, initial=0)
+        context.check(largest <= (10 if as_jax(matrix).dtype in ("float32", "complex64") else 100))
+        return function(matrix)
+
+    return exponential
 
 
 @jax_rule.register(QR)
@@ -278,7 +297,9 @@ def _mirrored(matrix: jax.Array, *, lower: bool, conjugate: bool = True) -> jax.
         return matrix
     below = jnp.tri(matrix.shape[-1], dtype=bool)
     other = jnp.swapaxes(matrix, -1, -2)
-    other = jnp.conj(other) if conjugate else other
+    if conjugate and jnp.iscomplexobj(matrix):
+        matrix = jnp.where(jnp.eye(matrix.shape[-1], dtype=bool), matrix.real, matrix)
+        other = jnp.conj(other)
     return jnp.where(below if lower else below.T, matrix, other)
 
 

@@ -128,6 +128,8 @@ def _check_lengths(count: int, lower: jax.Array, upper: jax.Array) -> None:
 @not_right.register(Lstsq)
 def _not_right_lstsq(op: Lstsq, node: Apply) -> str | None:
     matrices = node.inputs[0].type.ndim == 2 and node.inputs[1].type.ndim == 2
+    if any(np.dtype(each.type.dtype).kind == "c" for each in node.inputs):
+        return "it is written for real numbers"
     return None if matrices else "its solution has another number of dimensions than it declares"
 
 

@@ -68,7 +68,8 @@ def _follow_unit(op: Eye, node: Apply, known: Known) -> Results:
         for mask, size in zip(masks, sizes, strict=True)
     )
     unit = pt.eq(row[:, None] + known.new(offset), column[None, :])
-    return [Selection(unit.astype(node.outputs[0].type.dtype), masks)]
+    unit = known.allocated(unit.astype(node.outputs[0].type.dtype), *sizes)
+    return [Selection(unit, masks)]
 
 
 @follow.register(ARange)

@@ -261,4 +261,7 @@ def summed(length: Tensor) -> Tensor:
     if length.type.ndim or not isinstance(op, CAReduce) or not isinstance(op.scalar_op, scalar.Add):
         return None
     [counted] = length.owner.inputs
-    return counted if counted.type.dtype == "bool" else None
+    types = [np.dtype(name or "int64") for name in (length.type.dtype, op.acc_dtype)]
+    if counted.type.dtype != "bool" or min(kind.itemsize for kind in types) < 4:
+        return None  # a sum of a narrow type wraps
+    return counted

@@ -15,7 +15,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pytensor_jaxlink.graph import axis_and_parts, indices_of, is_vector_of_places
 from pytensor_jaxlink.ops import Indexable, Merged, NegativeZero, other_sum
-from pytensor_jaxlink.rewriting.bounds import in_range
+from pytensor_jaxlink.rewriting.bounds import as_int64, in_range
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -214,6 +214,8 @@ def _selected_index(
             part = _counted(known.new(indices[axis]), first)
         if part is None:
             return None
+        if not kind.ndim:  # a number of uint64 is beyond all, one of an array counts from the end
+            part = Selection(as_int64(part.full), part.masks)
         missing = rank - kind.ndim
         order = [*["x"] * missing, *range(part.full.type.ndim)]
         parts.append(Selection(part.full.dimshuffle(order), (*[None] * missing, *part.masks)))

@@ -21,7 +21,7 @@ from pytensor_jaxlink.analysis import BindingTime, input_binding_times
 from pytensor_jaxlink.analysis.extents import length_of, tensor_behind
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops import Assumption
-from pytensor_jaxlink.rewriting.bounds import is_one
+from pytensor_jaxlink.rewriting.bounds import as_int64, is_one
 from pytensor_jaxlink.rewriting.buffers import not_negative
 from pytensor_jaxlink.rewriting.counts import Counts, summed
 from pytensor_jaxlink.rewriting.notes import late_values
@@ -258,7 +258,7 @@ class Masks:
         Only ranks that the mask ``among`` selects have to be there.
         """
         count = self.count(mask)
-        ranks = ranks.astype("int64")
+        ranks = ranks.astype("int64") if ranks.type.ndim else as_int64(ranks)
         held = pt.all(~among | ((ranks >= -count) & (ranks < count)))
         ranks = CheckAndRaise(IndexError, "index out of bounds")(ranks, held)
         ranks = pt.switch(ranks < 0, ranks + count, ranks)

@@ -87,9 +87,10 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
     if len({*ranks}) > 1:
         return None
     [batch], core = {*ranks}, getattr(node.op, "core_op", node.op)
-    if isinstance(core, CholeskySolve | LUFactor | SolveTriangular):
+    by_neighbours = isinstance(core, Solve) and core.assume_a in ("tridiagonal", "banded")
+    if by_neighbours or isinstance(core, CholeskySolve | LUFactor | SolveTriangular):
         # Row by row, an infinity in a selected row makes NaN in later ones that are not selected.
-        # Pivots are places, which are those of the selection only at the front.
+        # Pivots are places, and neighbours on a diagonal those of the selection, only at the front.
         moved = [at_front(part, part.axes, known) for part in parts]
         parts = [part for part in moved if part is not None]
         if len(parts) < len(moved):

@@ -255,7 +255,8 @@ def _forward(index: slice, mask: object, known: Known) -> slice:
             return None
         value = as_int64(pt.as_tensor(_bound(bound, known)))
         place: Tensor = pt.switch(value < 0, value + known.count(mask), value)
-        return pt.maximum(place + 1, 0)
+        last: Tensor = pt.clip(place, -1, known.count(mask))
+        return last + 1
 
     if isinstance(index.start, Constant) and index.stop is None and int(index.start.data) < 0:
         last = int(index.start.data) + 1

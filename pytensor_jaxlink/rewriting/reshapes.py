@@ -229,10 +229,12 @@ def _lifted_joined(op: Join, node: Apply, flats: dict[Variable, _Flat]) -> _Flat
     entries = pt.concatenate([part.entries for part in parts])
     lengths = list(first.lengths)
     lengths[axis] = sum([part.lengths[axis] for part in parts[1:]], start=parts[0].lengths[axis])
+    ordered = axis == 0 and all(part.ordered for part in parts)
     return _Flat(
         CheckAndRaise(ValueError, message)(entries, *holds) if holds else entries,
-        ("join", axis, *(part.layout for part in parts)),
-        axis == 0 and all(part.ordered for part in parts),
+        # Parts of other lengths may be as long together, and then their entries lie elsewhere.
+        ("join", axis, *(part.layout for part in parts), *(() if ordered else arrays)),
+        ordered,
         tuple(lengths),
         sources,
     )

@@ -163,6 +163,9 @@ def _sum_of_equal(value: object, *sizes: object, dtype: str) -> Any:
         return None
     count = pt.prod(pt.stack([size.astype("int64") for size in sizes]))
     total = _scalar(value).astype(dtype) * count.astype(dtype)
+    if np.dtype(dtype).kind == "c":  # of a complex number and a real one: infinity times 0 is NaN
+        one, times = _scalar(value).astype(dtype), count.astype("float64")
+        total = pt.complex(pt.real(one) * times, pt.imag(one) * times).astype(dtype)
     return not_negative(pt.switch(pt.eq(count, 0), np.zeros((), dtype), total), *sizes)
 
 
@@ -232,7 +235,8 @@ def _indexed(node: Apply, late: Late) -> _Found | None:
         start, step, count = parts_of_range(source)
         place = in_range(indices[0], count)
         return _Found((start + place * step).astype(kind), source)
-    if isinstance(source.op, Eye):
+    if isinstance(source.op, Eye) and sum(index.type.ndim > 0 for index in indices) < 2:
+        # Two arrays of indices are stretched to one another, by NumPy's rules and not PyTensor's.
         rows, columns, diagonal = integers_of(source)
         rows, columns = not_negative(rows), not_negative(columns)
         place = in_range(indices[0], rows) + diagonal

@@ -1,0 +1,116 @@
+"""Rules look at each parameter of an operation, and at the types of all arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from pytensor.tensor.blas.gemv import gemv_no_inplace
+
+from tests.edges.compare import outcomes
+from tests.helpers import as_list, assert_same, compile_both
+
+L, B, D, F, Z = pt.lmatrix("l"), pt.lvector("b"), pt.dmatrix("d"), pt.fmatrix("f"), pt.zmatrix("z")
+T, X, Y, C = pt.dtensor3("t"), pt.dvector("x"), pt.dvector("y"), pt.zvector("c")
+U, LENGTHS = pt.vector("u", dtype="uint64"), pt.lvector("lengths")
+
+DRAWS = np.random.default_rng(0)
+WHOLE = np.array([[5, 2], [2, 11]])
+NAN = np.nan
+HERMITIAN = np.array([[4 + 1j, 1 - 1j, 0.5], [1 + 1j, 5 - 2j, 2j], [0.5, -2j, 6 + 3j]])
+
+CASES: dict[str, tuple[list[Any], Any, list[Any]]] = {
+    "factor of integers": ([L], pt.linalg.cholesky(L), [(WHOLE,), (-WHOLE,)]),
+    "definite system of integers": (
+        [L, B],
+        pt.linalg.solve(L, B, assume_a="pos"),
+        [(WHOLE, np.array([1, 3]))],
+    ),
+    "complex least squares": ([Z, D], pt.linalg.lstsq(Z, D, -1.0), [(HERMITIAN, np.ones((3, 1)))]),
+    "singular tensor": (
+        [T, X],
+        pt.linalg.tensorsolve(T, X),
+        [(DRAWS.normal(size=(6, 2, 3)), np.arange(6.0)), (np.zeros((6, 2, 3)), np.arange(6.0))],
+    ),
+    "stretched product": (
+        [Y, D, X],
+        gemv_no_inplace(Y, 3.0, D, X, 2.0),
+        [(np.ones(3), np.ones((rows, 2)), np.ones(2)) for rows in (3, 1)],
+    ),
+    "choice by uint64": ([U, D], pt.choose(U, D), [(np.array([0, 1], "uint64"), np.ones((2, 2)))]),
+}
+CASES |= {
+    f"Hermitian system, lower={lower}": (
+        [Z, C],
+        pt.linalg.solve(Z, C, assume_a="her", lower=lower),
+        [(HERMITIAN, np.array([1, 2j, 3]))],
+    )
+    for lower in (True, False)
+}
+CASES |= {
+    f"tensor with axes {axes}": (
+        [T, X],
+        pt.linalg.tensorsolve(T, X, axes),
+        [(DRAWS.normal(size=(3, 2, 6)), DRAWS.normal(size=6))],
+    )
+    for axes in ((1, 0), (0, 1))
+}
+CASES |= {
+    f"exponential of {matrix}": ([D], pt.linalg.expm(D), [(np.array(matrix),)])
+    for matrix in (
+        [[-1e6, 0.0], [0.0, -1.0]],
+        [[0.0, 1e6], [0.0, 0.0]],
+        [[0.0, -1e4], [1e4, 0.0]],
+        [[1.0, 2.0], [3.0, 4.0]],
+        [[NAN, 0.0], [0.0, 1.0]],
+    )
+}
+CASES |= {
+    f"exponential in float32 of {matrix}": (
+        [F],
+        pt.linalg.expm(F),
+        [(np.array(matrix, "float32"),)],
+    )
+    for matrix in (
+        [[1000.0, 0.0], [0.0, 1.0]],
+        [[0.0, -1000.0], [1000.0, 0.0]],
+        [[0.1, 0.2], [0.3, 0.1]],
+    )
+}
+CASES |= {
+    f"places in order {order}": (
+        [B, LENGTHS],
+        list(pt.unravel_index(B, (LENGTHS[0], LENGTHS[1]), order=order)),
+        [(np.array([0, 5]), np.array(lengths)) for lengths in ([2, 3], [-2, -3], [0, 3])],
+    )
+    for order in ("C", "F")
+}
+COMPLEX = pt.vector("complex", dtype="complex64")
+CASES["largest of complex numbers"] = (
+    [COMPLEX],
+    COMPLEX.max(),
+    [(np.array(v, "complex64"),) for v in ([NAN, -2], [1, complex(0, NAN)], [1, 2j], [3j, 3])],
+)
+CASES |= {
+    f"largest along {axis}": (
+        [Z],
+        Z.max(axis=axis),
+        [(np.array([[1, NAN, 2j], [complex(0, NAN), 3, -1]]),), (np.zeros((0, 3)),)],
+    )
+    for axis in (0, 1, (0, 1))
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_as_in_python(name: str) -> None:
+    inputs, output, calls = CASES[name]
+    f, reference = compile_both(inputs, as_list(output))
+    for arguments in calls:
+        found, expected = (outcomes(each, *arguments) for each in (f, reference))
+        if isinstance(expected, type) or isinstance(found, type):
+            assert found is expected, arguments
+        else:
+            assert_same(found, expected)
