@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import pytest
-from pytensor.tensor.blas.gemv import gemv_no_inplace
+from pytensor.tensor.blas import Gemv
 
 from tests.edges.compare import outcomes
 from tests.helpers import as_list, assert_same, compile_both
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[list[Any], Any, list[Any]]] = {
     ),
     "stretched product": (
         [Y, D, X],
-        gemv_no_inplace(Y, 3.0, D, X, 2.0),
+        Gemv(inplace=False)(Y, 3.0, D, X, 2.0),
         [(np.ones(3), np.ones((rows, 2)), np.ones(2)) for rows in (3, 1)],
     ),
     "choice by uint64": ([U, D], pt.choose(U, D), [(np.array([0, 1], "uint64"), np.ones((2, 2)))]),
