@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 
 from pytensor_jaxlink import JAXLinker
 from tests.edges.known import known
+from tests.helpers import as_list, assert_same, compile_both
 
 LESS_OPTIMISED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """The options with which XLA compiles in half the time."""
@@ -43,6 +45,17 @@ def outcomes(function: Any, *arguments: Any) -> Any:
             return [np.asarray(value) for value in function(*arguments)]
         except Exception as error:
             return type(error)
+
+
+def assert_as_in_python(inputs: Sequence[Any], output: Any, calls: Sequence[Any]) -> None:
+    """Each call of a graph has the value of the Python linker, or raises the same class."""
+    f, reference = compile_both(inputs, as_list(output))
+    for arguments in calls:
+        found, expected = (outcomes(each, *arguments) for each in (f, reference))
+        if isinstance(expected, type) or isinstance(found, type):
+            assert found is expected, arguments
+        else:
+            assert_same(found, expected)
 
 
 def in_either_dtype(expected: Any, found: Any, declared: str) -> Any:

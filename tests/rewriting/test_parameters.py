@@ -8,8 +8,7 @@ import numpy as np
 import pytensor.tensor as pt
 import pytest
 
-from tests.edges.compare import outcomes
-from tests.helpers import as_list, assert_same, compile_both
+from tests.edges.compare import assert_as_in_python
 
 M, X, V = pt.dmatrix("m"), pt.dvector("x"), pt.dscalar("v")
 MASK, PLACES, K = pt.vector("mask", dtype="bool"), pt.lvector("places"), pt.lscalar("k")
@@ -127,11 +126,4 @@ CASES |= {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CASES)
 def test_as_in_python(name: str) -> None:
-    inputs, output, calls = CASES[name]
-    f, reference = compile_both(inputs, as_list(output))
-    for arguments in calls:
-        found, expected = (outcomes(each, *arguments) for each in (f, reference))
-        if isinstance(expected, type) or isinstance(found, type):
-            assert found is expected, arguments
-        else:
-            assert_same(found, expected)
+    assert_as_in_python(*CASES[name])
