@@ -172,7 +172,7 @@ class PythonFallback:
             check_buffers(graph)
         graph.attach_feature(Supervisor(graph.inputs))
         # Those for BLAS drop an array of integers from a sum (docs/upstream.md).
-        query = RewriteDatabaseQuery(include=rewrites_of(given))
+        query = RewriteDatabaseQuery(include=rewrites_of(self._source))
         rewrites: Any = Mode("py", query).excluding("BlasOpt", *without).optimizer
         rewrites.rewrite(graph)
         return graph

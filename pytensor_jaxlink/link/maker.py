@@ -13,11 +13,12 @@ from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of, with_inplace
 from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, finder
-from pytensor_jaxlink.rewriting import hand_on, keep_given, keeping_lines
+from pytensor_jaxlink.rewriting import hand_on, keep_given, keep_rewrites, keeping_lines
 
 _copied: ContextVar[FunctionGraph | None] = ContextVar("_copied", default=None)
 
@@ -81,6 +82,7 @@ class JAXFunctionMaker(FunctionMaker):
     ) -> Any:
         """Rewrite the graph; a copy of it as the user gave it is kept for `save` and errors."""
         self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
+        keep_given(fgraph, self._given)
         prepare = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
 
         compiler = config.cxx
@@ -90,7 +92,9 @@ class JAXFunctionMaker(FunctionMaker):
                 return prepare(*rest)
 
         mode: Any = rest[0]
-        keep_given(fgraph, self._given, mode.provided_optimizer.include)
+        query = mode.provided_optimizer
+        if isinstance(query, RewriteDatabaseQuery):  # and not a rewriter of the user's
+            keep_rewrites(fgraph, query.include)
         if mode.linker.options.cache_dir is not None:
             updated: Any = fgraph.update_mapping
             self._entry = finder()(self._given, updated, mode, inputs, outputs)

@@ -248,7 +248,9 @@ def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFuncti
     def unravel_index(indices: jax.Array, dims: np.ndarray) -> tuple[jax.Array, ...]:
         indices = as_jax(indices)
         lengths = _integers(dims)
-        context.check((indices >= 0) & (indices < int(np.prod(lengths))) & (min(lengths) > 0))
+        context.check(
+            (indices >= 0) & (indices < int(np.prod(lengths))) & (min(lengths, default=1) > 0)
+        )
         if op.order == "C":
             return jnp.unravel_index(indices, lengths)
         return jnp.unravel_index(indices, lengths[::-1])[::-1]

@@ -25,6 +25,7 @@ from pytensor_jaxlink.rewriting.notes import failures_of as failures_of
 from pytensor_jaxlink.rewriting.notes import given_of as given_of
 from pytensor_jaxlink.rewriting.notes import hand_on as hand_on
 from pytensor_jaxlink.rewriting.notes import keep_given as keep_given
+from pytensor_jaxlink.rewriting.notes import keep_rewrites as keep_rewrites
 from pytensor_jaxlink.rewriting.notes import keeping_lines as keeping_lines
 from pytensor_jaxlink.rewriting.notes import notes_of as notes_of
 from pytensor_jaxlink.rewriting.notes import rewrites_of as rewrites_of

@@ -143,19 +143,12 @@ def may_cut_results(fgraph: Any) -> bool:
 def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
     """Give a copy of a graph what the rewrites have recorded on it."""
     copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)
-    copy.jaxlink_failures = failures_of(fgraph)
+    copy.jaxlink_failures, copy.jaxlink_rewrites = failures_of(fgraph), rewrites_of(fgraph)
 
 
-def keep_given(
-    fgraph: FunctionGraph, given: FunctionGraph, rewrites: Iterable[str] | None = None
-) -> None:
-    """Keep the graph that the user gave with the one that it is rewritten to.
-
-    ``rewrites`` are the names of those that the user's mode includes, of PyTensor's.
-    """
+def keep_given(fgraph: FunctionGraph, given: FunctionGraph) -> None:
+    """Keep the graph that the user gave with the one that it is rewritten to."""
     _keep(fgraph, jaxlink_given=given)
-    if rewrites is not None:
-        _keep(given, jaxlink_rewrites=tuple(rewrites))
 
 
 def given_of(fgraph: Any) -> FunctionGraph | None:
@@ -163,9 +156,18 @@ def given_of(fgraph: Any) -> FunctionGraph | None:
     return getattr(fgraph, "jaxlink_given", None)
 
 
-def rewrites_of(given: object) -> tuple[str, ...]:
-    """The names of the rewrites that the mode includes for the graph that the user gave."""
-    return getattr(given, "jaxlink_rewrites", ("fast_run",))
+def keep_rewrites(fgraph: FunctionGraph, names: Iterable[str]) -> None:
+    """Keep the names of PyTensor's rewrites that the user's mode includes with a graph."""
+    _keep(fgraph, jaxlink_rewrites=tuple(names))
+
+
+def rewrites_of(fgraph: object) -> tuple[str, ...]:
+    """The names of PyTensor's rewrites that the user's mode includes."""
+    return getattr(fgraph, "jaxlink_rewrites", _USUAL)
+
+
+_USUAL = ("fast_run",)
+"""The rewrites of PyTensor's default mode."""
 
 
 class KeepLines(Feature):

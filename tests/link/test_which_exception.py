@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.raise_op import Assert, CheckAndRaise
 from pytensor.scan.utils import until
 
@@ -139,12 +140,23 @@ def test_the_rewrites_of_the_mode_decide(rewrites: str | None) -> None:
     x, n = pt.dmatrix("x"), pt.lscalar("n")
     rows = x[x[:, 0] > 0]
     f, reference = (
-        pytensor.function([x, n], rows.reshape((rows.shape[0], n)), mode=Mode(linker, rewrites))
+        pytensor.function([x, n], [rows.reshape((rows.shape[0], n))], mode=Mode(linker, rewrites))
         for linker in (JAXLinker(), "py")
     )
     for length in (3, 2, 7):
-        found, expected = (outcomes(each, np.ones((2, 3)), length) for each in (f, reference))
-        if isinstance(expected, type):
-            assert found is expected
-        else:
-            assert_same(found, expected)
+        expected = outcomes(reference, np.ones((2, 3)), length)
+        for function in (f, f.copy(), deepcopy(f)):
+            found = outcomes(function, np.ones((2, 3)), length)
+            if isinstance(expected, type):
+                assert found is expected
+            else:
+                assert_same(found, expected)
+
+
+def test_a_rewriter_of_the_users() -> None:
+    x, n = pt.dmatrix("x"), pt.lscalar("n")
+    rewriter = get_mode("FAST_COMPILE").optimizer
+    f = pytensor.function([x, n], x[x[:, 0] > 0][n], mode=Mode(JAXLinker(), rewriter))
+    np.testing.assert_array_equal(f(np.ones((2, 3)), 1), np.ones(3))
+    with pytest.raises(IndexError):
+        f(np.ones((2, 3)), 2)
