@@ -25,6 +25,11 @@ OWN_FAILURE = "__pytensor_jaxlink_own__"
 """The attribute that marks such an exception of an Op of the user's: it ends the call."""
 
 
+def is_of_node(error: BaseException) -> bool:
+    """Return True for an exception of an operation, while JAX traces it or on the host."""
+    return hasattr(error, FAILED_NODE) or hasattr(error, FAILED_ON_HOST)
+
+
 class JAXLinkError(WithCode, Exception):
     """Base of every error that pytensor_jaxlink itself raises.
 

@@ -278,11 +278,12 @@ def length_of(fgraph: Any, array: GraphVariable, axis: int) -> Any:
 def length_expression(graph: Any, array: GraphVariable, axis: int) -> Any:
     """PyTensor's expression for a length; None where it finds none.
 
-    The difference of an int64 and a uint64 is a float, which PyTensor takes for no length.
+    The difference of an int64 and a uint64 is a float, which PyTensor takes for no length, and it
+    refuses the length of ``x.reshape((-2,))``.
     """
     try:
         return graph.shape_feature.get_shape(array, axis)
-    except TypeError:
+    except (TypeError, ValueError):
         return None
 
 

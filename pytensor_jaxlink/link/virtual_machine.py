@@ -10,11 +10,11 @@ from pytensor.graph.basic import Variable
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
-    FAILED_NODE,
     FalseConditionError,
     GoesOnError,
     NewSizeError,
     OtherCodeError,
+    is_of_node,
 )
 from pytensor_jaxlink.graph import ArrayType, as_kind
 from pytensor_jaxlink.plan import ARRAYS, fits
@@ -116,7 +116,7 @@ class VirtualMachine:
         except FalseConditionError:
             self.compiled.fall_back(values, None, plan=self.compiled.plan)
         except Exception as error:
-            if not hasattr(error, FAILED_NODE):
+            if not is_of_node(error):
                 raise
             if abstract:
                 raise _needs_arrays(f"JAX cannot trace these examples ({error!s:.200})") from error

@@ -37,7 +37,7 @@ from pytensor_jaxlink.lowering.rule import (
 )
 from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.lowering.shapes import reshaped
-from pytensor_jaxlink.ops import running_dtype
+from pytensor_jaxlink.ops import held_dtype
 
 _register = partial(jax_rule_for, where=(basic, blas, conv, extra_ops, fft, inverse, lstsq))
 _function = functions_by(_register)
@@ -127,31 +127,75 @@ def _convolve_vectors(op: Op, node: Apply, context: Context) -> JaxFunction:
 def _convolved(
     one: jax.Array, other: jax.Array, full: object, of_reals: Callable[..., jax.Array]
 ) -> jax.Array:
-    """A convolution.  Of integers JAX's functions compute it in floating point, and lose digits."""
+    """A convolution.
+
+    Of integers JAX's functions compute it in floating point, and lose digits.  Of real numbers they
+    multiply the zeros that they put around the longer array, with infinities too.  NumPy puts none
+    there, and SciPy does for matrices.
+    """
     mode, empty = "full" if full else "valid", 0 in (*one.shape, *other.shape)
-    if not jnp.issubdtype(one.dtype, jnp.integer) or empty:
+    of_integers = jnp.issubdtype(one.dtype, jnp.integer)
+    if empty or not (of_integers or full):
         return of_reals(one, other, mode=mode)
     if not full and all(k <= n for k, n in zip(one.shape, other.shape, strict=True)):
         one, other = other, one
     if not full and any(k < n for k, n in zip(one.shape, other.shape, strict=True)):
         return of_reals(one, other, mode=mode)  # it raises
-    return _sum_of_products(one, other, [n - 1 if full else 0 for n in other.shape])
+    if full and other.size > one.size:
+        one, other = other, one
+    if of_integers:
+        found = _sum_of_products(one, other)
+        return found if full else _without(found, [k - 1 for k in other.shape])
+
+    return _convolved_with_infinities(one, other, partial(of_reals, mode=mode))
 
 
-def _sum_of_products(one: jax.Array, kernel: jax.Array, room: Sequence[int]) -> jax.Array:
-    """The sum of the array moved by each place of a kernel, times the entry there.
+def _convolved_with_infinities(
+    one: jax.Array, kernel: jax.Array, convolve: Callable[..., jax.Array]
+) -> jax.Array:
+    """A full convolution; its derivative, which needs no terms, is that of JAX's function."""
+
+    def sums(one: jax.Array, kernel: jax.Array) -> jax.Array:
+        if one.ndim == 1:
+            return _sum_of_products(one, kernel)
+        room = [k - 1 for k in kernel.shape]
+        around = jnp.pad(one, [(n, n) for n in room])
+        return _without(_sum_of_products(around, kernel), room)
+
+    @jax.custom_jvp
+    def convolved(one: jax.Array, kernel: jax.Array) -> jax.Array:
+        finite = jnp.isfinite(one.sum() * kernel.sum())  # a sum that overflows costs time only
+        return jax.lax.cond(finite, convolve, sums, one, kernel)
+
+    @convolved.defjvp
+    def derivative(
+        values: tuple[jax.Array, jax.Array], changes: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, jax.Array]:
+        slope = convolve(changes[0], values[1]) + convolve(values[0], changes[1])
+        return convolved(*values), slope
+
+    return convolved(one, kernel)
+
+
+def _sum_of_products(one: jax.Array, kernel: jax.Array) -> jax.Array:
+    """The sum of the array times each entry of a kernel, moved by the place of the entry.
 
     XLA's convolution takes as long on a CPU, and there is none of integers on GPUs.
     """
-    around = jnp.pad(one, [(n, n) for n in room])
-    shape = [n - k + 1 for n, k in zip(around.shape, kernel.shape, strict=True)]
-    entries = jnp.flip(kernel).ravel()
+    shape = [n + k - 1 for n, k in zip(one.shape, kernel.shape, strict=True)]
+    entries = kernel.ravel()
 
     def add(number: jax.Array, total: jax.Array) -> jax.Array:
         starts = jnp.unravel_index(number, kernel.shape)
-        return total + entries[number] * jax.lax.dynamic_slice(around, starts, shape)
+        there = jax.lax.dynamic_slice(total, starts, one.shape)
+        return jax.lax.dynamic_update_slice(total, there + entries[number] * one, starts)
 
     return jax.lax.fori_loop(0, entries.size, add, jnp.zeros(shape, one.dtype))
+
+
+def _without(array: jax.Array, room: Sequence[int]) -> jax.Array:
+    """An array without so many entries at both ends of each dimension."""
+    return array[tuple(slice(n, k - n) for n, k in zip(room, array.shape, strict=True))]
 
 
 @_register("Convolve2d")
@@ -200,7 +244,7 @@ def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(extra_ops.CumOp)
 def _running(op: extra_ops.CumOp, node: Apply, context: Context) -> JaxFunction:
     """In the type in which NumPy adds."""
-    dtype = running_dtype(node.inputs[0].type.dtype)
+    dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
     run = jnp.cumsum if op.mode == "add" else jnp.cumprod
     return lambda array: run(as_dtype(array, dtype), axis=op.axis)
 

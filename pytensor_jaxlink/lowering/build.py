@@ -357,7 +357,11 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
             if not is_open(value)
         }
         program.evaluate(static, traced, program.small_barriers, SMALL)
-        return [program.result(number, static, traced) for number in view.outputs]
+        types = [view.variables[number].type for number in view.outputs]  # a loop's states stay so
+        return [
+            program.result(number, static, traced, kind)
+            for number, kind in zip(view.outputs, types, strict=True)
+        ]
 
     return function
 

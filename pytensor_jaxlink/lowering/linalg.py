@@ -17,10 +17,11 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import AllocDiag
+from pytensor.tensor.einsum import Einsum
 from pytensor.tensor.linalg.constructors import BlockDiagonal
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.decomposition.eigen import Eig, Eigh, Eigvalsh
-from pytensor.tensor.linalg.decomposition.lu import LU, LUFactor
+from pytensor.tensor.linalg.decomposition.lu import LU, LUFactor, PivotToPermutations
 from pytensor.tensor.linalg.decomposition.qr import QR
 from pytensor.tensor.linalg.decomposition.schur import Schur
 from pytensor.tensor.linalg.decomposition.svd import SVD
@@ -34,7 +35,7 @@ from pytensor.tensor.math import Dot
 
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_equal_lengths
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.ops import Contraction, held_dtype, is_a_factor
+from pytensor_jaxlink.ops import Contraction, are_pivots, held_dtype, is_a_factor
 
 
 @jax_rule.register(Cholesky)
@@ -146,6 +147,21 @@ def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
     return lu_factor
 
 
+@jax_rule.register(PivotToPermutations)
+def _permutation(op: PivotToPermutations, node: Apply, context: Context) -> JaxFunction:
+    """JAX exchanges what it likes for places that are negative or not there."""
+    function = upstream_rule(node, context.static)
+    if are_pivots(node.inputs[0]):
+        return function
+
+    def permutation(pivots: jax.Array) -> jax.Array:
+        length = np.shape(pivots)[0]
+        context.check((pivots >= -length) & (pivots < length))
+        return function(jnp.where(pivots < 0, pivots + length, pivots).astype("int32"))
+
+    return permutation
+
+
 @jax_rule.register(SLogDet)
 def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
     """The sign is 1 where there is none: LAPACK counts what is negative."""
@@ -239,6 +255,34 @@ def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
         return jax.lax.dot_general(left, right, dimensions)
 
     return contract
+
+
+@jax_rule.register(Einsum)
+def _einsum(op: Einsum, node: Apply, context: Context) -> JaxFunction:
+    """JAX stretches lengths of 1 and multiplies in its own types; PyTensor does neither."""
+    terms = op.subscripts.partition("->")[0].replace(" ", "").split(",")
+    kinds = [variable.type for variable in node.inputs]
+    function = upstream_rule(node, dtype=node.outputs[0].type.dtype)
+
+    def einsum(*operands: jax.Array) -> jax.Array:
+        lengths: dict[str | int, list[int]] = {}
+        for term, kind, operand in zip(terms, kinds, operands, strict=True):
+            for label, length, known in zip(
+                _labels(term, kind.ndim), np.shape(operand), kind.shape, strict=True
+            ):
+                if known != 1:
+                    lengths.setdefault(label, []).append(length)
+        for same in lengths.values():
+            check_equal_lengths(*same)
+        return function(*operands)
+
+    return einsum
+
+
+def _labels(term: str, ndim: int) -> list[str | int]:
+    """The label of each dimension of an operand; those that dots stand for are numbered."""
+    before, _, after = term.partition("...")
+    return [*before, *range(len(before) + len(after) - ndim, 0), *after]
 
 
 def _without_sign(value: jax.Array) -> jax.Array:

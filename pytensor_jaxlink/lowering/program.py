@@ -42,7 +42,7 @@ from pytensor_jaxlink.lowering.selected_gradients import (
     selected_chains,
 )
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
-from pytensor_jaxlink.ops import held_type, may_show
+from pytensor_jaxlink.ops import given_type, held_type, may_show
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
@@ -117,9 +117,12 @@ class Program:
         return tuple(kind.ndim if isinstance(kind, ArrayType) else None for kind in kinds)
 
     def _given_type(self, number: int) -> Type:
-        """The type of a result."""
+        """The type of a result.
+
+        An output has the declared one, but for real numbers that are declared integers.
+        """
         is_output = number in self.view.outputs
-        return self.view.variables[number].type if is_output else self.types[number]
+        return given_type(self.view.variables[number]) if is_output else self.types[number]
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -155,7 +158,10 @@ class Program:
         }
         with collecting() as conditions:
             self.evaluate(static_values, traced, self.barriers)
-            results = tuple(self.result(number, static_values, traced) for number in self.results)
+            results = tuple(
+                self.result(number, static_values, traced, self._given_type(number))
+                for number in self.results
+            )
             computed = (value for number, value in traced.items() if number not in self.arguments)
             self.entries = sum(getattr(value, "size", 1) for value in computed)
             holds = conjunction(conditions)
@@ -344,10 +350,12 @@ class Program:
             value = traced[number] = from_scipy(value)
         return value
 
-    def result(self, number: int, static: dict[int, object], traced: dict[int, object]) -> Any:
-        """A result, in its type."""
+    def result(
+        self, number: int, static: dict[int, object], traced: dict[int, object], kind: Type
+    ) -> Any:
+        """A result, in a type."""
         value = traced[number] if number in traced else self._traced(number, static, traced)
-        return as_declared(value, self._given_type(number))
+        return as_declared(value, kind)
 
     def _locate(self, error: Exception, node: int) -> None:
         """Tell the innermost node that failed."""

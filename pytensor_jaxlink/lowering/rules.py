@@ -189,7 +189,7 @@ class Obstacles:
         if len(sparse) > 1 and not isinstance(node.outputs[0].type, ArrayType):
             same_pattern = type(node.op).__name__ in _OF_ONE_PATTERN
             return None if same_pattern else "the pattern of its result depends on the data"
-        return "it multiplies two sparse matrices" if len(sparse) > 1 else None
+        return "it multiplies two sparse matrices" if len(sparse) > 1 else not_right(node.op, node)
 
     def _reason_of_op(self, node: Apply) -> Reason | None:
         if (reason := not_right(node.op, node)) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +21,14 @@ from pytensor.sparse import math as sparse_math
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, functions_by, jax_rule_for
-from pytensor_jaxlink.ops import running_dtype
+from pytensor_jaxlink.lowering.rules import not_right
+from pytensor_jaxlink.ops import held_dtype
 from pytensor_jaxlink.sparse_values import SparseValue
 
 JaxRule: TypeAlias = Callable[[Op, Apply, Context], JaxFunction]
+
+One = TypeVar("One", SparseValue, jax.Array)
+Other = TypeVar("Other", SparseValue, jax.Array)
 
 _MODULES = (basic, sparse_math)
 
@@ -53,6 +57,31 @@ _function("DenseFromSparse")(lambda x: jnp.zeros(x.shape, x.dtype).at[x.coordina
 _function("Transpose")(lambda x: x.transposed)
 
 
+def _not_right_mixed(op: Op, node: Apply) -> str | None:
+    dtypes = [each.type.dtype for each in node.inputs]
+    if np.result_type(*dtypes) != node.outputs[0].type.dtype:
+        return f"SciPy does not compute in {node.outputs[0].type.dtype} with {', '.join(dtypes)}"
+    return None
+
+
+for _name in ("ColScaleCSC", "RowScaleCSC", "SamplingDot"):
+    for _module in _MODULES:
+        if hasattr(_module, _name):
+            not_right.register(getattr(_module, _name), _not_right_mixed)
+
+
+def _in_one_type(x: One, y: Other) -> tuple[One, Other]:
+    """Two operands, sparse or dense, in the type in which NumPy combines them."""
+    dtype = np.result_type(x.dtype, y.dtype)
+    return _converted(x, dtype), _converted(y, dtype)
+
+
+def _converted(operand: One, dtype: np.dtype) -> One:
+    if isinstance(operand, SparseValue):
+        return operand.with_data(as_dtype(operand.data, dtype))
+    return as_dtype(operand, dtype)
+
+
 def _scaled(x: SparseValue, scale: jax.Array, axis: int) -> SparseValue:
     if scale.shape != (x.shape[axis],):
         raise ValueError(f"a matrix of shape {x.shape} is scaled by {scale.shape[0]} numbers")
@@ -66,6 +95,7 @@ _function("RowScaleCSC")(partial(_scaled, axis=0))
 @_function("MultiplySparseDenseVector", "SparseDenseVectorMultiply")
 def _times_vector(x: SparseValue, scale: jax.Array) -> SparseValue:
     require(jnp.isfinite(scale))  # PyTensor multiplies the entries that are not stored, too
+    x, scale = _in_one_type(x, scale)
     return _scaled(x, scale, 1)
 
 
@@ -76,6 +106,7 @@ def _add_to_stored(x: SparseValue, added: jax.Array) -> SparseValue:
     # PyTensor adds to entries of the dense matrix, once to each that is not zero.
     require(x.data != 0)
     require(jnp.isfinite(added))
+    x, added = _in_one_type(x, added)
     outer, inner = x.coordinates if x.format == "csr" else x.coordinates[::-1]
     require((jnp.diff(outer) > 0) | (jnp.diff(inner) > 0))
     return x.with_data(x.data + added[x.coordinates[1]])
@@ -215,10 +246,10 @@ def _dot(x: Any, y: Any) -> jax.Array:
 
 def _times_dense(x: SparseValue, y: jax.Array) -> jax.Array:
     """The product of a sparse and a dense matrix or vector."""
-    dtype = jnp.promote_types(x.dtype, y.dtype)
+    x, y = _in_one_type(x, y)
     rows, columns = x.coordinates
-    entries = x.data.reshape((-1,) + (1,) * (y.ndim - 1)).astype(dtype) * y[columns]
-    return jnp.zeros((x.shape[0], *y.shape[1:]), dtype).at[rows].add(entries)
+    entries = x.data.reshape((-1,) + (1,) * (y.ndim - 1)) * y[columns]
+    return jnp.zeros((x.shape[0], *y.shape[1:]), y.dtype).at[rows].add(entries)
 
 
 def _entries_of_product(
@@ -227,6 +258,7 @@ def _entries_of_product(
     """The entries of ``left @ right.T`` at the places of a pattern."""
     pattern = SparseValue(indices, indices, indptr, (left.shape[0], right.shape[0]), form)
     rows, columns = pattern.coordinates
+    left, right = _in_one_type(left, right)
     return (left[rows] * right[columns]).sum(axis=-1)
 
 
@@ -239,12 +271,16 @@ def _sampling_dot(x: jax.Array, y: jax.Array, pattern: SparseValue) -> SparseVal
     if x.shape[1] != y.shape[1] or (x.shape[0], y.shape[0]) != pattern.shape:
         raise ValueError(f"{x.shape} times {y.shape} is sampled at places of {pattern.shape}")
     rows, columns = pattern.coordinates
-    return pattern.with_data(pattern.data * (x[rows] * y[columns]).sum(axis=-1))
+    x, y = _in_one_type(x, y)
+    entries = (x[rows] * y[columns]).sum(axis=-1, dtype=x.dtype)  # NumPy adds in this type, too
+    return pattern.with_data(pattern.data * as_dtype(entries, pattern.dtype))
 
 
 @_register("SpSum")
 def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
-    dtype = running_dtype(node.inputs[0].type.dtype)  # SciPy adds in NumPy's type for sums
+    dtype = (
+        held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
+    )  # SciPy adds in NumPy's type for sums
 
     def total(x: SparseValue) -> jax.Array:
         data = as_dtype(x.data, dtype)
@@ -258,6 +294,7 @@ def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 @_function("MultiplySparseDense", "SparseDenseMultiply")
 def _times(x: SparseValue, y: jax.Array) -> SparseValue:
+    x, y = _in_one_type(x, y)
     if y.ndim == 0:
         return x.with_data(x.data * y)
     if y.shape != x.shape:
@@ -269,8 +306,8 @@ def _times(x: SparseValue, y: jax.Array) -> SparseValue:
 def _add_dense(x: SparseValue, y: jax.Array) -> jax.Array:
     if y.shape != x.shape:
         raise ValueError(f"matrices of shapes {x.shape} and {y.shape} are added")
-    dtype = jnp.promote_types(x.dtype, y.dtype)
-    return y.astype(dtype).at[x.coordinates].add(x.data.astype(dtype))
+    x, y = _in_one_type(x, y)
+    return y.at[x.coordinates].add(x.data)
 
 
 @_function("Diag")

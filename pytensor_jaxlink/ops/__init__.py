@@ -12,12 +12,14 @@ from pytensor_jaxlink.ops.dynamic_slice_ops import Realign as Realign
 from pytensor_jaxlink.ops.effects import has_effects as has_effects
 from pytensor_jaxlink.ops.effects import is_foreign_module as is_foreign_module
 from pytensor_jaxlink.ops.effects import may_show as may_show
+from pytensor_jaxlink.ops.factors import are_pivots as are_pivots
 from pytensor_jaxlink.ops.factors import is_a_factor as is_a_factor
 from pytensor_jaxlink.ops.fitting import Fitted as Fitted
 from pytensor_jaxlink.ops.fitting import Indexable as Indexable
 from pytensor_jaxlink.ops.fitting import Merged as Merged
 from pytensor_jaxlink.ops.fitting import Stretched as Stretched
 from pytensor_jaxlink.ops.fitting import overlap as overlap
+from pytensor_jaxlink.ops.held_types import given_type as given_type
 from pytensor_jaxlink.ops.held_types import held_dtype as held_dtype
 from pytensor_jaxlink.ops.held_types import held_type as held_type
 from pytensor_jaxlink.ops.held_types import running_dtype as running_dtype

@@ -13,11 +13,17 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.sparse.math import SpSum
 from pytensor.tensor import subtensor
-from pytensor.tensor.basic import Alloc
+from pytensor.tensor.basic import Alloc, ExtractDiag
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.extra_ops import CumOp, Repeat
+from pytensor.tensor.linalg.decomposition.lu import LUFactor
+from pytensor.tensor.linalg.inverse import TensorInv
+from pytensor.tensor.linalg.solvers.linear_control import TRSYL
+from pytensor.tensor.linalg.solvers.lstsq import TensorSolve
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.sort import SortOp
+from pytensor.tensor.type import discrete_dtypes
 
 from pytensor_jaxlink.graph import GraphType
 from pytensor_jaxlink.ops.contraction import Contraction
@@ -29,8 +35,10 @@ _PASSING: tuple[type[Op], ...] = (
     Alloc,
     DimShuffle,
     DynamicSlice,
+    ExtractDiag,
     Repeat,
     Reshape,
+    SortOp,
     SpecifyShape,
     ViewOp,
     subtensor.AdvancedIncSubtensor,
@@ -40,8 +48,16 @@ _PASSING: tuple[type[Op], ...] = (
     *(getattr(subtensor, name) for name in _BY_PLACES if hasattr(subtensor, name)),
 )
 """Ops whose results have the type of their first input."""
+_RUNNING = (CumOp, SpSum)
 _PRODUCTS: tuple[type[Op], ...] = (Contraction, Dot)
 """Ops whose results have the common type of their inputs."""
+_REAL: dict[type[Op], str] = {
+    LUFactor: "float32",
+    TRSYL: "float32",
+    TensorInv: "float64",
+    TensorSolve: "float64",
+}
+"""Ops whose first result is real though declared an integer, and the least type in which."""
 _WIDEST = ("float64", "complex128")
 
 
@@ -54,6 +70,15 @@ def held_type(variable: Variable) -> GraphType:
     """The type of the value of a variable."""
     dtype = held_dtype(variable)
     return variable.type if dtype is None else variable.type.clone(dtype=dtype)
+
+
+def given_type(variable: Variable) -> GraphType:
+    """The type of the value of an output: the declared one, but real for what is real."""
+    held = held_type(variable)
+    dtypes = [getattr(each, "dtype", None) for each in (held, variable.type)]
+    return (
+        variable.type if dtypes[0] in discrete_dtypes or dtypes[1] not in discrete_dtypes else held
+    )
 
 
 def held_dtype(variable: Variable) -> str | None:
@@ -79,14 +104,18 @@ def held_dtype(variable: Variable) -> str | None:
 def _sources(variable: Variable) -> list[Variable]:
     """The inputs that give a value its type."""
     node = variable.owner
-    if node is None or not isinstance(node.op, (*_PASSING, *_PRODUCTS)):
+    if node is None or not isinstance(node.op, (*_PASSING, *_RUNNING, *_PRODUCTS)):
         return []
-    return node.inputs[:1] if isinstance(node.op, _PASSING) else node.inputs
+    return node.inputs if isinstance(node.op, _PRODUCTS) else node.inputs[:1]
 
 
 def _dtype_from(sources: list[str], variable: Variable) -> str:
+    node = variable.owner
     if sources:
-        return str(np.result_type(*sources)) if len(sources) > 1 else sources[0]
+        dtype = str(np.result_type(*sources)) if len(sources) > 1 else sources[0]
+        return running_dtype(dtype) if isinstance(node.op, _RUNNING) else dtype
     declared = getattr(variable.type, "dtype", "")
-    op = getattr(variable.owner, "op", None)
-    return running_dtype(declared) if isinstance(op, CumOp | SpSum) else declared
+    if node is None or variable is not node.outputs[0] or declared not in discrete_dtypes:
+        return declared
+    least = _REAL.get(type(getattr(node.op, "core_op", node.op)))
+    return declared if least is None else str(np.result_type(declared, least))

@@ -139,5 +139,5 @@ def _written(
 
 
 def _is_open(length: object) -> bool:
-    """Return True for the length that follows from the others."""
-    return getattr(length, "data", 0) == -1
+    """Return True for the length that follows from the others; NumPy takes any negative one."""
+    return getattr(length, "data", 0) < 0

@@ -26,7 +26,7 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular, solve_tri
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
-from pytensor_jaxlink.ops import Assumption, is_a_factor
+from pytensor_jaxlink.ops import Assumption, are_pivots, is_a_factor
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -212,9 +212,9 @@ def _filled(part: Selection, letters: Sequence[str], kept: Collection[str]) -> T
 
 @follow.register(PivotToPermutations)
 def _follow_pivots(op: PivotToPermutations, node: Apply, known: Known) -> Results:
-    """Places that are not selected stay where they are."""
+    """Places that are not selected stay where they are; others than pivots may be out of range."""
     chosen = at_front(known.plain(node.inputs[0]), [0], known)
-    if chosen is None:
+    if chosen is None or not are_pivots(node.inputs[0]):
         return None
     [mask] = chosen.masks
     stays = pt.arange(mask.shape[0]).astype(chosen.full.type.dtype)

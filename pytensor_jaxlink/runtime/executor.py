@@ -11,11 +11,10 @@ import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import (
-    FAILED_NODE,
-    FAILED_ON_HOST,
     FalseConditionError,
     NewSizeError,
     OtherCodeError,
+    is_of_node,
 )
 from pytensor_jaxlink.plan import Executable, HostStep, Region
 from pytensor_jaxlink.runtime.bindings import Run, checked, fast
@@ -232,7 +231,7 @@ class Executor:
                 raise
             return list(self._fallback(inputs, None))
         except Exception as error:
-            if self._fallback is None or not _is_of_node(error):
+            if self._fallback is None or not is_of_node(error):
                 raise
             return list(self._fallback(inputs, error))
         if conditions and self._fallback is not None and not all_hold(*conditions):
@@ -348,10 +347,6 @@ replace_in_forked_child(
     trace=Executor.trace_in_child,
     measure=Executor.measure_in_child,
 )
-
-
-def _is_of_node(error: Exception) -> bool:
-    return hasattr(error, FAILED_NODE) or hasattr(error, FAILED_ON_HOST)
 
 
 def _run_on(run: Run, boundary: Boundary, values: Sequence[object]) -> None:

@@ -13,6 +13,7 @@ from pytensor_jaxlink.errors import (
     FAILED_ON_HOST,
     FalseConditionError,
     NotAcceptedError,
+    is_of_node,
 )
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
@@ -165,7 +166,7 @@ class FastCall:
             if self._rejections > _MOST_REJECTIONS:
                 self._fast = None  # the slow path is faster than failing
         answer = self._slow(args)
-        if accepted and not hasattr(error, FAILED_NODE) and not hasattr(error, FAILED_ON_HOST):
+        if accepted and not is_of_node(error):
             text = f"{type(error).__name__}: {error}"
             self._stats.note_slow_calls(1, text)
             Topic.SLOW_CALLS.log(lambda: f"the fast path of a call at {running_line()}: {text}")

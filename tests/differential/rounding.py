@@ -16,7 +16,8 @@ from pytensor.scalar.basic import Add, Composite, Maximum, Minimum, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
-from pytensor.tensor.math import Max, Min
+from pytensor.tensor.math import Dot, Max, Min
+from pytensor.tensor.signal.conv import Convolve1d
 from pytensor.tensor.sort import SortOp
 
 ROUNDING = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
@@ -58,12 +59,12 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool | None], None]]:
         state.update(errors={})
 
     def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
-        solves = _solves(node) and state["whole"] is not None
-        change = spread if solves else partial(nudged, whole=state["whole"])
+        change = _change(node, whole=state["whole"])
+        in_double = _adds_products(node) and state["whole"] is False
         for thunk in thunks:
             given = [cell[0] for cell in thunk.inputs]
             for cell in thunk.inputs:
-                cell[0] = _as_read(cell, **state)
+                cell[0] = _as_read(cell, in_double=in_double, **state)
             terms = [cell[0] for cell in thunk.inputs]
             open_signs = _leaves_signs_open(node) or _adds_zeros(
                 node, [cell[0] for cell in thunk.inputs]
@@ -86,9 +87,29 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool | None], None]]:
     return Mode(linker=linker, optimizer=mode.provided_optimizer), seed
 
 
-def _as_read(cell: Any, *, rng: Any, errors: Any, whole: bool | None, sign: Any) -> Any:
+def _change(node: Any, *, whole: bool | None) -> Callable[..., Any]:
+    """How the results of a node are changed."""
+    if _solves(node) and whole is not None:
+        return spread
+    change = partial(nudged, whole=whole)
+    if not _adds_products(node):
+        return change
+    dtype = node.outputs[0].type.dtype
+    return lambda value, rng: change(np.asarray(value, dtype), rng)
+
+
+def _adds_products(node: Any) -> bool:
+    """Whether XLA may round a product and its sum together: the product does not overflow then."""
+    return isinstance(getattr(node.op, "core_op", node.op), Dot | Convolve1d)
+
+
+def _as_read(
+    cell: Any, *, rng: Any, errors: Any, whole: bool | None, sign: Any, in_double: bool
+) -> Any:
     """What a node reads of a value."""
     value = nudged(cell[0], rng, whole=whole)
+    if in_double and isinstance(value, np.ndarray) and value.dtype == np.float32:
+        value = value.astype("float64")
     _, error = errors.get(id(cell), (cell, None))
     if error is None or np.shape(error) != np.shape(value) or value.dtype.kind != "f":
         return value

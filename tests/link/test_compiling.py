@@ -20,7 +20,7 @@ from pytensor.raise_op import Assert
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning, RecompileLimitError
 from pytensor_jaxlink.link import analyses
 from pytensor_jaxlink.rewriting import linked_rewriter
-from tests.helpers import black_box, sort_down
+from tests.helpers import PYTHON, black_box, sort_down
 
 X, FACTOR = pt.dvector("x"), pt.dscalar("factor")
 
@@ -60,6 +60,22 @@ def test_it_raises_the_exception_of_a_call() -> None:
         f.compile(-np.ones(2))
     with pytest.raises(IndexError, match="out of range"):
         f.compile(np.ones(2))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_it_raises_the_first_of_two_exceptions(first: int) -> None:
+    """A host step fails, and so does what Python computes before it, or after."""
+    outputs = [ps.csr_from_dense(X.dimshuffle("x", 0) * 2)[0, 3] + 1, pt.exp(X)[9] * 2]
+    outputs = outputs if first == 0 else [pt.linalg.cholesky(-pt.eye(2) + X[0]), outputs[0]]
+    f, reference = (pytensor.function([X], outputs, mode=m) for m in ("JAXSELECTIVE", PYTHON))
+    expected = _exception_of(reference, np.zeros(2))
+    assert _exception_of(f, np.zeros(2)) is _exception_of(f.compile, np.zeros(2)) is expected
+
+
+def _exception_of(function: Any, *arguments: Any) -> type[Exception]:
+    with pytest.raises(Exception, match=r".") as found:
+        function(*arguments)
+    return found.type
 
 
 def test_a_side_that_is_not_taken_and_cannot_be() -> None:

@@ -1,4 +1,4 @@
-"""Running sums of booleans and of narrow integers have NumPy's 64 bits, as in Python."""
+"""Values of other types than their Ops declare: NumPy's 64 bits, or real numbers for integers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.sparse
 from pytensor import sparse
+from pytensor.scan import scan
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.ops import held_dtype
@@ -107,6 +108,54 @@ def test_an_update_has_the_declared_type() -> None:
     f = pytensor.function([N], pt.cumsum(N).sum(), updates={total: pt.cumsum(N)}, mode=JAXLinker())
     assert f(CALLS[0][1]) == 100 + 200 + 300 + 301
     np.testing.assert_array_equal(total.get_value(), np.array([100, -56, 44, 45], "int8"))
+
+
+M = pt.lmatrix("m")
+T4, T3 = (pt.tensor(f"t{ndim}", shape=(None,) * ndim, dtype="int64") for ndim in (4, 3))
+FACTORS = pt.linalg.lu_factor(M)[0]
+DRAWS = np.random.default_rng(0)
+WHOLE = np.array([[5, 2], [2, 11]])
+REAL: dict[str, tuple[list[Any], Any, list[Any]]] = {
+    "factors": ([M], FACTORS, [WHOLE]),
+    "half of the factors": ([M], FACTORS * 0.5, [WHOLE]),
+    "a row": ([M], FACTORS[1], [WHOLE]),
+    "diagonal": ([M], pt.diag(FACTORS), [WHOLE]),
+    "sorted": ([M], pt.sort(FACTORS), [WHOLE]),
+    "running sum": ([M], pt.cumsum(FACTORS), [WHOLE]),
+    "in a loop": (
+        [M],
+        scan(
+            lambda m: pt.linalg.lu_factor(m)[0], outputs_info=[M], n_steps=2, return_updates=False
+        )[-1],
+        [WHOLE],
+    ),
+    "of a batch": (
+        [T3],
+        pt.vectorize(lambda m: pt.linalg.lu_factor(m)[0], signature="(m,m)->(m,m)")(T3) * 1.0,
+        [np.stack([WHOLE, WHOLE + 1])],
+    ),
+    "solution": (
+        [M, B := pt.lvector("b")],
+        pt.linalg.lu_solve(pt.linalg.lu_factor(M), B),
+        [WHOLE, np.array([1, 3])],
+    ),
+    "inverse": ([T4], pt.linalg.tensorinv(T4), [DRAWS.integers(1, 9, (2, 3, 3, 2))]),
+    "tensors": ([T3, B], pt.linalg.tensorsolve(T3, B), [DRAWS.integers(1, 9, (6, 2, 3)), [1] * 6]),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_numbers_that_are_declared_integers(name: str, tmp_path: Any) -> None:
+    inputs, output, call = REAL[name]
+    f, reference = (pytensor.function(inputs, output, mode=m) for m in (JAXLinker(), PYTHON))
+    expected = reference(*call)
+    f.compile(*call)
+    save(f, tmp_path / "f", dims=None)
+    save(f, tmp_path / "compiled", graph=False, dims=None)
+    for function in (f, load(tmp_path / "f"), load(tmp_path / "compiled")):
+        found = np.asarray(function(*call))
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected)
 
 
 def test_a_tower_of_products_is_walked_once() -> None:

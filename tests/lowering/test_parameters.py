@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 import pytest
+import scipy.sparse
+from pytensor import sparse
 from pytensor.tensor.blas import Gemv
+from pytensor.tensor.linalg import pivot_to_permutation
+from pytensor.tensor.signal import convolve1d, convolve2d
 
 from tests.edges.compare import assert_as_in_python
 
@@ -99,6 +103,67 @@ CASES |= {
         [(np.array([[1, NAN, 2j], [complex(0, NAN), 3, -1]]),), (np.zeros((0, 3)),)],
     )
     for axis in (0, 1, (0, 1))
+}
+
+PIVOTS = pt.ivector("pivots")
+CASES |= {
+    f"exchanges of rows, inverse={inverse}": (
+        [PIVOTS],
+        pivot_to_permutation(PIVOTS, inverse=inverse),
+        [
+            (np.array(places, "int32"),)
+            for places in ([1, 1, 2], [3, 1, 1], [-1, 0, 0], [5, 0], [-3, 1, 1], [-4, 1, 1], [])
+        ],
+    )
+    for inverse in (True, False)
+}
+MATRICES = DRAWS.normal(size=(2, 3)), DRAWS.normal(size=(3, 4)), DRAWS.normal(size=(4, 2))
+CASES |= {
+    f"product {subscripts}": (
+        [D, D2 := pt.dmatrix("d2"), D3 := pt.dmatrix("d3")],
+        pt.einsum(subscripts, D, D2, D3),
+        [
+            MATRICES,
+            *(
+                [part if k == place else each for k, each in enumerate(MATRICES)]
+                for place, whole in enumerate(MATRICES)
+                for part in (whole[:1], whole[:, :1])
+            ),
+        ],
+    )
+    for subscripts in ("ij,jk,kl->il", "ij,jk,ki->", "ij,jk,km->jm")
+}
+CASES["product of integers and float32"] = (
+    [L, F, D],
+    pt.einsum("ij,jk,kl->il", L, F, D),
+    [(WHOLE * 10**8 + 1, np.ones((2, 2), "float32"), np.eye(2))],
+)
+ODD = [1.0, 0.0, -2.0, 3.0, np.inf, -np.inf, NAN]
+CASES |= {
+    f"convolution {mode}": (
+        [X, Y],
+        convolve1d(X, Y, mode=mode),
+        [(DRAWS.choice(ODD, n), DRAWS.choice(ODD[: 4 + n], 3)) for n in (5, 3, 2, 1)],
+    )
+    for mode in ("full", "valid", "same")
+}
+CASES["convolution of matrices"] = (
+    [D, D2],
+    convolve2d(D, D2),
+    [(DRAWS.choice(ODD, (3, 4)), DRAWS.choice(ODD[: n + 3], (2, n))) for n in (1, 2, 3)],
+)
+S, V = sparse.csr_matrix("s", dtype="int64"), pt.vector("v", dtype="float32")
+ENTRIES = scipy.sparse.csr_matrix(np.array([[2**40 + 1, 0], [3, 2**50 + 1]]))
+TENTHS = np.array([[0.1, 0.2], [0.3, 0.4]], "float32")
+CASES |= {
+    f"sparse integers and float32: {name}": ([S, F, V], output, [(ENTRIES, TENTHS, TENTHS[0])])
+    for name, output in {
+        "product": sparse.structured_dot(S, F),
+        "product with a vector": sparse.dot(S, V),
+        "sum": sparse.add(S, F),
+        "entries": sparse.dense_from_sparse(sparse.multiply(S, F)),
+        "scaled": sparse.dense_from_sparse(sparse.col_scale(S, V)),
+    }.items()
 }
 
 
