@@ -45,14 +45,17 @@ _function = functions_by(_register)
 _function("CpuContiguous")(lambda array: array)  # JAX arrays have no strides
 _function("Dot22")(jnp.dot)
 _function("Dot22Scalar")(lambda x, y, scale: scale * jnp.dot(x, y))
-_function("Gemm")(lambda z, a, x, y, b: b * z + a * jnp.dot(x, y))
 _function("Ger")(lambda a, alpha, x, y: a + alpha * jnp.outer(x, y))
 
 
-@_function("Gemv")
-def _gemv(y: jax.Array, alpha: jax.Array, a: jax.Array, x: jax.Array, beta: jax.Array) -> jax.Array:
-    check_equal_lengths(np.shape(y)[0], np.shape(a)[0])
-    return beta * y + alpha * jnp.dot(a, x)
+@_function("Gemm", "Gemv")
+def _added(
+    y: jax.Array, alpha: jax.Array, a: jax.Array, x: jax.Array, beta: jax.Array
+) -> jax.Array:
+    """A product that is added to an array, which BLAS does not read where it is added 0 times."""
+    if np.ndim(y) == 1:
+        check_equal_lengths(np.shape(y)[0], np.shape(a)[0])
+    return jnp.where(beta == 0, jnp.zeros((), y.dtype), beta * y) + alpha * jnp.dot(a, x)
 
 
 @not_right.register(Choose)
@@ -205,6 +208,8 @@ def _convolve(op: Any, node: Apply, context: Context) -> JaxFunction:
     def convolved(one: jax.Array, other: jax.Array, full: object) -> jax.Array:
         if method == "direct" and dtype in ("bool", "float16"):
             raise ValueError("SciPy sums no products of booleans and of half precision")
+        if method == "fft" and 0 in (*one.shape, *other.shape):
+            raise ValueError("SciPy transforms no array without entries")
         one, other = as_dtype(one, dtype), as_dtype(other, dtype)
         if method == "direct":
             return _convolved(one, other, full, convolve)

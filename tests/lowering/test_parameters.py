@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.sparse
 from pytensor import sparse
-from pytensor.tensor.blas import Gemv
+from pytensor.tensor.blas import Gemm, Gemv
 from pytensor.tensor.linalg import pivot_to_permutation
 from pytensor.tensor.signal import convolve1d, convolve2d
 
@@ -164,6 +164,25 @@ CASES |= {
         "entries": sparse.dense_from_sparse(sparse.multiply(S, F)),
         "scaled": sparse.dense_from_sparse(sparse.col_scale(S, V)),
     }.items()
+}
+
+UNREAD = np.array([[1.0, NAN], [2.0, 3.0]])
+CASES |= {
+    "vector that is added 0 times": (
+        [Y, D, X],
+        Gemv(inplace=False)(Y, np.float64(3), D, X, np.float64(0)),
+        [(UNREAD[0], np.ones((2, k)), np.ones(k)) for k in (3, 0)],
+    ),
+    "matrix that is added 0 times": (
+        [D, D2, D3],
+        Gemm(inplace=False)(D, np.float64(3), D2, D3, np.float64(0)),
+        [(UNREAD, np.ones((2, k)), np.ones((k, 2))) for k in (3, 0)],
+    ),
+    "transform of nothing": (
+        [D, D2],
+        convolve2d(D, D2, method="fft"),
+        [(np.ones(one), np.ones(two)) for one in ((3, 3), (0, 3)) for two in ((2, 2), (0, 2))],
+    ),
 }
 
 
