@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 from jax.scipy.signal import convolve
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
@@ -137,38 +138,41 @@ def _convolved(
     there, and SciPy does for matrices.
     """
     mode, empty = "full" if full else "valid", 0 in (*one.shape, *other.shape)
-    of_integers = jnp.issubdtype(one.dtype, jnp.integer)
-    if empty or not (of_integers or full):
-        return of_reals(one, other, mode=mode)
     if not full and all(k <= n for k, n in zip(one.shape, other.shape, strict=True)):
         one, other = other, one
-    if not full and any(k < n for k, n in zip(one.shape, other.shape, strict=True)):
-        return of_reals(one, other, mode=mode)  # it raises
+    raises = not full and any(k < n for k, n in zip(one.shape, other.shape, strict=True))
+    if empty or raises:
+        return of_reals(one, other, mode=mode)
     if full and other.size > one.size:
         one, other = other, one
-    if of_integers:
-        found = _sum_of_products(one, other)
-        return found if full else _without(found, [k - 1 for k in other.shape])
-
-    return _convolved_with_infinities(one, other, partial(of_reals, mode=mode))
-
-
-def _convolved_with_infinities(
-    one: jax.Array, kernel: jax.Array, convolve: Callable[..., jax.Array]
-) -> jax.Array:
-    """A full convolution; its derivative, which needs no terms, is that of JAX's function."""
+    room = [k - 1 for k in other.shape]
 
     def sums(one: jax.Array, kernel: jax.Array) -> jax.Array:
-        if one.ndim == 1:
+        if full and (one.ndim == 1 or jnp.issubdtype(one.dtype, jnp.integer)):
             return _sum_of_products(one, kernel)
-        room = [k - 1 for k in kernel.shape]
-        around = jnp.pad(one, [(n, n) for n in room])
+        around = jnp.pad(one, [(n, n) for n in room]) if full else one
         return _without(_sum_of_products(around, kernel), room)
+
+    if jnp.issubdtype(one.dtype, jnp.integer):
+        return sums(one, other)
+    return _of_reals(partial(of_reals, mode=mode), sums, exact=not full)(one, other)
+
+
+def _of_reals(convolve: JaxFunction, sums: JaxFunction, *, exact: bool) -> JaxFunction:
+    """A convolution by JAX's function, or by sums of products where that is wrong.
+
+    Its derivative, which needs no such terms, is that of JAX's function.
+
+    Parameters
+    ----------
+    exact
+        Whether JAX's function is right for values that are not finite: nothing is put around.
+    """
+    chosen = _chosen(convolve, convolve if exact else sums, sums)
 
     @jax.custom_jvp
     def convolved(one: jax.Array, kernel: jax.Array) -> jax.Array:
-        finite = jnp.isfinite(one.sum() * kernel.sum())  # a sum that overflows costs time only
-        return jax.lax.cond(finite, convolve, sums, one, kernel)
+        return chosen(one, kernel)
 
     @convolved.defjvp
     def derivative(
@@ -177,7 +181,35 @@ def _convolved_with_infinities(
         slope = convolve(changes[0], values[1]) + convolve(values[0], changes[1])
         return convolved(*values), slope
 
-    return convolved(one, kernel)
+    return convolved
+
+
+def _chosen(finite: JaxFunction, other: JaxFunction, of_pairs: JaxFunction) -> JaxFunction:
+    """A function of two arrays if all entries are finite, or another one.
+
+    There is one choice for a whole batch: of one for each element JAX would compute both.  A batch
+    of pairs has a function of its own: XLA makes one convolution of them on a CPU, in which zeros
+    are multiplied with the entries of other pairs, which takes a hundred times as long.
+    """
+
+    @custom_vmap
+    def chosen(one: jax.Array, kernel: jax.Array) -> jax.Array:
+        if finite is other:
+            return finite(one, kernel)
+        holds = jnp.isfinite(one.sum() * kernel.sum())  # a sum that overflows costs time only
+        return jax.lax.cond(holds, finite, other, one, kernel)
+
+    @chosen.def_vmap
+    def of_batch(
+        size: int, batched: Sequence[bool], one: jax.Array, kernel: jax.Array
+    ) -> tuple[jax.Array, bool]:
+        axes = tuple(0 if each else None for each in batched)
+        of_all = {each: jax.vmap(each, axes, axis_size=size) for each in (finite, other, of_pairs)}
+        if all(batched):
+            return of_all[of_pairs](one, kernel), True
+        return _chosen(of_all[finite], of_all[other], of_all[of_pairs])(one, kernel), True
+
+    return chosen
 
 
 def _sum_of_products(one: jax.Array, kernel: jax.Array) -> jax.Array:

@@ -147,7 +147,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
         checked: list[bool] = []
 
         def of_one(*values: jax.Array) -> tuple[jax.Array, ...]:
-            arguments = list(inputs)
+            arguments = list(unbatched)
             for position, value in zip(traced, values, strict=True):
                 arguments[position] = value
             with collecting() as conditions:
@@ -156,7 +156,11 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
             checked.append(bool(conditions))
             return (*outputs, one_condition(conditions))
 
-        # A static input has no batch, and must not become a tracer.
+        # A static input has one value for the batch, and must not become a tracer.
+        unbatched = [
+            np.reshape(value, np.shape(value)[ndim:]) if position in context.static else value
+            for position, (value, ndim) in enumerate(zip(inputs, batched_ndim, strict=True))
+        ]
         traced = [position for position in range(len(inputs)) if position not in context.static]
         taken, given = (
             ",".join(f"({','.join(dims)})" for dims in signature)

@@ -155,9 +155,9 @@ def _permutation(op: PivotToPermutations, node: Apply, context: Context) -> JaxF
         return function
 
     def permutation(pivots: jax.Array) -> jax.Array:
-        length = np.shape(pivots)[0]
-        context.check((pivots >= -length) & (pivots < length))
-        return function(jnp.where(pivots < 0, pivots + length, pivots).astype("int32"))
+        places, length = as_dtype(pivots, "int64"), np.shape(pivots)[0]
+        context.check((places >= -length) & (places < length))
+        return function(as_dtype(jnp.where(places < 0, places + length, places), "int32"))
 
     return permutation
 

@@ -52,6 +52,7 @@ from pytensor_jaxlink.ops import (
     inner_graphs,
     is_foreign_module,
     is_real_number,
+    reads_values_of_elements,
     remedies,
     static_inputs,
 )
@@ -204,13 +205,14 @@ class Obstacles:
                     None if sampler_of(op) else _failure(op, lambda: jax_sample_fn(op, node=node))
                 )
             case Blockwise():
-                return self._reason_of_core(core_node(node))
+                return self._reason_of_core(node)
             case op if self.has_own(op) and not isinstance(op, _REFUSED_BY_SOME):
                 return None
         return _failure(node.op, lambda: jax_funcify(node.op, node=node))
 
-    def _reason_of_core(self, core: Apply) -> Reason | None:
-        if static_inputs(core.op, core) or data_inputs(core.op, core):
+    def _reason_of_core(self, node: Apply) -> Reason | None:
+        core = core_node(node)
+        if reads_values_of_elements(node):
             return Code.SIZES_OF_BATCH, f"{op_name(core.op)} needs sizes for each batch element"
         return self._reason_of_op(core)
 

@@ -278,9 +278,8 @@ def _sampling_dot(x: jax.Array, y: jax.Array, pattern: SparseValue) -> SparseVal
 
 @_register("SpSum")
 def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
-    dtype = (
-        held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
-    )  # SciPy adds in NumPy's type for sums
+    """In the type in which NumPy adds, and SciPy too."""
+    dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
 
     def total(x: SparseValue) -> jax.Array:
         data = as_dtype(x.data, dtype)

@@ -35,6 +35,7 @@ from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.input_roles import can_be_static as can_be_static
 from pytensor_jaxlink.ops.input_roles import data_inputs as data_inputs
 from pytensor_jaxlink.ops.input_roles import is_real_number as is_real_number
+from pytensor_jaxlink.ops.input_roles import reads_values_of_elements as reads_values_of_elements
 from pytensor_jaxlink.ops.input_roles import shape_inputs as shape_inputs
 from pytensor_jaxlink.ops.input_roles import static_inputs as static_inputs
 from pytensor_jaxlink.ops.op_remedies import callback as callback

@@ -75,10 +75,9 @@ def held_type(variable: Variable) -> GraphType:
 def given_type(variable: Variable) -> GraphType:
     """The type of the value of an output: the declared one, but real for what is real."""
     held = held_type(variable)
-    dtypes = [getattr(each, "dtype", None) for each in (held, variable.type)]
-    return (
-        variable.type if dtypes[0] in discrete_dtypes or dtypes[1] not in discrete_dtypes else held
-    )
+    declared = variable.type
+    of_integers = [getattr(kind, "dtype", "") in discrete_dtypes for kind in (held, declared)]
+    return held if of_integers == [False, True] else declared
 
 
 def held_dtype(variable: Variable) -> str | None:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSM
 from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Eye, Join, Nonzero, Split
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.extra_ops import (
     Bartlett,
     RavelMultiIndex,
@@ -40,6 +41,7 @@ from pytensor.tensor.subtensor import (
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
 from pytensor.tensor.type_other import NoneTypeT
 
+from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.graph import ArrayType, GraphVariable, first_index
 from pytensor_jaxlink.ops.control_flow import WhileLoop
 from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice, Realign
@@ -151,6 +153,34 @@ def _static_inputs_join(op: Join, node: Apply) -> tuple[int, ...]:
     return () if hasattr(op, "axis") else (0,)
 
 
+@static_inputs.register(Blockwise)
+def _static_inputs_blockwise(op: Blockwise, node: Apply) -> tuple[int, ...]:
+    """Those of the core Op that have one value for the whole batch."""
+    values = _values_of_batch(node)
+    return tuple(p for p, one in values.items() if one and _is_size(node.inputs[p]))
+
+
+def _values_of_batch(node: Apply) -> dict[int, bool]:
+    """The inputs that a core Op reads as values, with whether all elements have the same."""
+    core = core_node(node)
+    return {
+        position: all(
+            length == 1 for length in outer.type.shape[: outer.type.ndim - inner.type.ndim]
+        )
+        for position, (outer, inner) in enumerate(zip(node.inputs, core.inputs, strict=True))
+        if position in {*static_inputs(core.op, core), *data_inputs(core.op, core)}
+    }
+
+
+def _is_size(variable: Variable) -> bool:
+    return isinstance(variable, Constant) or can_be_static(variable)
+
+
+def reads_values_of_elements(node: Apply) -> bool:
+    """Return True for a `Blockwise` whose core Op needs other sizes or data for each element."""
+    return not all(_values_of_batch(node).values())
+
+
 if hasattr(conv, "Convolve2d"):  # from PyTensor 3.0
     static_inputs.register(conv.Convolve2d, _static_inputs_last)
 
@@ -229,6 +259,12 @@ def data_inputs(op: Op, node: Apply) -> Sequence[int]:
 @data_inputs.register(Unique)
 def _data_inputs_all(op: Op, node: Apply) -> tuple[int, ...]:
     return tuple(range(len(node.inputs)))
+
+
+@data_inputs.register(Blockwise)
+def _data_inputs_blockwise(op: Blockwise, node: Apply) -> tuple[int, ...]:
+    values = _values_of_batch(node)
+    return tuple(p for p, one in values.items() if one and not _is_size(node.inputs[p]))
 
 
 @data_inputs.register(Repeat)

@@ -17,7 +17,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, S
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.graph import op_name
-from pytensor_jaxlink.ops.input_roles import data_inputs, static_inputs
+from pytensor_jaxlink.ops.input_roles import reads_values_of_elements
 from pytensor_jaxlink.ops.output_shapes import OutputShapes, UnknownShapes, output_shapes
 from pytensor_jaxlink.remedies import Remedy
 
@@ -60,9 +60,9 @@ def _of_elementwise(op: Elemwise, node: Apply) -> tuple[str, ...]:
 
 @remedies.register(Blockwise)
 def _of_batch(op: Blockwise, node: Apply) -> tuple[str, ...]:
+    if reads_values_of_elements(node):
+        return callback(node)  # no implementation would do
     core = core_node(node)
-    if static_inputs(core.op, core) or data_inputs(core.op, core):
-        return callback(node)  # sizes for each entry of the batch: no implementation would do
     if isinstance(core.op, FromFunctionOp):
         return _of_function(core.op, node)
     return (*callback(node), Remedy.REGISTER.text(op=type(core.op).__name__))

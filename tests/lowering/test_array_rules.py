@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -12,12 +14,13 @@ import pytest
 from pytensor import sparse
 from pytensor.compile.mode import Mode
 from pytensor.tensor import blas, fft
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.extra_ops import FillDiagonal
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.signal import conv
 from scipy.sparse import csr_matrix
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, jaxify
 from tests.helpers import compile_both
 
 SIGNAL = np.random.default_rng(1).normal(size=(3, 8))
@@ -108,3 +111,43 @@ def test_convolutions_of_integers_are_exact(mode: str, one: str, other: str) -> 
         for found, expected in zip(f(*call), reference(*call), strict=True):
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mode", ["full", "valid", "same"])
+@pytest.mark.parametrize("kernel", [SIGNAL[0, :3], SIGNAL[:, :3]])
+def test_batches_of_convolutions_are_one_region(mode: str, kernel: np.ndarray) -> None:
+    x, y = pt.dmatrix("x"), pt.tensor("y", dtype="float64", shape=(None,) * kernel.ndim)
+    batch = conv.convolve1d(x, y, mode=mode)
+    outputs = [batch, *pt.grad((batch**2).sum(), [x, y])]
+    f, reference = compile_both([x, y], outputs)
+    with_infinity = SIGNAL.copy()
+    with_infinity[1, 2] = np.inf
+    for call in ((SIGNAL, kernel), (with_infinity, kernel)):
+        for found, expected in zip(f(*call), reference(*call), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert len(f.plan.steps) == len(f.plan.regions) == 1
+    assert f.stats.fallbacks == 0
+
+
+def test_a_batch_with_another_mode_for_each_element_runs_on_the_host() -> None:
+    x, full = pt.dmatrix("x"), pt.vector("full", dtype="bool")
+    one = conv.convolve1d(x[0], x[0, :2]).owner.op
+    op = one if isinstance(one, Blockwise) else Blockwise(one)
+    f, reference = compile_both([x, full], op(x, x[:, :2], full))
+    for given in ([True, True, True], [False] * 3):
+        np.testing.assert_allclose(f(SIGNAL, given), reference(SIGNAL, given))
+    assert f.explain().breaks
+
+
+def test_convolutions_have_the_derivatives_of_jax() -> None:
+    x, y = pt.dvectors("xy")
+    ours = jaxify([x, y], (conv.convolve1d(x, y) ** 2).sum())
+
+    def plain(x: jax.Array, y: jax.Array) -> jax.Array:
+        return (jnp.convolve(x, y) ** 2).sum()
+
+    rows = jnp.asarray(SIGNAL)
+    with jax.enable_x64(True):
+        for change in (jax.grad, jax.hessian, lambda f: jax.vmap(jax.grad(f), (0, None))):
+            given = (rows, rows[0, :3]) if change not in (jax.grad, jax.hessian) else rows[:2]
+            np.testing.assert_allclose(change(ours)(*given), change(plain)(*given))

@@ -69,6 +69,15 @@ def full_convolution(p: Pool) -> Any:
     )
 
 
+@family.gives("matrix")
+def convolved_rows(p: Pool) -> Any:
+    """A batch of signals with one kernel or one for each, or its gradient."""
+    rows = pt.arange(1, 4)[:, None] * as_float(p.pick("vector"))
+    kernel = p.one_of([as_float(p.pick("vector"))[:4], rows[:, :3]])
+    found = pt.signal.convolve1d(rows, kernel, mode=p.one_of(["full", "valid", "same"]))
+    return p.one_of([found, pt.grad((found**2).sum(), rows)])
+
+
 @family.gives("vector")
 def repeated(p: Pool) -> Any:
     """Each entry as many times as another vector says."""
