@@ -20,6 +20,7 @@ from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import Subtensor
+from pytensor.tensor.type import discrete_dtypes
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED, FalseConditionError
@@ -121,8 +122,11 @@ class Program:
 
         An output has the declared one, but for real numbers that are declared integers.
         """
-        is_output = number in self.view.outputs
-        return given_type(self.view.variables[number]) if is_output else self.types[number]
+        if number not in self.view.outputs:
+            return self.types[number]
+        variable = self.view.variables[number]
+        is_integer = getattr(variable.type, "dtype", None) in discrete_dtypes
+        return given_type(variable) if is_integer else variable.type
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
