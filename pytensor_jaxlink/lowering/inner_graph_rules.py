@@ -35,7 +35,7 @@ Found = tuple[tuple[jax.Array, ...], jax.Array]
 """The outputs of a side of a branch, and whether its conditions hold."""
 
 
-_OF_ARGUMENTS = (IndexError, ValueError)
+_OF_ARGUMENTS = (AssertionError, IndexError, ValueError)
 """The exceptions of rules while JAX traces, where PyTensor raises them when it runs."""
 
 

@@ -91,7 +91,20 @@ def test_a_side_that_raises_for_the_shapes_of_a_call(side: str) -> None:
     assert not f.explain().failures
 
 
-Y = pt.dvector("y")
+Y, N = pt.dvector("y"), pt.lscalar("n")
+
+
+def test_a_side_whose_lengths_do_not_fit() -> None:
+    """The check of a length is false while JAX traces: an AssertionError, which no rule raises."""
+    summed = pt.inc_subtensor(X[N : N + 2], Y)
+    slope = pt.grad((summed * summed.sum()).sum(), X)[N : N + 2]
+    output = ifelse(C > 0, pt.tanh(X[:1]), pt.cumsum(slope))
+    f = pytensor.function([X, Y, N, C], output, mode=JAXLinker())
+    for y in (np.ones(4), np.ones(3)):
+        np.testing.assert_allclose(f(np.ones(4), y, -1, 1.0), [np.tanh(1.0)])
+    assert not f.explain().failures
+
+
 OF_TWO_SHAPES: dict[str, Callable[[Any], Any]] = {
     "in a side": lambda r: ifelse(C > 0, r * 2, X),
     "in both sides": lambda r: ifelse(C > 0, r * 2, ifelse(C > -200, X, Y)),
