@@ -1,6 +1,7 @@
 """From nodes to JAX.  The one layer that imports both PyTensor and JAX to compile."""
 
 from pytensor_jaxlink.lowering import array_rules as _array_rules
+from pytensor_jaxlink.lowering import convolutions as _convolutions
 from pytensor_jaxlink.lowering import dynamic_slice_rules as _dynamic_slice_rules
 from pytensor_jaxlink.lowering import elementwise as _elementwise
 from pytensor_jaxlink.lowering import indexing as _indexing
@@ -29,6 +30,7 @@ from pytensor_jaxlink.lowering.special import scalar_ops as _special_scalar_ops
 # Importing these modules registers their rules.
 RULES = (
     _array_rules,
+    _convolutions,
     _dynamic_slice_rules,
     _elementwise,
     _indexing,
