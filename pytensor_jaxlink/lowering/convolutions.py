@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -54,20 +55,45 @@ def _convolved(
 
     if jnp.issubdtype(one.dtype, jnp.integer):
         return sums(one, other)
-    return _of_reals(partial(of_reals, mode=mode), sums, exact=not full)(one, other)
+    if not full:
+        choose = _the_first  # nothing is put around
+    elif one.ndim == 1 and one.dtype in ("float64", "complex128"):
+        choose = _if_finite_on_gpus  # XLA's loops on a CPU, for 64 bits, pass over what is around
+    else:
+        choose = _if_finite
+    return _of_reals(partial(of_reals, mode=mode), sums, choose)(one, other)
 
 
-def _of_reals(convolve: JaxFunction, sums: JaxFunction, *, exact: bool) -> JaxFunction:
+Choice: TypeAlias = Callable[[JaxFunction, JaxFunction, jax.Array, jax.Array], jax.Array]
+"""How one of two functions of an array and a kernel is chosen, and called."""
+
+
+def _the_first(
+    convolve: JaxFunction, sums: JaxFunction, one: jax.Array, kernel: jax.Array
+) -> jax.Array:
+    return convolve(one, kernel)
+
+
+def _if_finite(
+    convolve: JaxFunction, sums: JaxFunction, one: jax.Array, kernel: jax.Array
+) -> jax.Array:
+    finite = jnp.isfinite(one.sum() * kernel.sum())  # a sum that overflows costs time only
+    return jax.lax.cond(finite, convolve, sums, one, kernel)
+
+
+def _if_finite_on_gpus(
+    convolve: JaxFunction, sums: JaxFunction, one: jax.Array, kernel: jax.Array
+) -> jax.Array:
+    chosen = partial(_if_finite, convolve, sums)
+    return jax.lax.platform_dependent(one, kernel, cpu=convolve, default=chosen)
+
+
+def _of_reals(convolve: JaxFunction, sums: JaxFunction, choose: Choice) -> JaxFunction:
     """A convolution by JAX's function, or by sums of products where that is wrong.
 
     Its derivative, which needs no such terms, is that of JAX's function.
-
-    Parameters
-    ----------
-    exact
-        Whether JAX's function is right for values that are not finite: nothing is put around.
     """
-    chosen = _chosen(convolve, convolve if exact else sums, sums)
+    chosen = _chosen(convolve, sums, choose)
 
     @jax.custom_jvp
     def convolved(one: jax.Array, kernel: jax.Array) -> jax.Array:
@@ -83,30 +109,26 @@ def _of_reals(convolve: JaxFunction, sums: JaxFunction, *, exact: bool) -> JaxFu
     return convolved
 
 
-def _chosen(finite: JaxFunction, other: JaxFunction, of_pairs: JaxFunction) -> JaxFunction:
-    """A function of two arrays if all entries are finite, or another one.
+def _chosen(convolve: JaxFunction, sums: JaxFunction, choose: Choice) -> JaxFunction:
+    """One of two functions, chosen once for a whole batch.
 
-    There is one choice for a whole batch: of one for each element JAX would compute both.  A batch
-    of pairs has a function of its own: XLA makes one convolution of them on a CPU, in which zeros
-    are multiplied with the entries of other pairs, which takes a hundred times as long.
+    Of a choice for each element JAX would compute both.  A batch of pairs is summed: XLA makes one
+    convolution of them on a CPU, with zeros between the pairs, which are multiplied with the
+    entries of other pairs, and which take a hundred times as long.
     """
 
     @custom_vmap
     def chosen(one: jax.Array, kernel: jax.Array) -> jax.Array:
-        if finite is other:
-            return finite(one, kernel)
-        holds = jnp.isfinite(one.sum() * kernel.sum())  # a sum that overflows costs time only
-        return jax.lax.cond(holds, finite, other, one, kernel)
+        return choose(convolve, sums, one, kernel)
 
     @chosen.def_vmap
     def of_batch(
         size: int, batched: Sequence[bool], one: jax.Array, kernel: jax.Array
     ) -> tuple[jax.Array, bool]:
         axes = tuple(0 if each else None for each in batched)
-        of_all = {each: jax.vmap(each, axes, axis_size=size) for each in (finite, other, of_pairs)}
-        if all(batched):
-            return of_all[of_pairs](one, kernel), True
-        return _chosen(of_all[finite], of_all[other], of_all[of_pairs])(one, kernel), True
+        first, second = (jax.vmap(each, axes, axis_size=size) for each in (convolve, sums))
+        function = second if all(batched) else _chosen(first, second, choose)
+        return function(one, kernel), True
 
     return chosen
 
