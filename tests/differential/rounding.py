@@ -12,7 +12,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.link.basic import PerformLinker, WrapLinker
-from pytensor.scalar.basic import Add, Composite, Maximum, Minimum, Sub
+from pytensor.scalar.basic import Add, Cast, Composite, Maximum, Minimum, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
@@ -69,7 +69,7 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool | None], None]]:
             open_signs = _leaves_signs_open(node) or _adds_zeros(
                 node, [cell[0] for cell in thunk.inputs]
             )
-            thunk()
+            _evaluate(thunk, node, state)
             for cell, value in zip(thunk.inputs, given, strict=True):
                 cell[0] = value
             is_sum = isinstance(getattr(node.op, "scalar_op", None), Add | Sub)
@@ -96,6 +96,20 @@ def _change(node: Any, *, whole: bool | None) -> Callable[..., Any]:
         return change
     dtype = node.outputs[0].type.dtype
     return lambda value, rng: change(np.asarray(value, dtype), rng)
+
+
+def _evaluate(thunk: Any, node: Any, state: Any) -> None:
+    """Evaluate a node; in some runs a number that is out of range is converted as XLA does it.
+
+    C leaves open what becomes of it; XLA converts to a signed integer first.
+    """
+    thunk()
+    dtype = getattr(node.outputs[0].type, "dtype", None)
+    is_cast = isinstance(getattr(node.op, "scalar_op", None), Cast)
+    if is_cast and dtype in ("uint32", "uint64") and not state["whole"]:
+        [cell], [made] = thunk.inputs, thunk.outputs
+        if cell[0].dtype.kind == "f" and state["rng"].integers(2):
+            made[0] = cell[0].astype("int64").astype(dtype)
 
 
 def _adds_products(node: Any) -> bool:
