@@ -20,6 +20,7 @@ from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.link.jax.dispatch.random import jax_sample_fn
 from pytensor.scalar.basic import ScalarOp
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.xtensor.basic import XTypeCastOp
@@ -36,6 +37,7 @@ STATIC = "jittable with static inputs"
 DATA = "jittable where its data follow from shapes, else a host step"
 HOST = "host step"
 LOWERED = "rewritten before linking"
+CORE = "as its core Op"
 
 # Other backends, and packages that need libraries which are not dependencies.
 _LEFT_OUT = (
@@ -100,6 +102,8 @@ def answer(kind: type[Op]) -> str:
         return LOWERED
     if not _has_rule(kind) or _is_refused(kind):
         return HOST
+    if kind is Blockwise:
+        return CORE
     if data_inputs.dispatch(kind) is not data_inputs.dispatch(object):
         return DATA
     if static_inputs.dispatch(kind) is not static_inputs.dispatch(object):
@@ -145,6 +149,7 @@ fails when PyTensor has an Op without a row. Rows hold for the versions of PyTen
 - **{JITTABLE}**: part of a region, whatever its inputs.
 - **{STATIC}**: some inputs are sizes, which select a specialisation of the region.
 - **{DATA}**: masks, counts, what `unique` reads.
+- **{CORE}**: a batch, if sizes and data that the core Op reads are the same for all elements.
 - **{LOWERED}**: PyTensor's rewrites put tensor Ops in its place.
 - **{HOST}**: between regions, by the Op's own Python implementation.
 
