@@ -57,7 +57,7 @@ _REAL: dict[type[Op], str] = {
     TensorInv: "float64",
     TensorSolve: "float64",
 }
-"""Ops whose first result is real though declared an integer, and the least type in which."""
+"""Ops whose first result is real though declared an integer, and its narrowest type."""
 _WIDEST = ("float64", "complex128")
 
 

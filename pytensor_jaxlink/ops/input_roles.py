@@ -162,6 +162,11 @@ def _static_inputs_blockwise(op: Blockwise, node: Apply) -> tuple[int, ...]:
 
 def _values_of_batch(node: Apply) -> dict[int, bool]:
     """The inputs that a core Op reads as values, with whether all elements have the same."""
+    kind = type(node.op.core_op)
+    if all(
+        table.dispatch(kind) is table.dispatch(object) for table in (static_inputs, data_inputs)
+    ):
+        return {}  # as most; to make a node takes longer
     core = core_node(node)
     return {
         position: all(
