@@ -199,7 +199,7 @@ class Again:
         read: Values = self._read(each)
         for number in read.keys() & again.keys():
             one = again[number]
-            read[number] = unstretched(masks[number], one, read[number].shape) if moves else one
+            read[number] = unstretched(masks[number], one, read[number]) if moves else one
         self.run(each, read)
         found = {number: read[number] for number in each.writes}
         if moves:  # an entry may have become several
@@ -281,13 +281,15 @@ def without_others(mask: jax.Array, value: jax.Array) -> jax.Array:
     return jnp.where(mask, value, jax.lax.stop_gradient(value))
 
 
-def unstretched(mask: jax.Array, value: jax.Array, shape: Sequence[object]) -> jax.Array:
-    """The value in its own shape, where `without_others` may have stretched it.
+def unstretched(mask: jax.Array, value: jax.Array, own: jax.Array) -> jax.Array:
+    """The value in the shape of its own, where `without_others` may have stretched it.
 
     Of the entries that were one it has one that counts, if any does.
     """
-    for axis, length in enumerate(shape):
+    for axis, length in enumerate(own.shape):
         if value.shape[axis] != length:
+            if value.shape[axis] == 0:  # to a mask without entries
+                return jax.lax.stop_gradient(own)
             mask = jnp.broadcast_to(mask, value.shape)
             place = jnp.argmax(mask, axis, keepdims=True)
             mask, value = (jnp.take_along_axis(each, place, axis) for each in (mask, value))

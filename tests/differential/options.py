@@ -37,6 +37,9 @@ PYTHON = Mode("py", "fast_run").excluding("fusion", "inplace", "BlasOpt")
 And without those for BLAS, which drop an array of integers from a sum (docs/upstream.md).
 """
 
+PYTHON_IN_OUR_ORDER = Mode("py", linked_query().excluding("jaxlink"))
+"""PyTensor's rewrites alone, without those that the linker takes away."""
+
 LINKERS: dict[str, Mapping[str, Any]] = {
     "default": {},
     "recompile_limit": {"recompile_limit": 1, "dynamic": False},
@@ -107,7 +110,7 @@ def patient_references(graph: Graph) -> list[Way]:
 def is_refused(graph: Graph) -> bool:
     """Whether PyTensor's rewrites fail before the linker gets the graph (docs/upstream.md)."""
     try:
-        _function(graph, Mode("py", linked_query().excluding("jaxlink")))
+        _function(graph, PYTHON_IN_OUR_ORDER)
     except AssertionError:
         return True
     return False

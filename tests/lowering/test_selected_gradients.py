@@ -195,7 +195,17 @@ def test_a_row_that_is_read_as_a_vector_too() -> None:
     row, mask = jnp.array([[1.0, -1.0, 4.0]]), jnp.array([[1, 0, 0], [1, 0, 1]], dtype=bool)
 
     def total(row: jax.Array) -> jax.Array:
-        vector = jnp.asarray(unstretched(mask, without_others(mask, row), row.shape))[0]
+        vector = jnp.asarray(unstretched(mask, without_others(mask, row), row))[0]
         return jnp.where(mask.any(0), jnp.sqrt(vector), 0).sum()
 
     np.testing.assert_array_equal(jax.grad(total)(row), [[0.5, 0, 0.25]])
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty", "ignore:invalid value")
+def test_one_number_beside_a_mask_without_entries() -> None:
+    """It stretches to none of them, and stays a number where it is moved (seed 1200002526)."""
+    mask = pt.vector("mask", dtype="bool")
+    total = (X[mask].mean() * X).sum()
+    function = pytensor.function([X, mask], pytensor.grad(total, X), mode="JAXSELECTIVE")
+    [found] = jax.jit(function.jax_fn)(np.ones(3), np.zeros(0, dtype=bool))
+    np.testing.assert_array_equal(found, [np.nan] * 3)
