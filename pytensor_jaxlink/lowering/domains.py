@@ -21,6 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis import Interval, interval_of
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import canonical_dtype
 
 Entry = TypeVar("Entry")
 
@@ -119,8 +120,13 @@ _LARGEST_RATE = float(np.iinfo("int64").max - 10 * np.sqrt(np.iinfo("int64").max
 _LARGEST_POPULATION = 1_000_000_000
 
 
+def _wide(xp: ModuleType, value: jax.Array) -> jax.Array:
+    """A parameter in the type in which NumPy computes: differences of narrow integers wrap."""
+    return xp.asarray(value, canonical_dtype("float64"))
+
+
 def _width(xp: ModuleType, low: jax.Array, high: jax.Array) -> jax.Array:
-    width = high - low
+    width = _wide(xp, high) - _wide(xp, low)
     return xp.isfinite(width) & ~xp.signbit(width)
 
 
@@ -129,6 +135,22 @@ def _standard_bounds(
 ) -> jax.Array:
     """SciPy compares them in standard deviations: it refuses what rounding makes equal."""
     return (lower - mu) / sigma < (upper - mu) / sigma
+
+
+def _integer_bounds(xp: ModuleType, low: jax.Array, high: jax.Array) -> jax.Array:
+    """NumPy takes the whole parts of real bounds, and draws numbers of 64 bits with a sign."""
+    (low, fits), (high, also) = _whole_part(xp, low), _whole_part(xp, high)
+    return fits & also & (low < high)
+
+
+def _whole_part(xp: ModuleType, bound: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The whole part of a bound, and whether it is one of 64 bits, or the number after these."""
+    if xp.issubdtype(bound.dtype, xp.floating):
+        bound = xp.trunc(bound)
+        return bound, (bound >= -(2.0**63)) & (bound < 2.0**63)
+    if bound.dtype == "uint64":
+        return bound, bound <= xp.asarray(2**63, "uint64")
+    return bound, xp.asarray(True)
 
 
 def _mixed_rate(xp: ModuleType, count: jax.Array, chance: jax.Array) -> jax.Array:
@@ -151,7 +173,7 @@ def possible_draw(xp: ModuleType, good: jax.Array, bad: jax.Array, drawn: jax.Ar
 
 def _chances_of_all_but_last(xp: ModuleType, p: jax.Array) -> jax.Array:
     in_range = ((p >= 0) & (p <= 1)).all(axis=-1)
-    return in_range & (p[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
+    return in_range & (_wide(xp, p)[..., :-1].sum(axis=-1) <= 1 + 1e-12) & (p.shape[-1] > 0)
 
 
 def _distribution_function(xp: ModuleType, x: jax.Array, chances: jax.Array) -> jax.Array:
@@ -180,7 +202,7 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.HalfCauchyRV": _at_least_0(1),
     "pytensor.HalfNormalRV": _at_least_0(1),
     "pytensor.HyperGeometricRV": _whole(0, 1, 2) + _together(possible_draw, 0, 1, 2),
-    "pytensor.IntegersRV": _together(lambda xp, low, high: low < high, 0, 1),
+    "pytensor.IntegersRV": _together(_integer_bounds, 0, 1),
     "pytensor.InvGammaRV": _no_sign(0, 1),
     "pytensor.LaplaceRV": _no_sign(1),
     "pytensor.LogNormalRV": _no_sign(1),

@@ -55,6 +55,10 @@ def _multivariate_normal(op: MvNormalRV, node: Apply, context: Context) -> JaxFu
         mean, covariance = jnp.asarray(mean, dtype), jnp.asarray(covariance, dtype)
         factor = _root(covariance, op.method)
         context.check(jnp.isfinite(factor))  # where there is none NumPy raises `LinAlgError`
+        if mean.shape[-1] == 1 and covariance.shape[-1] != 1:
+            raise ValueError(
+                f"a mean of length 1 for covariances of {covariance.shape[-1]} numbers"
+            )
         shape = _shape(op, size, (mean, covariance))
         drawn = normal(key, (*shape, mean.shape[-1]), dtype)
         return next_key(key), mean + jnp.einsum("...ij,...j->...i", factor, drawn)
@@ -127,7 +131,8 @@ def _require_chances(p: ArrayLike, count: int) -> None:
     p = jnp.asarray(p)
     precision = max(jnp.finfo(p.dtype).eps, np.finfo("float64").eps) ** 0.5
     require(p >= 0)
-    require(jnp.abs(p.sum(axis=-1) - 1) <= precision)
+    total = jnp.asarray(p, canonical_dtype("float64")).sum(axis=-1)
+    require(jnp.abs(total - 1) <= precision)
     require((p > 0).sum(axis=-1) >= count)
 
 

@@ -152,7 +152,8 @@ def _wald(draw: Draw, mean: jax.Array, scale: jax.Array) -> jax.Array:
 
 def _triangular(draw: Draw, left: jax.Array, mode: jax.Array, right: jax.Array) -> jax.Array:
     """By inversion of the distribution function."""
-    drawn, width = draw.uniform(), jnp.asarray(right, draw.real) - left
+    left, mode, right = (jnp.asarray(each, draw.real) for each in (left, mode, right))
+    drawn, width = draw.uniform(), right - left
     below = left + jnp.sqrt(drawn * width * (mode - left))
     above = right - jnp.sqrt((1 - drawn) * width * (right - mode))
     return jnp.where(drawn * width < mode - left, below, above)
@@ -177,7 +178,7 @@ def _truncated_exponential(
     draw: Draw, bound: jax.Array, loc: jax.Array, scale: jax.Array
 ) -> jax.Array:
     """By inversion of the distribution function."""
-    return loc - scale * jnp.log1p(draw.uniform() * jnp.expm1(-bound))
+    return loc - scale * jnp.log1p(draw.uniform() * jnp.expm1(-jnp.asarray(bound, draw.real)))
 
 
 def _truncated_normal(
@@ -228,7 +229,7 @@ def _matrix_normal(draw: Draw, mu: jax.Array, rows: jax.Array, columns: jax.Arra
 
 def _hypergeometric(draw: Draw, good: jax.Array, bad: jax.Array, drawn: jax.Array) -> jax.Array:
     """Draw without replacement, one by one; the cost grows with the largest number drawn."""
-    kind, shape = canonical_dtype(draw.dtype), draw.shape
+    kind, shape = canonical_dtype("int64"), draw.shape
     good, bad, drawn = (
         jnp.broadcast_to(jnp.asarray(count, kind), shape) for count in (good, bad, drawn)
     )
@@ -257,8 +258,8 @@ def _categorical(draw: Draw, p: jax.Array) -> jax.Array:
 
 
 def _geometric(draw: Draw, p: jax.Array) -> jax.Array:
-    """By inversion; what is beyond the largest integer is that."""
-    kind = canonical_dtype(draw.dtype)
+    """By inversion, in 64 bits; what is beyond the largest integer is that."""
+    kind = canonical_dtype("int64")
     waited = exponential(draw.key, draw.shape, wide())
     trials = jnp.ceil(-waited / jnp.log1p(-jnp.asarray(p, wide())))
     largest = jnp.iinfo(kind).max
