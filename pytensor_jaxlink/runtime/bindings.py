@@ -35,7 +35,7 @@ from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import LoopRun, run_branch
-from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.runtime.devices import held, place_for
 from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.host_bindings import (
     as_generator,
@@ -201,6 +201,7 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
         "Result": Result,
         "stats": ready.stats,
         "hashable": hashable,
+        "held": held,
         "place_for": place_for,
         "all_hold": all_hold,
         "end_if_false": end_if_false,

@@ -27,7 +27,7 @@ Where the last region reuses memory (`runtime.donation`), the conditions of the 
 waited for, and the function holds on to none of the values that it hands over::
 
     def run(a0):
-        a5 = cell1[0]
+        a5 = held(cell1)
         (a1, ), c0 = region0(a0)
         h1 = host(a1, 1)
         try:
@@ -106,7 +106,7 @@ class FunctionSource:
         self._made_on_host: set[int] = set()
         self._made_anywhere: set[int] = set()  # by loops and cuts: on the device or not
         self._defined = [f"a{number}" for number in plan.inputs]
-        self._lines = [f"a{n} = cell{position}[0]" for n, position in self._cells.items()]
+        self._lines = [f"a{n} = held(cell{position})" for n, position in self._cells.items()]
         self._read_inputs(moved, by_shape)
         self._conditions: list[str] = []
         for place, step in enumerate(plan.steps if reuse is None else plan.steps[:-1]):

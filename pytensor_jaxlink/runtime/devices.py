@@ -32,6 +32,7 @@ from pytensor_jaxlink.runtime.typed_jax import (
     Tracer,
     class_of,
     configuration,
+    default_backend,
     device_put,
     local_devices,
     with_sharding_constraint,
@@ -140,7 +141,7 @@ def commit(values: list[object], positions: Sequence[int]) -> None:
     if not isinstance(where, NamedSharding):
         with jax.enable_x64(True):
             for position in moving:
-                array = device_put(values[position], where)
+                array = device_put(detached(values[position]), where)
                 values[position] = device_put(array, array.sharding)
 
 
@@ -199,18 +200,48 @@ def accepts(value: Any, kind: Kind, *, x64: bool = True) -> bool:
     return has_type and fits(value.shape, kind.shape or ())
 
 
+_ALIGNED = 64
+"""Bytes; JAX on a CPU reads memory that begins at a multiple of these without copying it."""
+
+_COPIED_FAST = 2**16
+"""Bytes; a copy of fewer takes less time than to look where they lie."""
+
+
+_NUMPY: Any = np.ndarray  # whose dtype is not known
+
+
+def detached(value: Any) -> Any:
+    """An array of NumPy's as JAX may read it when the call that it was given to has returned.
+
+    JAX computes while Python goes on, and of memory that it takes without a copy it reads what the
+    caller writes into it then (docs/upstream.md).  On a CPU it copies what is not aligned.
+
+    All else is returned as it is.
+    """
+    if not isinstance(value, _NUMPY):
+        return value
+    if value.nbytes >= _COPIED_FAST and value.ctypes.data % _ALIGNED and default_backend() == "cpu":
+        return value
+    return value.copy()
+
+
+def held(cell: Sequence[object]) -> object:
+    """The value of a cell as a call takes it."""
+    return detached(cell[0])
+
+
 def as_jax_takes_it(value: object) -> object:
-    """A value; an array of the other byte order, or with a mask, as one that JAX takes.
+    """A value; an array of NumPy's as one that JAX takes, and that nobody else writes into.
 
     PyTensor converts byte orders, but where arguments are trusted, and computes with the data of
     masked arrays.  JAX refuses both, or, once it has compiled for the type, takes their bytes.
     """
     if np.ma.isMaskedArray(value):
         value = np.asarray(value)
-    if type(value) is not np.ndarray:
-        return value
-    array: np.ndarray = value
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    found = detached(value)
+    if isinstance(found, _NUMPY) and not found.dtype.isnative:
+        found = found.astype(found.dtype.newbyteorder("="))
+    return found
 
 
 def note_explicit_axes(error: Exception, values: Iterable[object]) -> None:

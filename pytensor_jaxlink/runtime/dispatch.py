@@ -16,6 +16,7 @@ import numpy as np
 from pytensor_jaxlink.errors import NewSizeError
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
+from pytensor_jaxlink.runtime.devices import held
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.padding import Padding, Programs
@@ -177,6 +178,7 @@ class Dispatch:
                     return Result(None, (False,))  # `finish` says why
                 if self._is_own(lengths, values) or not padding.can_pad(values, lengths):
                     return own_call(*args)
+                values[len(args) :] = map(held, cells)
                 values = self._pad(values, lengths, programs.serving(lengths), stats)
                 result = _as_result(padded, padded_call(*values), values)
                 if result.conditions and not all_hold(*result.conditions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import is_not
 from typing import Any
 
@@ -18,11 +18,13 @@ from pytensor_jaxlink.errors import (
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.runtime.clocks import Recorder
+from pytensor_jaxlink.runtime.devices import detached
 from pytensor_jaxlink.runtime.dispatch import Dispatch
 from pytensor_jaxlink.runtime.ending import Interface
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.forks import from_parent, replace_in_forked_child
 from pytensor_jaxlink.runtime.result import Result
+from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
 
@@ -56,7 +58,7 @@ class FastCall:
     _fast: Any = None
     _path: FastPath | None = None
     _rejections = _conversions = 0
-    _stats: Any
+    _stats: Stats
 
     def __call__(self, *args: Any, **kwargs: object) -> Any:  # noqa: C901 -- one frame a call
         """Evaluate the function.  A `jax.Array` never visits the host."""
@@ -78,12 +80,12 @@ class FastCall:
             if converted is None:
                 return self._slow(args)
             args, moved = converted, bytes_of_numpy(converted)
+        given: Sequence[object] = args
         if moved:
             self._stats.bytes_to_device += moved
-            if len(args) > 1 and moved > _SMALL:
-                args = self._moved_once(args)
+            given = self._detached(args, moved)
         try:
-            found = fast(*args)
+            found = fast(*given)
         except (Exception, NotAcceptedError) as error:
             if hasattr(error, FAILED_ON_HOST) and self._is_final(error):
                 raise
@@ -133,19 +135,20 @@ class FastCall:
                 return None
         return tuple(found)
 
-    def _moved_once(self, args: tuple[object, ...]) -> tuple[Any, ...]:
-        """The arguments; an array that is given several times goes to the device once."""
-        if len({*map(id, args)}) == len(args):
-            return args
-        moved: dict[int, object] = {}
+    def _detached(self, args: tuple[object, ...], moved: int) -> Sequence[object]:
+        """The arguments as JAX may read them when the call has returned.
+
+        A large array that is given several times goes to the device once.
+        """
+        if moved <= _SMALL or len({*map(id, args)}) == len(args):
+            return [*map(detached, args)]
+        found: dict[int, object] = {}
         for value in args:
-            if type(value) is not _NUMPY_ARRAY:
-                continue
-            if id(value) in moved:
-                self._stats.bytes_to_device -= value.nbytes
-            else:
-                moved[id(value)] = device_put(value)
-        return tuple(moved.get(id(value), value) for value in args)
+            if id(value) in found:
+                self._stats.bytes_to_device -= bytes_of_numpy((value,))
+            elif bytes_of_numpy((value,)):
+                found[id(value)] = device_put(detached(value))
+        return [found.get(id(value), value) for value in args]
 
     def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """A call before there is a fast path, or with keywords."""
@@ -262,7 +265,7 @@ class FastCall:
 
 def bytes_of_numpy(args: tuple[object, ...]) -> int:
     """The bytes that a call with these arguments moves to the device."""
-    return sum([value.nbytes for value in args if type(value) is np.ndarray])
+    return sum([value.nbytes for value in args if isinstance(value, np.ndarray)])
 
 
 replace_in_forked_child(FastCall, __call__=FastCall.call_in_child)

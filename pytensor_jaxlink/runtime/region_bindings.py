@@ -12,10 +12,11 @@ from pytensor_jaxlink.errors import GoesOnError, NotAcceptedError, OtherCodeErro
 from pytensor_jaxlink.plan import Region
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import Function
+from pytensor_jaxlink.runtime.devices import detached
 from pytensor_jaxlink.runtime.keys import as_key
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Computed
-from pytensor_jaxlink.sparse_values import from_scipy
+from pytensor_jaxlink.sparse_values import SparseValue, from_scipy
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.region_code import Meet
@@ -155,6 +156,15 @@ def compiling_region(
     return ahead
 
 
+def _as_matrix(value: object) -> object:
+    """A matrix of SciPy as a region takes it; all else is returned as it is."""
+    found = from_scipy(value)
+    if found is value or not isinstance(found, SparseValue):
+        return found
+    data, indices, starts = map(detached, (found.data, found.indices, found.indptr))
+    return SparseValue(data, indices, starts, found.shape, found.format)
+
+
 def _preparing(ready: Runnable, region: Region) -> Callable[[list[object]], None] | None:
     """A function that changes arguments to the forms that a region takes; None if all have them.
 
@@ -162,7 +172,7 @@ def _preparing(ready: Runnable, region: Region) -> Callable[[list[object]], None
     """
     plan, numbers = ready.plan, region.arguments
     forms = [
-        (k, as_key if n in plan.generators else from_scipy)
+        (k, as_key if n in plan.generators else _as_matrix)
         for k, n in enumerate(numbers)
         if n in plan.generators or n in plan.sparse
     ]

@@ -68,6 +68,7 @@ class Put(Protocol):
 block_until_ready: Callable[[Any], Any] = jax.block_until_ready
 config: Any = jax.config
 configuration: Configuration = config
+default_backend: Callable[[], str] = jax.default_backend
 device_put: Put = jax.device_put
 eval_shape: Callable[..., Any] = jax.eval_shape
 jit: Callable[..., Any] = jax.jit

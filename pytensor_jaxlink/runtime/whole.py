@@ -31,7 +31,7 @@ from jax.sharding import Sharding
 from pytensor_jaxlink.errors import NotAcceptedError, OtherCodeError
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
-from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.runtime.devices import held, place_for
 from pytensor_jaxlink.runtime.region_code import Meet, RegionCode
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
@@ -128,7 +128,7 @@ class Whole:
 
     def _with_others(self, *args: object) -> object:
         """The call where cells are read, constants follow the arguments, or some are not read."""
-        values = [*args, *[cell[0] for cell in self._cells]]
+        values = [*args, *map(held, self._cells)]
         if len(self._read) < self._count:
             self._check_unread(values)
             values = self._only_read(values)

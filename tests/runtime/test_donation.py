@@ -380,7 +380,7 @@ def test_the_source_holds_on_to_nothing_that_it_donates() -> None:
         str(FunctionSource(f.plan, cells=[1], leaving=[0], reuse=reuse))
         == """\
 def run(a0):
-    a1 = cell1[0]
+    a1 = held(cell1)
     a0 = converted(0, a0)
     h0 = host(a0, 0)
     h6,  = step0(h0)
