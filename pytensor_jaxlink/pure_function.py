@@ -132,9 +132,14 @@ class PureFunction:
         """
         import jax  # at first use: importing this package does not import JAX
 
+        from pytensor_jaxlink.sparse_values import to_scipy
+
         for variable, value in zip(self.shared, state, strict=True):
-            if isinstance(variable.get_value(borrow=True), np.random.Generator):
+            held = variable.get_value(borrow=True)
+            if isinstance(held, np.random.Generator):
                 variable.set_value(generator_of_key(value))
+            elif not isinstance(held, np.ndarray | np.generic | jax.Array):
+                variable.set_value(to_scipy(value))
             else:
                 dtype = variable.type.dtype
                 spread = isinstance(value, jax.Array) and len(value.sharding.device_set) > 1

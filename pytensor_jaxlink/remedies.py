@@ -99,6 +99,10 @@ class Remedy(Enum):
     STATIC_ARGUMENT = (
         "Pass it as a static argument: jax.jit(f.jax_fn, static_argnums=f.static_argnums)"
     )
+    STATE_AS_ARGUMENT = (
+        "Let the state be an argument and the new state a result, as in "
+        "pytensor_jaxlink.jaxify(inputs, outputs, updates) or f.jax_fn"
+    )
     STATIC_ARGUMENT_OF_PURE = (
         "Pass it as a static argument: jax.jit(fn, static_argnums=fn.static_argnums)"
     )

@@ -134,6 +134,7 @@ class Code(Enum):
         "ValueError",
         "MissingInputError",
     )
+    TRACED_UPDATE = 408, "A call that JAX traces updates a shared variable", "JAXLinkError"
 
     # -- black boxes
     BROKEN_SHAPE = (

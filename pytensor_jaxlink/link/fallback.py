@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from pytensor.compile.aliasing import Supervisor
@@ -42,7 +42,7 @@ class PythonFallback:
         self._forget()
 
     def _forget(self) -> None:
-        self._process, self._lock = os.getpid(), Lock()
+        self._process, self._lock, self._runs = os.getpid(), RLock(), False
         self._made: list[Any] = []
         self._ordered: list[Any] = []
 
@@ -66,29 +66,38 @@ class PythonFallback:
         if self._process != os.getpid():
             self._forget()  # a thread of the parent process may have had the lock
         with self._lock:  # the thunk has one set of cells
-            if not self._made:
-                self._graph = self._graph_to_run()
-                self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
-            values = [
-                value
-                if value is None or not isinstance(variable.type, ArrayType)
-                else to_numpy(value, stats)
-                for variable, value in zip(self._graph.inputs, inputs, strict=True)
-            ]
-            if self._is_users_graph:  # operations in place may write into what they are given
-                values = deepcopy(values)
-            *lazily, eagerly = self._made
-            for made in lazily:
-                with suppress(Exception):
-                    return self._declared(_evaluated(made, values))
+            if self._runs:  # an operation of the graph calls the function that it is in
+                return PythonFallback(self._source)._run(inputs, stats)
+            self._runs = True
             try:
-                return self._declared(_evaluated(eagerly, values))
-            except Exception as error:
-                if not has_effects(self._source):
-                    found = self._as_users_graph(error, values)
-                    if found is not None:
-                        return self._declared(found)
-                raise
+                return self._run_alone(inputs, stats)
+            finally:
+                self._runs = False
+
+    def _run_alone(self, inputs: Sequence[object], stats: Stats) -> Sequence[Any]:
+        if not self._made:
+            self._graph = self._graph_to_run()
+            self._made = [link.accept(self._graph).make_thunk() for link in self._linkers()]
+        values = [
+            value
+            if value is None or not isinstance(variable.type, ArrayType)
+            else to_numpy(value, stats)
+            for variable, value in zip(self._graph.inputs, inputs, strict=True)
+        ]
+        if self._is_users_graph:  # operations in place may write into what they are given
+            values = deepcopy(values)
+        *lazily, eagerly = self._made
+        for made in lazily:
+            with suppress(Exception):
+                return self._declared(_evaluated(made, values))
+        try:
+            return self._declared(_evaluated(eagerly, values))
+        except Exception as error:
+            if not has_effects(self._source):
+                found = self._as_users_graph(error, values)
+                if found is not None:
+                    return self._declared(found)
+            raise
 
     @property
     def _is_users_graph(self) -> bool:

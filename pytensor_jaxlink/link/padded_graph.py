@@ -125,7 +125,8 @@ def padded_graph(
         number = graph.inputs[position]
         longer[position] = number.clone()
         length, is_tensor = longer[position], isinstance(number.type, TensorType)
-        if dtype_of(number) == "uint64":  # PyTensor 3.0 compares it with an int64 as real numbers
+        # PyTensor 3.0 compares a uint64 with an int64 as real numbers; a boolean is no bound.
+        if dtype_of(number) in ("bool", "uint64"):
             length = pt.cast(length if is_tensor else pt.tensor_from_scalar(length), "int64")
         bounded = pt.cast(Shape_i(0)(room[:length]), dtype_of(number))
         stands_for[number] = bounded if is_tensor else pt.scalar_from_tensor(bounded)

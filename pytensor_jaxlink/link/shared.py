@@ -252,11 +252,31 @@ def _copied_with_array(deepcopied: Callable[..., Any]) -> Callable[..., Any]:
     return copied_with_array
 
 
+def _copy_with_arrays(copy: Callable[..., Function]) -> Callable[..., Function]:
+    """`Function.copy`, which leaves the cells that it reads as they are.
+
+    The copy's containers would make read-only arrays of NumPy of those of JAX, for everybody.
+    """
+
+    @wraps(copy)
+    def copy_with_arrays(function: Function, *args: object, **options: object) -> Function:
+        cells = [container.storage for container in function.input_storage]
+        held = [(cell, cell[0]) for cell in cells]
+        try:
+            return copy(function, *args, **options)
+        finally:
+            for cell, value in held:
+                cell[0] = value
+
+    return copy_with_arrays
+
+
 def _share() -> None:
     """Change how PyTensor reads shared variables, once, before the first of them holds an array."""
     changes: list[tuple[Any, str, Callable[[Any], Any]]] = [
         (SharedVariable, "get_value", _value_for_all),
         (Function, "__call__", _call_with_numpy),
+        (Function, "copy", _copy_with_arrays),
         (Container, "__deepcopy__", _copied_with_array),
     ]
     for owner, name, change in changes:

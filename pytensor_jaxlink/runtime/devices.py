@@ -23,6 +23,7 @@ from jax.sharding import (
 )
 
 from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.errors import JAXLinkError
 from pytensor_jaxlink.generators import take_place
 from pytensor_jaxlink.plan import ARRAYS, Kind, fits
 from pytensor_jaxlink.remedies import Remedy
@@ -119,8 +120,20 @@ def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
     """New values of states, spread over the devices as the old ones are, when all are there.
 
     Nobody waits for generators (`generators.take_place`).
+
+    Raises
+    ------
+    JAXLinkError
+        If JAX traces a new value: nothing can hold it when JAX has done.
     """
     pairs = list(zip(old, new, strict=True))
+    # A generator makes its state for who asks it for its class.
+    if any(issubclass(class_of(value), Tracer) for _, value in pairs):
+        raise JAXLinkError(
+            "JAX traces this call, and the function updates shared variables, which can only hold "
+            f"values that are known. {Remedy.STATE_AS_ARGUMENT.text()}.",
+            code=Code.TRACED_UPDATE,
+        )
     for pair in pairs:
         take_place(*pair)
     values = [placed_as(*pair) for pair in pairs]
@@ -207,9 +220,6 @@ _COPIED_FAST = 2**16
 """Bytes; a copy of fewer takes less time than to look where they lie."""
 
 
-_NUMPY: Any = np.ndarray  # whose dtype is not known
-
-
 def detached(value: Any) -> Any:
     """An array of NumPy's as JAX may read it when the call that it was given to has returned.
 
@@ -218,7 +228,7 @@ def detached(value: Any) -> Any:
 
     All else is returned as it is.
     """
-    if not isinstance(value, _NUMPY):
+    if not issubclass(class_of(value), np.ndarray):
         return value
     if value.nbytes >= _COPIED_FAST and value.ctypes.data % _ALIGNED and default_backend() == "cpu":
         return value
@@ -239,7 +249,7 @@ def as_jax_takes_it(value: object) -> object:
     if np.ma.isMaskedArray(value):
         value = np.asarray(value)
     found = detached(value)
-    if isinstance(found, _NUMPY) and not found.dtype.isnative:
+    if issubclass(class_of(found), np.ndarray) and not found.dtype.isnative:
         found = found.astype(found.dtype.newbyteorder("="))
     return found
 

@@ -32,6 +32,8 @@ def as_key(value: Any) -> Any:
         return key_of_generator(value) if key is None else key
     state: Any = value
     if isinstance(value, dict):
+        if "jax_state" not in state:  # PyTensor's type takes any dictionary, and no draw does
+            raise AttributeError("a draw takes a generator, found a dictionary of another kind")
         return state["jax_state"]
     if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         return jax.random.key_data(value)

@@ -36,7 +36,7 @@ MOST_EVENTS = 200_000
 _METHODS = {
     "_convert_all": ARGUMENTS,
     "_values": ARGUMENTS,
-    "_moved_once": Row(TO_DEVICE, "an argument given twice"),
+    "_detached": Row(TO_DEVICE, "copies of arguments"),
     "_checked": SLOW_PATH,
     "_finished": OUTPUTS,
 }

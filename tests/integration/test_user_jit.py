@@ -15,7 +15,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pytensor_jaxlink import NotJittableError, jaxify
+from pytensor_jaxlink import JAXLinker, JAXLinkError, NotJittableError, jaxify
 
 X = np.arange(6.0)
 
@@ -81,6 +81,27 @@ def test_the_sides_of_a_branch_differ() -> None:
     assert any(Path(__file__).name in note for note in caught.value.__notes__)
     [found] = f.jax_fn(X, np.float64(1.0))  # nobody traces
     np.testing.assert_array_equal(found, 2 * X)
+
+
+TRANSFORMATIONS: dict[str, Any] = {
+    "jit": lambda f: jax.jit(lambda value: f(value))(1.0),
+    "grad": lambda f: jax.grad(lambda value: f(value))(1.0),
+    "vmap": lambda f: jax.vmap(lambda value: f(value))(np.ones(2)),
+    "scan": lambda f: jax.lax.scan(lambda c, _: (f(c), 0.0), 1.0, None, length=3),
+}
+
+
+@pytest.mark.parametrize("donate", ["none", "updates", "all"])
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_no_traced_value_is_left_in_a_shared_variable(name: str, donate: str) -> None:
+    state, x = pytensor.shared(1.0, "state"), pt.dscalar("x")
+    mode = JAXLinker(donate=donate)
+    f = pytensor.function([x], x + state, updates={state: state + x}, mode=mode)
+    for expected in (1.0, 3.0):
+        with pytest.raises(JAXLinkError, match="PJL408"):
+            TRANSFORMATIONS[name](f)
+        assert state.get_value() == expected
+        f(2.0)
 
 
 _STATE = """

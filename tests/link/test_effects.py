@@ -11,6 +11,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import JAXLinker, JAXLinkWarning, load, save
 from pytensor_jaxlink.compat import ifelse
@@ -246,3 +247,21 @@ def test_beyond_the_limit_of_a_region_the_steps_before_it_run_once(limit: int) -
         np.testing.assert_allclose(f(given), count * np.exp(np.sin(0.5)))
         assert len(runs) == calls
     assert f.stats.direct == calls
+
+
+@pytest.mark.timeout(60)
+def test_an_operation_may_call_the_function_that_it_is_in() -> None:
+    """Also where the calls are finished by PyTensor, one inside of the other."""
+    functions: list[Any] = []
+
+    def again(value: np.ndarray) -> np.ndarray:
+        if value[0] > 0:
+            with pytest.raises(AssertionError, match="never"):
+                functions[0](value - 1)
+        return value * 2
+
+    end = Assert("never")(black_box(again)(X), X[0] < -1)
+    functions.append(pytensor.function([X], end, mode="JAXSELECTIVE"))
+    with pytest.raises(AssertionError, match="never"):
+        functions[0]([2.0])
+    np.testing.assert_array_equal(functions[0]([-3.0]), [-6.0])

@@ -12,6 +12,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.sparse
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import predefined_linkers, predefined_modes
 from pytensor.gradient import NullTypeGradError
@@ -20,6 +21,7 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 from pytensor.scalar import basic as scalar_basic
 from pytensor.scalar import math as scalar_math
 from pytensor.scalar.basic import ScalarOp
+from pytensor.sparse import structured_dot
 from pytensor.tensor.elemwise import Elemwise
 
 from pytensor_jaxlink import JAXLinker, NotJittableError, UntranspilableOpError, jaxify
@@ -546,3 +548,14 @@ def test_gradient_and_vmap_of_expressions(name: str) -> None:
     found = jax.jit(jax.vmap(fn))(vectors, matrices)
     for k in range(3):
         np.testing.assert_allclose(found[k], fn(vectors[k], matrices[k]), rtol=1e-9, atol=1e-11)
+
+
+def test_a_sparse_state_is_stored() -> None:
+    matrix = pytensor.shared(scipy.sparse.csr_matrix(np.eye(3)), "matrix")
+    factor = pt.dscalar("factor")
+    out = structured_dot(matrix, pt.eye(3)).sum() * factor
+    function = jaxify([factor], out, updates={matrix: matrix * 2})
+    found, state = function(2.0, *function.initial_state())
+    assert found == 6.0
+    function.store(state)
+    np.testing.assert_array_equal(matrix.get_value().toarray(), 2 * np.eye(3))

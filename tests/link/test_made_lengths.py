@@ -116,6 +116,17 @@ def test_many_values_cost_a_few_programs() -> None:
     assert f.stats.fallbacks == 0
 
 
+@pytest.mark.parametrize("dynamic", [True, "auto", False])
+def test_a_boolean_is_a_length(dynamic: Any) -> None:
+    flag = pt.scalar("flag", dtype="bool")
+    mode = JAXLinker(dynamic=dynamic)
+    f = pytensor.function([flag], [pt.arange(flag), pt.arange(flag).sum() + flag], mode=mode)
+    for value in (True, False, True):
+        entries, total = f(value)
+        np.testing.assert_array_equal(entries, np.arange(int(value)))
+        assert total == value
+
+
 @pytest.mark.parametrize(
     "options", [{"outputs": "numpy"}, {"buckets": [10, 100]}, {"jit": False}, {"donate": "none"}]
 )

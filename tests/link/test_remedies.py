@@ -556,6 +556,18 @@ def static_argument_of_pure() -> Iterator[str]:
     assert_same(jax.jit(fn, static_argnums=fn.static_argnums)(X, 2), X[:2] * 2)
 
 
+@case(Remedy.STATE_AS_ARGUMENT)
+def state_as_argument() -> Iterator[str]:
+    x, total = pt.dscalar("x"), pytensor.shared(0.0)
+    updates = {total: total + x}
+    f = pytensor.function([x], total * 2, updates=updates, mode="JAXSELECTIVE")
+    yield error_of(lambda: jax.jit(lambda value: f(value))(1.0))
+    fn = jaxify([x], total * 2, updates=updates)
+    _, state = jax.jit(fn)(1.0, *fn.initial_state())
+    fn.store(state)
+    assert_same(jax.jit(f.jax_fn)(2.0, total.get_value()), [np.array(2.0), np.array(3.0)])
+
+
 @case(Remedy.BIND_MATRIX)
 def bind_matrix() -> Iterator[str]:
     a, x = sparse.csr_matrix("a", dtype="float64"), vector("x")

@@ -287,3 +287,24 @@ def test_a_variable_without_a_value(options: dict[str, Any]) -> None:
         for value in (np.ones(3), None, np.ones(4), None):
             s.set_value(value)
             assert compare.same(compare.outcome(f), compare.outcome(g))
+
+
+def test_a_copied_function_leaves_arrays_where_they_are() -> None:
+    state = pytensor.shared(np.zeros(1000), "state")
+    total = pytensor.function([], state.sum(), mode="JAXSELECTIVE")
+    total.copy()
+    assert type(state.container.storage[0]) is type(jax.numpy.zeros(1))
+    state.get_value(borrow=True)[0] = 3.0
+    assert total() == 3.0
+    total.copy()
+    first = pt.set_subtensor(state[0], state[0] + 1)
+    pytensor.function([], [], updates={state: first}, mode=PYTHON)()
+    assert total() == 4.0
+
+
+def test_a_copied_function_of_another_mode_leaves_arrays_where_they_are() -> None:
+    state = pytensor.shared(np.zeros(3), "state")
+    pytensor.function([], [], updates={state: state + 1}, mode="JAXSELECTIVE")()
+    copied = pytensor.function([], state.sum(), mode=PYTHON).copy()
+    pytensor.function([], [], updates={state: pt.set_subtensor(state[0], 9.0)}, mode=PYTHON)()
+    assert copied() == 11.0

@@ -19,8 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import random_generator_type
 
 from pytensor_jaxlink.generators import generator_of_key, held_key, key_of_generator, take_place
+from tests.helpers import PYTHON
 
 WORDS = st.integers(0, 2**32 - 1)
 
@@ -72,6 +74,15 @@ def test_the_pure_function_takes_generators_and_keys_under_jit() -> None:
         draw, following = jitted(form)
         np.testing.assert_array_equal(draw, expected)
         np.testing.assert_array_equal(following, key_of_generator(rng.get_value()))
+
+
+def test_a_dictionary_is_no_generator() -> None:
+    """PyTensor's type takes one, and no draw does."""
+    rng = random_generator_type("rng")
+    state = np.random.default_rng(1).bit_generator.state
+    for mode in (PYTHON, "JAXSELECTIVE"):
+        with pytest.raises(AttributeError):
+            pytensor.function([rng], pt.random.normal(rng=rng), mode=mode)(state)
 
 
 def test_functions_that_share_a_generator_do_not_repeat_each_other() -> None:
