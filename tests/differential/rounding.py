@@ -101,9 +101,15 @@ def _change(node: Any, *, whole: bool | None) -> Callable[..., Any]:
 def _evaluate(thunk: Any, node: Any, state: Any) -> None:
     """Evaluate a node; in some runs a number that is out of range is converted as XLA does it.
 
-    C leaves open what becomes of it; XLA converts to a signed integer first.
+    C leaves open what becomes of it; XLA converts to a signed integer first.  In some a product of
+    matrices is the sum of products that have been rounded, and may have overflowed.
     """
     thunk()
+    if state["whole"] is None and isinstance(node.op, Dot):
+        [made], given = thunk.outputs, [cell[0] for cell in thunk.inputs]
+        if all(array.ndim == 2 for array in given) and not np.isfinite(made[0]).all():
+            one, other = given
+            made[0] = (one[:, :, None] * other).sum(axis=1, dtype=made[0].dtype)
     dtype = getattr(node.outputs[0].type, "dtype", None)
     is_cast = isinstance(getattr(node.op, "scalar_op", None), Cast)
     if is_cast and dtype in ("uint32", "uint64") and not state["whole"]:

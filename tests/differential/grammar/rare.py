@@ -36,7 +36,7 @@ family.of(
     with_diagonal=lambda m: pt.fill_diagonal(m, 1), folded=lambda m: pt.dot(m.T, m) / 2,
     added_rows=lambda m: pt.vertical_stack(m, m),
     blocks=lambda m: pt.linalg.block_diag(m[:3], m[:2]),
-    with_itself=lambda m: pt.linalg.kron(m[:2], m[:3]),
+    with_itself=lambda m: pt.linalg.kron(m[:2, :9], m[:3, :9]),
     einstein=lambda m: pt.einsum("ij,kj->ik", m, m),
     contracted=lambda m: pt.tensordot(m, m, axes=[[0], [0]]),
 )  # fmt: skip
