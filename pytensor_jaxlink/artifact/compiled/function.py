@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -143,8 +144,11 @@ class LoadedFunction(FastCall):
             ending,
         )
         self._required = [k for k in given if inputs[k].default is None]
-        named = [(inputs[k].name, k) for k in given]
-        self._places = {name: k for name, k in named if name is not None}
+        # As in PyTensor, a name that two inputs have, shared variables too, is no keyword.
+        named = Counter(spec.name for spec in inputs)
+        self._places = {
+            name: k for k in given if (name := inputs[k].name) is not None and named[name] == 1
+        }
         # What JAX traces does not show the class, which a strict matrix or scalar asks for; a
         # function of trees has looked at its leaves before.
         asks = signature.trees is None

@@ -703,3 +703,17 @@ def test_a_length_of_1_is_not_stretched_to_an_open_one(operation: Any, tmp_path:
     for function in (f, loaded):
         with pytest.raises(ValueError, match="broadcast"):
             function(np.ones(3), np.ones(4))
+
+
+def test_a_name_of_two_inputs_is_no_keyword(path: Path) -> None:
+    a, b, c = pt.dvector("x"), pt.dvector("x"), pt.dvector("c")
+    shared = pytensor.shared(np.zeros(2), name="c")
+    f = pytensor.function([a, b, c], a - b + c + shared, mode="JAXSELECTIVE")
+    one, two = np.ones(2), np.full(2, 2.0)
+    f(one, one, one)
+    save(f, path)
+    for function in (f, load(path), load(path, prefer="graph")):
+        np.testing.assert_array_equal(function(two, one, one), two)
+        for given, named in (((two,), {"x": one, "c": one}), ((two, one), {"c": one})):
+            with pytest.raises(TypeError):
+                function(*given, **named)
