@@ -41,6 +41,7 @@ from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.size_functions import size_function
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
+from tests.lowering.test_failures import RepeatEach
 from tests.lowering.test_size_arithmetic import performed
 
 
@@ -276,6 +277,23 @@ def raised(function: Any, *arguments: Any) -> Any:
     except Exception as error:
         return type(error), str(error).partition("\n")[0]
     return None
+
+
+def test_a_false_check_comes_before_an_op_that_is_not_allowed(path: Path) -> None:
+    """The graph would know which exception it is, and cannot be read."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], RepeatEach()(x, 1)[n], mode="JAXSELECTIVE")
+    f(np.ones(3), 2)
+    save(f, path)
+    g = load(path)
+    for _ in range(2):
+        with pytest.raises(IndexError) as caught:
+            g(np.ones(3), 3)
+        assert isinstance(caught.value, CheckFailedError)
+        assert "test_failures" in str(caught.value.__cause__)
+    assert g(np.arange(3.0), 2) == 2
+    with pytest.raises(ArtifactError, match=r"allow=\('tests',\)"):
+        g.explain()
 
 
 @pytest.mark.parametrize("graph", [True, False])
