@@ -21,7 +21,7 @@ from pytensor_jaxlink.artifact.graphs.functions import tags_of
 from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import check_saved
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
-from pytensor_jaxlink.artifact.start_up.sources import foreign_code, own_code
+from pytensor_jaxlink.artifact.start_up.sources import foreign_code, modules_of_rewrites, own_code
 from pytensor_jaxlink.artifact.values import Checksums
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
@@ -79,7 +79,9 @@ def key_of(
         "inputs": [[bool(spec.mutable), bool(spec.borrow), spec.implicit] for spec in inputs],
         "outputs": [bool(spec.borrow) for spec in outputs],
         "updates": sorted(updated.items()),
-        "code": foreign_code({type(part) for part in writer.objects}, writer.modules),
+        "code": foreign_code(
+            {type(part) for part in writer.objects}, writer.modules | modules_of_rewrites()
+        ),
         "data": data.table.entries,
     }
     return Key(checksum_of(document), data, document, graph)

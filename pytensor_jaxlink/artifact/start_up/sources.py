@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from types import FunctionType
+from typing import cast
 
+from pytensor.compile.mode import optdb
 from pytensor.graph.op import Op
+from pytensor.misc.ordered_set import OrderedSet
 
 from pytensor_jaxlink.artifact.graphs.properties import rule_for
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.ops import data_inputs, is_foreign_module, static_inputs
 
 _OURS = Path(__file__).resolve().parents[2]
+_PYTHONS = sysconfig.get_path("stdlib")
+_COLLECTIONS = (list, tuple, set, frozenset, OrderedSet)
 
 
 @cache
@@ -47,6 +54,41 @@ def foreign_code(kinds: Iterable[type], named: Iterable[str] = ()) -> dict[str, 
     return {name: _checksum(name) for name in sorted(filter(_may_change, modules))}
 
 
+def modules_of_rewrites(rewrites: object = optdb) -> set[str]:
+    """The modules of others that registered rewrites are made of, by their classes and functions.
+
+    It takes all that are registered, in some milliseconds: which of them a mode selects, PyTensor
+    tells only by making rewriters of them, which takes a tenth of a second in a new process.
+    A `PatternNodeRewriter` does not tell where it comes from.
+    """
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting: list[object] = [rewrites]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, FunctionType):
+            found.add(part.__module__)
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif type(part) in _COLLECTIONS:
+            waiting += cast("Iterable[object]", part)
+        else:
+            modules, is_rewriting = _of_rewrite(type(part))
+            found |= modules
+            waiting += getattr(part, "__dict__", {}).values() if is_rewriting else ()
+    return set(filter(_may_change, found))
+
+
+@cache
+def _of_rewrite(kind: type) -> tuple[frozenset[str], bool]:
+    """The modules of a class, and whether it is one of rewrites or their parts."""
+    modules = frozenset(_modules_of(kind))
+    return modules, any(name.startswith("pytensor.graph.rewriting.") for name in modules)
+
+
 def _modules_of(kind: type) -> Iterator[str]:
     """The modules of a class and its bases, whose methods it may have."""
     return (each.__module__ for each in kind.__mro__)
@@ -54,7 +96,10 @@ def _modules_of(kind: type) -> Iterator[str]:
 
 def _may_change(module: str) -> bool:
     """Return True for a module that no version in the key stands for."""
-    return is_foreign_module(module) and module not in sys.builtin_module_names
+    top = module.partition(".")[0]
+    file = getattr(sys.modules.get(top), "__file__", None) or _PYTHONS
+    is_pythons = top in sys.stdlib_module_names and file.startswith(_PYTHONS)
+    return is_foreign_module(module) and not is_pythons
 
 
 def _tables() -> list[object]:

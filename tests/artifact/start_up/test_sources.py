@@ -10,14 +10,31 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import get_mode
+from pytensor.graph.rewriting.basic import (
+    NodeRewriter,
+    WalkingGraphRewriter,
+    node_rewriter,
+)
+from pytensor.graph.rewriting.db import EquilibriumDB, SequenceDB
 from pytensor.raise_op import Assert
 
-from pytensor_jaxlink.artifact.start_up.key import key_of
-from pytensor_jaxlink.artifact.start_up.sources import foreign_code
+from pytensor_jaxlink.artifact.start_up import key
+from pytensor_jaxlink.artifact.start_up.sources import foreign_code, modules_of_rewrites
 from tests.helpers import black_box, sort_down
 from tests.lowering.test_failures import Doubled
 
 DEFINED = "tests.lowering.test_failures"
+
+
+class Unchanged(NodeRewriter):
+    """Changes no node."""
+
+    def transform(self, fgraph: Any, node: Any) -> bool:
+        return False
+
+
+def returns_none(fgraph: Any, node: Any) -> None:
+    """Changes no node either."""
 
 
 class Derived(Doubled):
@@ -28,8 +45,9 @@ def code_of(inputs: Any, outputs: Any) -> list[str]:
     """The modules of others that the key of a graph has a part for."""
     maker = pytensor.function(inputs, outputs, mode="JAXSELECTIVE").maker
     updated = maker.fgraph.update_mapping
-    key = key_of(maker.given, updated, get_mode("JAXSELECTIVE"), maker.inputs, maker.outputs)
-    code = key.document["code"]
+    mode = get_mode("JAXSELECTIVE")
+    found = key.key_of(maker.given, updated, mode, maker.inputs, maker.outputs)
+    code = found.document["code"]
     assert isinstance(code, dict)
     return [*code]
 
@@ -43,6 +61,19 @@ def test_classes_have_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bases_have_a_part() -> None:
     assert [*foreign_code([Derived])] == [__name__, DEFINED]
+
+
+def test_rewrites_have_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    nested = EquilibriumDB()
+    nested.register("unchanged", Unchanged(), "tag")
+    for rewrite in (node_rewriter(None)(returns_none), WalkingGraphRewriter(Unchanged()), nested):
+        registered = SequenceDB()
+        registered.register("rewrite", rewrite, "tag")
+        assert modules_of_rewrites(registered) == {__name__}
+    assert modules_of_rewrites(SequenceDB()) == set()
+    monkeypatch.setattr(key, "modules_of_rewrites", lambda: {__name__})
+    x = pt.dvector("x")
+    assert __name__ in code_of([x], x + 1)
 
 
 def test_functions_have_a_part() -> None:
