@@ -17,6 +17,7 @@ from pytensor.misc.ordered_set import OrderedSet
 
 from pytensor_jaxlink.artifact.graphs.properties import rule_for
 from pytensor_jaxlink.errors import ArtifactError
+from pytensor_jaxlink.link.start_up_cache import STARTED
 from pytensor_jaxlink.ops import data_inputs, is_foreign_module, static_inputs
 
 _OURS = Path(__file__).resolve().parents[2]
@@ -29,11 +30,11 @@ def own_code() -> str:
     """The checksum of this library.
 
     Its version will not do: who works on it, or installs it from a repository, changes it under
-    one.
+    one.  Raises `ArtifactError` if it changed while this process ran.
     """
     digest = hashlib.sha256()
     for path in sorted(_OURS.rglob("*.py")):
-        digest.update(path.read_bytes())
+        digest.update(_source(path))
     return digest.hexdigest()
 
 
@@ -42,7 +43,7 @@ def foreign_code(kinds: Iterable[type], named: Iterable[str] = ()) -> dict[str, 
 
     These are the modules that define a class of Ops or Types or one of its bases, or have a rule
     for it, and the modules ``named``.  PyTensor's and our own have versions.  Raises
-    `ArtifactError` where there is no file of a module.
+    `ArtifactError` where there is no file of a module, or it changed while this process ran.
     """
     kinds = list(kinds)
     modules = {*named, *(module for kind in kinds for module in _modules_of(kind))}
@@ -111,9 +112,20 @@ def _tables() -> list[object]:
 def _checksum(module: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     try:
-        return hashlib.sha256(Path(str(file)).read_bytes()).hexdigest()
+        return hashlib.sha256(_source(Path(str(file)))).hexdigest()
     except OSError as error:
         raise ArtifactError(
             f"code of {module} has a part in it, and there is no file of that module by which "
             "later processes could tell that it is the same"
         ) from error
+
+
+def _source(path: Path) -> bytes:
+    """The bytes of a file, which are those that this process has imported."""
+    source, found = path.read_bytes(), path.stat()
+    if max(found.st_mtime, found.st_ctime) > STARTED:  # a file put in its place may be older
+        raise ArtifactError(
+            f"{path} changed after this process started, which may have imported other code than "
+            "later processes find there"
+        )
+    return source

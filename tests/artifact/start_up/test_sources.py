@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +23,8 @@ from pytensor.graph.rewriting.basic import (
 from pytensor.graph.rewriting.db import EquilibriumDB, SequenceDB
 from pytensor.raise_op import Assert
 
-from pytensor_jaxlink.artifact.start_up import key
+from pytensor_jaxlink import ArtifactError
+from pytensor_jaxlink.artifact.start_up import key, sources
 from pytensor_jaxlink.artifact.start_up.sources import foreign_code, modules_of_rewrites
 from tests.helpers import black_box, sort_down
 from tests.lowering.test_failures import Doubled
@@ -81,3 +87,34 @@ def test_functions_have_a_part() -> None:
     x = pt.dvector("x")
     assert "tests.helpers" in code_of([x], x + black_box(sort_down)(pt.constant(np.ones(2))))
     assert "tests.helpers" not in code_of([x], Assert("must be positive")(x, pt.all(x > 0)))
+
+
+def test_files_that_have_changed(
+    tmp_path: Path, build: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their code is not that of this process, which ran before they were written."""
+    path = tmp_path / "written_late.py"
+    path.write_text("def doubled(values):\n    return values * 2\n")
+    os.utime(path, (0, 0))  # as if it were an older file that was moved there
+    monkeypatch.syspath_prepend(tmp_path)
+    x, doubled = pt.dvector("x"), importlib.import_module("written_late").doubled
+    y = x + black_box(doubled)(pt.constant(np.ones(2)))
+    for _ in range(2):
+        f = build([x], y)
+        np.testing.assert_array_equal(f(np.zeros(2)), [2, 2])
+        reason = f"not kept: {path} changed after this process started"
+        assert f.stats.start_up_cache.startswith(reason)
+    monkeypatch.setattr(sources, "_OURS", tmp_path)
+    with pytest.raises(ArtifactError, match="changed after this process"):
+        sources.own_code.__wrapped__()
+    monkeypatch.setattr(sources, "STARTED", time.time() + 1)  # the next process
+    statuses = [build([x], y).stats.start_up_cache for _ in range(2)]
+    assert statuses == ["miss", "hit"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is the time of the import")
+def test_the_start_of_the_process() -> None:
+    program = "from pytensor_jaxlink.link.start_up_cache import STARTED; print(STARTED)"
+    before = time.time()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert before - 0.01 < float(done.stdout) < before + 0.5
