@@ -257,7 +257,7 @@ class LoadedFunction(FastCall):
             if not (of_call or without):
                 raise
             raise error from (None if without else error.__cause__ or other)
-        if not (of_call or self._warned):
+        if isinstance(error, JAXLinkError) and not (of_call or self._warned):
             self._warned = True
             text = f"{error.text} For now it is compiled from its graph."
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)

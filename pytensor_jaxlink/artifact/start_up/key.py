@@ -80,7 +80,7 @@ def key_of(
         "outputs": [bool(spec.borrow) for spec in outputs],
         "updates": sorted(updated.items()),
         "code": foreign_code(
-            {type(part) for part in writer.objects}, writer.modules | modules_of_rewrites()
+            {type(part) for part in writer.objects}, writer.modules | modules_of_rewrites(mode)
         ),
         "data": data.table.entries,
     }

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import FunctionType
 from typing import cast
 
-from pytensor.compile.mode import optdb
+from pytensor.compile.mode import Mode
 from pytensor.graph.op import Op
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.misc.ordered_set import OrderedSet
 
 from pytensor_jaxlink.artifact.graphs.properties import rule_for
@@ -55,16 +56,18 @@ def foreign_code(kinds: Iterable[type], named: Iterable[str] = ()) -> dict[str, 
     return {name: _checksum(name) for name in sorted(filter(_may_change, modules))}
 
 
-def modules_of_rewrites(rewrites: object = optdb) -> set[str]:
-    """The modules of others that registered rewrites are made of, by their classes and functions.
+def modules_of_rewrites(mode: Mode) -> set[str]:
+    """The modules of others that the rewrites of a mode come from, by their classes and functions.
 
-    It takes all that are registered, in some milliseconds: which of them a mode selects, PyTensor
-    tells only by making rewriters of them, which takes a tenth of a second in a new process.
     A `PatternNodeRewriter` does not tell where it comes from.
     """
+    query = mode.provided_optimizer
+    if not isinstance(query, RewriteDatabaseQuery):
+        return set()
+    query = query.including(*mode.linker.required_rewrites)
     found: set[str] = set()
     seen: set[int] = set()
-    waiting: list[object] = [rewrites]
+    waiting: list[object] = [mode.optdb]
     while waiting:
         part = waiting.pop()
         if id(part) in seen:
@@ -76,18 +79,35 @@ def modules_of_rewrites(rewrites: object = optdb) -> set[str]:
             waiting += part.values()
         elif type(part) in _COLLECTIONS:
             waiting += cast("Iterable[object]", part)
-        else:
-            modules, is_rewriting = _of_rewrite(type(part))
+        elif modules := _of_rewrite(type(part)):
             found |= modules
-            waiting += getattr(part, "__dict__", {}).values() if is_rewriting else ()
+            waiting += _attributes(part, query)
     return set(filter(_may_change, found))
 
 
+def _attributes(part: object, query: RewriteDatabaseQuery) -> Iterator[object]:
+    """The attributes of a rewrite; of a database of rewrites those that a query selects.
+
+    `RewriteDatabase.query` makes rewriters of them, which takes a tenth of a second in a new
+    process.
+    """
+    attributes = dict(getattr(part, "__dict__", {}))
+    tagged = attributes.pop("__db__", {})
+    chosen = {each for tag in query.include for each in tagged.get(tag, ())}
+    for tag in query.require:
+        chosen.intersection_update(tagged.get(tag, ()))
+    for tag in query.exclude:
+        chosen.difference_update(tagged.get(tag, ()))
+    yield from attributes.values()
+    yield from chosen
+
+
 @cache
-def _of_rewrite(kind: type) -> tuple[frozenset[str], bool]:
-    """The modules of a class, and whether it is one of rewrites or their parts."""
+def _of_rewrite(kind: type) -> frozenset[str]:
+    """The modules of a class of rewrites or their parts; none for other classes."""
     modules = frozenset(_modules_of(kind))
-    return modules, any(name.startswith("pytensor.graph.rewriting.") for name in modules)
+    is_one = any(module.startswith("pytensor.graph.rewriting.") for module in modules)
+    return modules if is_one else frozenset()
 
 
 def _modules_of(kind: type) -> Iterator[str]:

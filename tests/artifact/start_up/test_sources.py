@@ -14,16 +14,16 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import get_mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.rewriting.basic import (
     NodeRewriter,
     WalkingGraphRewriter,
     node_rewriter,
 )
-from pytensor.graph.rewriting.db import EquilibriumDB, SequenceDB
+from pytensor.graph.rewriting.db import EquilibriumDB, RewriteDatabaseQuery, SequenceDB
 from pytensor.raise_op import Assert
 
-from pytensor_jaxlink import ArtifactError
+from pytensor_jaxlink import ArtifactError, JAXLinker
 from pytensor_jaxlink.artifact.start_up import key, sources
 from pytensor_jaxlink.artifact.start_up.sources import foreign_code, modules_of_rewrites
 from tests.helpers import black_box, sort_down
@@ -70,14 +70,21 @@ def test_bases_have_a_part() -> None:
 
 
 def test_rewrites_have_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the mode selects."""
     nested = EquilibriumDB()
     nested.register("unchanged", Unchanged(), "tag")
     for rewrite in (node_rewriter(None)(returns_none), WalkingGraphRewriter(Unchanged()), nested):
         registered = SequenceDB()
         registered.register("rewrite", rewrite, "tag")
-        assert modules_of_rewrites(registered) == {__name__}
-    assert modules_of_rewrites(SequenceDB()) == set()
-    monkeypatch.setattr(key, "modules_of_rewrites", lambda: {__name__})
+        for query, found in (
+            (RewriteDatabaseQuery(["tag"]), {__name__}),
+            (RewriteDatabaseQuery(["other"]), set()),
+            (RewriteDatabaseQuery(["tag"], exclude=["rewrite"]), set()),
+            (RewriteDatabaseQuery(["tag"], require=["other"]), set()),
+        ):
+            assert modules_of_rewrites(Mode(JAXLinker(), query, registered)) == found
+    assert __name__ not in modules_of_rewrites(get_mode("JAXSELECTIVE"))
+    monkeypatch.setattr(key, "modules_of_rewrites", lambda mode: {__name__})
     x = pt.dvector("x")
     assert __name__ in code_of([x], x + 1)
 
