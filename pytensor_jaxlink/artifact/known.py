@@ -1,5 +1,6 @@
-"""The names of PyTensor that a file may lead to: whatever else a file names, somebody has to allow.
+"""The names of PyTensor and NumPy that a file may lead to: other names somebody has to allow.
 
+Of NumPy they are exceptions, which `CheckAndRaise` holds.
 The Ops are those of ``docs/ops.md``, of all supported versions, but for `PdbBreakpoint`, which
 would stop the process that loads the file.  A test compares them.
 """
@@ -121,11 +122,13 @@ pytensor.xtensor.vectorization: XBlockwise XElemwise XRV
 """Ops."""
 
 OTHERS = _names("""
+numpy.exceptions: AxisError DTypePromotionError TooHardError
+numpy.linalg: LinAlgError
 pytensor.assumptions.core: ConflictingAssumptionsError
 pytensor.compile.sharedvalue: SharedVariable
-pytensor.gradient: DisconnectedType
+pytensor.gradient: DisconnectedInputError DisconnectedType NullTypeGradError
 pytensor.graph.null_type: NullType
-pytensor.graph.utils: InconsistencyError
+pytensor.graph.utils: InconsistencyError MethodNotDefined MissingInputError
 pytensor.scalar.basic: ComplexError IntegerDivisionError ScalarType specific_out unary_out_lookup
 pytensor.scalar.sharedvar: ScalarSharedVariable
 pytensor.sparse.sharedvar: SparseTensorSharedVariable

@@ -14,7 +14,8 @@ from types import MappingProxyType
 from pytensor.compile.executor import Function
 
 from pytensor_jaxlink.artifact.abandoned import delete_abandoned
-from pytensor_jaxlink.artifact.compiled.calling import check_trees
+from pytensor_jaxlink.artifact.compiled.calling import TreeFunction, check_trees
+from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
 from pytensor_jaxlink.artifact.container import Member, Place, problem_of_place, write_container
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.exporting.examples import by_name
@@ -39,6 +40,7 @@ from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.jaxify import PureFunction
+from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import is_forked_child, refused
 from pytensor_jaxlink.versions import versions
 
@@ -128,6 +130,7 @@ def save(  # noqa: PLR0913 -- all but two are options with names
     """
     given = dict(functions) if isinstance(functions, Mapping) else {"": functions}
     _check(given, path)
+    _check_not_loaded(given)
     if not (graph or compiled):
         text = "graph=False and compiled=False leave nothing to save"
         raise ArtifactError(text, code=Code.SAVE_ARGUMENTS)
@@ -266,6 +269,21 @@ def _check(named: Mapping[str, object], path: object) -> None:
             f"save takes functions compiled with mode='JAXSELECTIVE' (or another JAXLinker), "
             f"functions that jaxify made, and functions of JAX, one or a dictionary of several by "
             f"name: {'; '.join(problems) or 'there is none'}",
+            code=Code.SAVE_ARGUMENTS,
+        )
+
+
+def _check_not_loaded(named: Mapping[str, object]) -> None:
+    """Raise for functions that came out of compiled layers: these hold no graph to save."""
+    loaded = [
+        name
+        for name, function in named.items()
+        if isinstance(function, LoadedFunction) and not isinstance(function, TreeFunction)
+    ]
+    if loaded:
+        raise ArtifactError(
+            f"{_listed(loaded)}: a LoadedFunction, which is code without a graph. Save the "
+            f"function that {Remedy.LOAD_GRAPH.text()} gives, or copy the file",
             code=Code.SAVE_ARGUMENTS,
         )
 

@@ -173,8 +173,12 @@ class _Number(_Array):
         return found if class_of(found) is ARRAY else found[()]
 
     def _converted(self, value: Any) -> object:
-        number = self._dtype.type(value)
-        if not self._may_round(value) and not np.array_equal(value, number, equal_nan=True):
+        try:
+            number = self._dtype.type(value)
+            exact = self._may_round(value) or np.array_equal(value, number, equal_nan=True)
+        except Exception as error:  # PyTensor's types of numbers make a TypeError of any
+            raise self._wrong(f"{value!r:.80}") from error
+        if not exact:
             raise self._wrong(f"{value!r:.80}, which would lose precision")
         return np.asarray(number)
 

@@ -14,10 +14,12 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
+from pytensor.graph.utils import MissingInputError
 from pytensor.link.c.basic import CLinker, OpWiseCLinker
 from pytensor.link.c.op import COp
 from pytensor.link.vm import VMLinker
 from pytensor.printing import Print
+from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic, math
 from pytensor.scalar.basic import ScalarOp
 
@@ -91,6 +93,14 @@ def test_other_names(name: str, kind: str, tmp_path: Path) -> None:
     needed = module if module.startswith("pytensor") else module.partition(".")[0]
     with pytest.raises(ArtifactError, match=rf"'{name}'.*load\(path, allow=\('{needed}',\)\)"):
         load(changed(path, lambda parts: parts.insert(0, {kind: name, "of": {}})))
+
+
+@pytest.mark.parametrize("kind", [np.linalg.LinAlgError, MissingInputError, KeyError])
+def test_exceptions_of_checks(kind: type[Exception], tmp_path: Path) -> None:
+    checked = CheckAndRaise(kind, "not positive")(X, pt.all(X > 0))
+    loaded = load(saved(tmp_path / "f", checked * 2))
+    with pytest.raises(kind, match="not positive"):
+        loaded(-np.ones(2))
 
 
 def test_functions_are_those_that_choose_types(tmp_path: Path) -> None:

@@ -283,6 +283,20 @@ def test_a_folder_is_no_place_for_a_file(place: str) -> None:
         save(f, place)
 
 
+@pytest.mark.parametrize("examples", [None, (np.ones(2),)])
+def test_a_loaded_function_is_saved_from_its_graph(path: Path, examples: Any) -> None:
+    x, total = pt.dvector("x"), pytensor.shared(0.0, name="total")
+    f = pytensor.function([x], x.sum(), updates={total: total + x.sum()}, mode="JAXSELECTIVE")
+    f(np.ones(2))
+    save(f, path)
+    other = path.with_name("other")
+    with pytest.raises(ArtifactError, match=r"^f: a LoadedFunction, .*='graph'\) gives, or copy"):
+        save({"f": load(path), "g": f}, other, examples=examples)
+    assert not other.exists()
+    save(load(path, prefer="graph"), other)
+    assert load(other)(np.ones(3)) == 3
+
+
 def test_a_file_has_a_layer(path: Path) -> None:
     x = pt.dvector("x")
     f = pytensor.function([x], x.sum(), mode="JAXSELECTIVE")

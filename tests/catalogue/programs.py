@@ -31,8 +31,11 @@ SECTIONS = ["What it means", "A program that shows it", "How to mend it", "When 
 APART = ("PJL611", "PJL705", "PJL805", "PJL621", "PJL622")
 """In this order: the first sets the number of devices, the last ones fork."""
 
-ALONE = {("PJL705", 0), ("PJL622", 1), ("PJL902", 0), ("PJL902", 1), ("PJL903", 0), ("PJL903", 1)}
-"""Programs that do something before the first import, or are imported by their children."""
+ALONE = {
+    *(("PJL705", 0), ("PJL622", 1), ("PJL722", 1)),
+    *(("PJL902", 0), ("PJL902", 1), ("PJL903", 0), ("PJL903", 1)),
+}
+"""Programs that do something before the first import, or that others read as files."""
 
 ALSO = {
     "PJL121": {"PJL102"},  # the reason inside

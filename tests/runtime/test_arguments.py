@@ -181,6 +181,19 @@ def test_a_call_takes_the_arrays_that_pytensor_takes(dtype, ndim, options):
         assert found(lambda v: built(v, 1), value) == expected, repr(value)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float64", "bool"])
+def test_a_loaded_function_refuses_numbers_as_the_built_one(tmp_path, dtype):
+    """PyTensor's types of numbers raise no other class."""
+    v = variable(dtype, is_array=False)
+    built = pytensor.function([v], doubled(v, is_array=False), mode=BUILT)
+    built(1)
+    save(built, tmp_path / "f", graph=False)
+    loaded = load(tmp_path / "f")
+    for value in (300, 1e300, 2**70, float("nan"), float("inf"), "a", "", object(), 1):
+        expected = found(built, value)
+        assert found(loaded, value)[0] == expected[0], repr(value)
+
+
 def test_lists_and_arrays_of_other_types_take_the_fast_path(tmp_path):
     x = pt.vector("x", dtype="float64")
     built = pytensor.function([x], pt.exp(x), mode=BUILT)

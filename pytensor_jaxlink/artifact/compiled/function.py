@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -143,8 +144,11 @@ class LoadedFunction(FastCall):
             ending,
         )
         self._required = [k for k in given if inputs[k].default is None]
-        named = [(inputs[k].name, k) for k in given]
-        self._places = {name: k for name, k in named if name is not None}
+        # As in PyTensor, a name that two inputs have, shared variables too, is no keyword.
+        named = Counter(spec.name for spec in inputs)
+        self._places = {
+            name: k for k in given if (name := inputs[k].name) is not None and named[name] == 1
+        }
         # What JAX traces does not show the class, which a strict matrix or scalar asks for; a
         # function of trees has looked at its leaves before.
         asks = signature.trees is None
@@ -243,14 +247,17 @@ class LoadedFunction(FastCall):
         """The function compiled from the graph, for a call that the saved code cannot finish."""
         if self.from_graph is None:
             raise error
+        # A false check, or an exception of the host, is no defect of the file.
+        of_call = isinstance(error, CheckFailedError) or not isinstance(error, JAXLinkError)
         try:
             found = self.from_graph()
         except ArtifactError as other:
             # Without PyTensor there is no code and no way to make it.
-            raise error if isinstance(other.__cause__, ImportError) else other from None
-        # A false check, or an exception of the host, is no defect of the file, and is logged.
-        told = self._warned or isinstance(error, CheckFailedError)
-        if isinstance(error, JAXLinkError) and not told:
+            without = isinstance(other.__cause__, ImportError)
+            if not (of_call or without):
+                raise
+            raise error from (None if without else error.__cause__ or other)
+        if isinstance(error, JAXLinkError) and not (of_call or self._warned):
             self._warned = True
             text = f"{error.text} For now it is compiled from its graph."
             warn_at_user_line(text, Code.COMPILED_FROM_GRAPH)

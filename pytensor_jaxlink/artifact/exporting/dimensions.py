@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,14 @@ class Dimensions:
         self._said: dict[object, int | str] = {}
         for dimension, length in sorted(said, key=lambda each: _is_name(each[1])):
             self._said.setdefault(self._lengths.root(*dimension), length)
+        # A name in an expression of the user's may be the own name of another length.
+        taken = {length for length in self._said.values() if _is_name(length)}
         for variable, name in zip(self._inputs, names, strict=True):
             for axis in range(getattr(variable.type, "ndim", 0)):
                 root = self._lengths.root(variable, axis)
-                self._said.setdefault(root, self._own_name(variable, name, axis))
+                if root not in self._said:
+                    self._said[root] = own = distinct(self._own_name(variable, name, axis), taken)
+                    taken.add(own)
 
     def of(self, number: int) -> tuple[int | str, ...]:
         """The lengths of an input."""
@@ -86,6 +91,17 @@ class Dimensions:
         if not _NAME.fullmatch(name) or name in _TAKEN:
             name = number
         return name if variable.type.ndim == 1 else f"{name}_{axis}"
+
+
+def distinct(name: str, taken: Container[int | str]) -> str:
+    """The name, with a number where it is taken: lengths of one name would have to be equal."""
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(each for each in chain([name], numbered) if each not in taken)
+
+
+def names_in(shapes: Iterable[Sequence[int | str]]) -> set[str]:
+    """The names in lengths, also those in expressions."""
+    return {name for shape in shapes for length in shape for name in _NAME.findall(str(length))}
 
 
 def _is_name(length: int | str) -> bool:

@@ -19,7 +19,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor_jaxlink.artifact.compiled.saved_regions import ArrayKind, Specialisation
 from pytensor_jaxlink.artifact.container import Member
 from pytensor_jaxlink.artifact.documents import Json, dump_document
-from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions
+from pytensor_jaxlink.artifact.exporting.dimensions import Dimensions, distinct, names_in
 from pytensor_jaxlink.artifact.exporting.region_export import (
     Bounds,
     NoBackwardError,
@@ -353,9 +353,10 @@ class _FunctionWriter(PlanWriter):
         if isinstance(kind, SparseTensorType):
             raise NotSymbolicError("a sparse matrix has a number of entries for each shape")
         if number not in shapes:
-            lengths = enumerate(getattr(kind, "shape", ()))
+            lengths, taken = enumerate(getattr(kind, "shape", ())), names_in(shapes.values())
             shapes[number] = tuple(
-                f"v{number}_{axis}" if length is None else length for axis, length in lengths
+                distinct(f"v{number}_{axis}", taken) if length is None else length
+                for axis, length in lengths
             )
         return shapes[number], kind.dtype
 

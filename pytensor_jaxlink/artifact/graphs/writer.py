@@ -28,6 +28,8 @@ class GraphWriter(ValueWriter):
     ----------
     entries
         The parts, each after those it refers to.
+    modules
+        The modules of the functions and classes that the parts name.
     """
 
     def __init__(self, data: DataWriter) -> None:
@@ -35,6 +37,7 @@ class GraphWriter(ValueWriter):
         self._table = Table[int]()
         self._by_text: dict[str, int] = {}
         self.entries: list[Json] = []
+        self.modules: set[str] = set()
 
     @property
     def objects(self) -> Iterator[object]:
@@ -57,6 +60,11 @@ class GraphWriter(ValueWriter):
             return self._by_text[text]
 
         return self._table.entries[self._table.place(value, place)]
+
+    def name(self, kind: Callable[..., object], what: str) -> str:
+        """The name of a function or class; see `name_of`."""
+        self.modules.add(kind.__module__)
+        return name_of(kind, what)
 
     def place(self, part: object) -> int:
         """The number of a part."""
@@ -160,7 +168,7 @@ def _write_graph(graph: InnerGraph, writer: GraphWriter) -> Json:
 
 _FUNCTION = Codec(
     "function",
-    lambda value, _: name_of(value, "a property"),
+    lambda value, writer: writer.name(value, "a property"),
     lambda reader, name: reader.names.of_function(name),
 )
 OF_GRAPHS = {
@@ -178,7 +186,7 @@ OF_GRAPHS = {
     ),
     type: Codec(
         "class",
-        lambda value, _: name_of(value, "a property"),
+        lambda value, writer: writer.name(value, "a property"),
         lambda reader, name: reader.kind(name),
     ),
     ScanInfo: Codec(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -15,19 +14,18 @@ from pytensor.compile.io import In, Out
 from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.op import Op
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.artifact.documents import Json, dump_document
 from pytensor_jaxlink.artifact.graphs.functions import tags_of
-from pytensor_jaxlink.artifact.graphs.properties import InnerGraph, rule_for
+from pytensor_jaxlink.artifact.graphs.properties import InnerGraph
 from pytensor_jaxlink.artifact.graphs.reader import check_saved
 from pytensor_jaxlink.artifact.graphs.writer import GraphWriter
+from pytensor_jaxlink.artifact.start_up.sources import foreign_code, modules_of_rewrites, own_code
 from pytensor_jaxlink.artifact.values import Checksums
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError
 from pytensor_jaxlink.link.options import PLACES
-from pytensor_jaxlink.ops import data_inputs, is_foreign_module, static_inputs
 from pytensor_jaxlink.versions import versions
 
 
@@ -81,7 +79,9 @@ def key_of(
         "inputs": [[bool(spec.mutable), bool(spec.borrow), spec.implicit] for spec in inputs],
         "outputs": [bool(spec.borrow) for spec in outputs],
         "updates": sorted(updated.items()),
-        "code": foreign_code({type(part) for part in writer.objects}),
+        "code": foreign_code(
+            {type(part) for part in writer.objects}, writer.modules | modules_of_rewrites(mode)
+        ),
         "data": data.table.entries,
     }
     return Key(checksum_of(document), data, document, graph)
@@ -103,7 +103,7 @@ def _rewrites(mode: Mode) -> Json:
     return [*tags_of(query), [str(query.position_cutoff)]]
 
 
-# -- what code depends on beside the graph --------------------------------------------------------
+# -- what code depends on beside the graph: the machine and flags ----------------------------------
 
 _FLAGS = (
     "jax_default_matmul_precision",
@@ -111,20 +111,6 @@ _FLAGS = (
     "jax_numpy_dtype_promotion",
     "jax_threefry_partitionable",
 )
-_OURS = Path(__file__).resolve().parents[2]
-
-
-@cache
-def own_code() -> str:
-    """The checksum of this library.
-
-    Its version will not do: who works on it, or installs it from a repository, changes it under
-    one.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(_OURS.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 @cache
@@ -146,36 +132,3 @@ def flags() -> dict[str, str]:
     """The configuration that rewriting and tracing look at."""
     found = {name: str(getattr(jax.config, name, None)) for name in _FLAGS}
     return found | {"floatX": config.floatX, "cast_policy": config.cast_policy}
-
-
-def foreign_code(kinds: Iterable[type]) -> dict[str, str]:
-    """The checksum of each module that defines a class of Ops or Types, or has a rule for it.
-
-    PyTensor's and our own have versions.  Raises `ArtifactError` where there is no file of a
-    module.
-    """
-    kinds = list(kinds)
-    modules = {kind.__module__ for kind in kinds}
-    ops = [  # not `issubclass`: see `rule_for`
-        kind for kind in kinds if Op in kind.__mro__
-    ]
-    for table in _tables():
-        modules |= {rule_for(table, kind).__module__ for kind in ops}
-    return {name: _checksum(name) for name in sorted(filter(is_foreign_module, modules))}
-
-
-def _tables() -> list[object]:
-    """Where rules for Ops are registered.  PyTensor's table is empty until it is imported."""
-    dispatch = sys.modules.get("pytensor.link.jax.dispatch.basic")
-    return [static_inputs, data_inputs, *([dispatch.jax_funcify] if dispatch else [])]
-
-
-def _checksum(module: str) -> str:
-    file = getattr(sys.modules.get(module), "__file__", None)
-    try:
-        return hashlib.sha256(Path(str(file)).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ArtifactError(
-            f"code of {module} has a part in it, and there is no file of that module by which "
-            "later processes could tell that it is the same"
-        ) from error

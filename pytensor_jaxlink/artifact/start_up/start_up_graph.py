@@ -37,7 +37,7 @@ class StartUpGraph:
         self.stats = Stats(start_up_cache=status)
         self._original = file.original
         self.changing = self
-        self._stays_static = options.dynamic != "auto"
+        self._asked = False  # whether the original has been asked for a size that changed
         file.refuse = self._refuse
         self._own = self.executor = Executor(
             kept.executable,
@@ -105,19 +105,32 @@ class StartUpGraph:
 
     def may_change(self, change: NewSizeError) -> bool:
         """Return True beyond the limit alone: the code for each value of a size is kept."""
-        return change.count >= self.policy.limit and not self._stays_static
+        if change.count < self.policy.limit or self.options.dynamic != "auto":
+            return False
+        return not self._asked or self._original_may(change)
+
+    def _original_may(self, change: NewSizeError) -> bool:
+        """Return True if the sizes may turn out to be data in the original."""
+        original = self._original()
+        change.plan = original.plan
+        return original.may_change(change)
 
     def make_dynamic(self, inputs: Sequence[object], error: NewSizeError) -> bool:
         """Return False: the executor does it, beyond the limit."""
         return False
 
     def finish(self, inputs: Sequence[object], change: NewSizeError) -> Sequence[object]:
-        """Finish a call as the original does once the size is data, if it can be."""
-        original = self._original()
+        """Finish a call as the original does once a size is data, if one can be.
+
+        Of several that change together the original makes one data at a time.
+        """
+        if self.executor is not self._own:  # another thread was faster
+            return self.executor(inputs)
+        self._asked, original = True, self._original()
         before = original.executor
-        change.plan = original.plan
-        original.changing.make_dynamic(inputs, change)
-        if original.executor is not before:
-            return self._taken_over(inputs, counted=0)
-        self._stays_static = True
+        while self._original_may(change):
+            # It says False where it has a program for all values besides those for one.
+            goes_on = original.changing.make_dynamic(inputs, change)
+            if original.executor is not before or not goes_on:
+                return self._taken_over(inputs, counted=0)
         return self.executor(inputs)

@@ -41,6 +41,7 @@ from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.size_functions import size_function
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
+from tests.lowering.test_failures import RepeatEach
 from tests.lowering.test_size_arithmetic import performed
 
 
@@ -276,6 +277,23 @@ def raised(function: Any, *arguments: Any) -> Any:
     except Exception as error:
         return type(error), str(error).partition("\n")[0]
     return None
+
+
+def test_a_false_check_comes_before_an_op_that_is_not_allowed(path: Path) -> None:
+    """The graph would know which exception it is, and cannot be read."""
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f = pytensor.function([x, n], RepeatEach()(x, 1)[n], mode="JAXSELECTIVE")
+    f(np.ones(3), 2)
+    save(f, path)
+    g = load(path)
+    for _ in range(2):
+        with pytest.raises(IndexError) as caught:
+            g(np.ones(3), 3)
+        assert isinstance(caught.value, CheckFailedError)
+        assert "test_failures" in str(caught.value.__cause__)
+    assert g(np.arange(3.0), 2) == 2
+    with pytest.raises(ArtifactError, match=r"allow=\('tests',\)"):
+        g.explain()
 
 
 @pytest.mark.parametrize("graph", [True, False])
@@ -703,3 +721,17 @@ def test_a_length_of_1_is_not_stretched_to_an_open_one(operation: Any, tmp_path:
     for function in (f, loaded):
         with pytest.raises(ValueError, match="broadcast"):
             function(np.ones(3), np.ones(4))
+
+
+def test_a_name_of_two_inputs_is_no_keyword(path: Path) -> None:
+    a, b, c = pt.dvector("x"), pt.dvector("x"), pt.dvector("c")
+    shared = pytensor.shared(np.zeros(2), name="c")
+    f = pytensor.function([a, b, c], a - b + c + shared, mode="JAXSELECTIVE")
+    one, two = np.ones(2), np.full(2, 2.0)
+    f(one, one, one)
+    save(f, path)
+    for function in (f, load(path), load(path, prefer="graph")):
+        np.testing.assert_array_equal(function(two, one, one), two)
+        for given, named in (((two,), {"x": one, "c": one}), ((two, one), {"c": one})):
+            with pytest.raises(TypeError):
+                function(*given, **named)

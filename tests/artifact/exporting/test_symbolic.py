@@ -21,6 +21,7 @@ from pytensor.scan.utils import until
 from pytensor_jaxlink import ArtifactError, NotSavedError, inspect, load, save
 from tests.artifact.compiled.test_compiled import open_regions
 from tests.artifact.damage import members_of
+from tests.helpers import black_box, sort_down
 
 X, Y = pt.dmatrix("x"), pt.dvector("y")
 ZERO = pt.constant(np.float64(0))
@@ -298,3 +299,29 @@ def test_no_paths_of_the_author(vjp_order: int, tmp_path: Path) -> None:
         assert str(folder).encode() not in content
     f(np.ones(3))
     assert f.stats.compilations == before
+
+
+def test_lengths_with_names_alike_are_not_equal(tmp_path: Path) -> None:
+    """Axis 0 of a matrix x would be called as the vector x_0 is."""
+    lone, (one, two) = pt.dvector("x_0"), pt.dvectors(2)
+    one.name = two.name = "a b"
+    other, third = pt.dvector("a_b"), pt.dvector("a_b_2")
+    vectors = [lone, one, two, other, third]
+    f = pytensor.function([X, *vectors], [X * 2, *vectors], mode="JAXSELECTIVE")
+    given = [np.ones((2, 3)), *(np.arange(float(n)) for n in (4, 5, 6, 7, 8))]
+    for dims in ({}, {"a_b": ("x_0",)}, {"x": ("a_b", "x_0")}):
+        save(f, tmp_path / "f", graph=False, dims=dims)
+        found = load(tmp_path / "f")(*given)
+        for value, expected in zip(found, [given[0] * 2, *given[1:]], strict=True):
+            np.testing.assert_array_equal(value, expected)
+
+
+def test_lengths_that_are_computed_have_other_names_than_inputs(tmp_path: Path) -> None:
+    x, others = pt.dvector("x"), [pt.dvector(f"v{number}_0") for number in range(20, 30)]
+    computed = black_box(sort_down)(x * 2)  # on the host, with a length of its own
+    sums = sum((other.sum() for other in others), computed.sum())
+    f = pytensor.function([x, *others], sums, mode="JAXSELECTIVE")
+    save(f, tmp_path / "f", graph=False)
+    given = [np.arange(float(n + 1)) for n in range(11)]
+    found = load(tmp_path / "f", allow=("tests.helpers",))(*given)
+    np.testing.assert_allclose(found, f(*given))

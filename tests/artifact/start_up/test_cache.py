@@ -16,7 +16,7 @@ import pytest
 from pytensor.compile.io import In
 from pytensor.link.jax.dispatch import jax_funcify
 
-from pytensor_jaxlink import JAXFunction, JAXLinker, inspect, load, save
+from pytensor_jaxlink import JAXFunction, JAXLinker, RecompileLimitError, inspect, load, save
 from pytensor_jaxlink.compat import ifelse
 from tests.corpus.graphs import CORPUS, INPUTS, values
 from tests.helpers import as_list, black_box, sort_down
@@ -357,3 +357,39 @@ def test_options() -> None:
         JAXLinker(cache_dir="somewhere", cache_limit=0)
     with pytest.raises(ValueError, match="cache_dir=3 is not the name of a folder"):
         JAXLinker(cache_dir=3)  # pyright: ignore[reportArgumentType]
+
+
+def together() -> tuple[Any, Any, Any, Any]:
+    """A size that stays static changes with the length of the state."""
+    x, n, state = pt.dvector("x"), pt.lscalar("n"), pytensor.shared(np.zeros(2))
+    updates = {state: pt.concatenate([state, x[:n]])}
+    calls = [(np.ones(12), size) for size in (1, 2, 3, 4, 6, 1)]
+    return [x, n], [x.reshape((n, -1)), state.sum()], updates, calls
+
+
+def one_after_the_other() -> tuple[Any, Any, Any, Any]:
+    """A size stays static, and then the length of an argument changes."""
+    x, n, y = pt.dvector("x"), pt.lscalar("n"), pt.dvector("y")
+    calls = [(np.ones(12), n, np.ones(k)) for n, k in ((1, 2), (2, 2), (3, 2), (1, 3), (1, 4))]
+    return [x, n, y], [x.reshape((n, -1)), (y**2).sum()], {}, calls
+
+
+@pytest.mark.parametrize("changes", [together, one_after_the_other])
+def test_sizes_beyond_the_limit_are_as_without_the_cache(changes: Any, build: Any) -> None:
+    """A size that becomes data there does so here, also after one that does not."""
+
+    def outcome(f: Any, call: Any) -> object:
+        try:
+            return [np.asarray(value).tolist() for value in f(*call)]
+        except RecompileLimitError:
+            return RecompileLimitError
+
+    options: Any = {"recompile_limit": 2, "on_recompile_limit": "error"}
+    inputs, outputs, updates, calls = changes()
+    f = pytensor.function(inputs, outputs, updates=updates, mode=JAXLinker(**options))
+    expected = [outcome(f, call) for call in calls]
+    for kept in ("miss", "hit"):
+        inputs, outputs, updates, _ = changes()
+        f = build(inputs, outputs, updates=updates, options=options)
+        assert [outcome(f, call) for call in calls] == expected
+        assert status(f) == kept

@@ -19,7 +19,6 @@ from pytensor.configdefaults import config
 
 from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.artifact.start_up import key
-from tests.lowering.test_failures import Doubled
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -76,14 +75,6 @@ def test_rewrites_without_names(build: Any) -> None:
     mode = Mode(JAXLinker(), SequentialGraphRewriter())
     with pytest.raises(Exception, match="the mode has rewrites of its own, which have no names"):
         key_of([x], x + 1, mode)
-
-
-def test_code_of_others_has_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = key.foreign_code([Doubled, type(pt.exp)])
-    assert list(found) == ["tests.lowering.test_failures"]
-    monkeypatch.setattr(sys.modules["tests.lowering.test_failures"], "__file__", None)
-    with pytest.raises(Exception, match=r"code of tests\.lowering\.test_failures has a part in"):
-        key.foreign_code([Doubled])
 
 
 IN_A_PROCESS = """
