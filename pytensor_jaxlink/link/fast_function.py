@@ -203,6 +203,9 @@ class FastFunction(FastCall, Function):
         """The call with arguments that are checked, or converted by PyTensor."""
         values = None if kwargs else self._values(args)
         if values is None:
+            count = len(self.interface.given)
+            if len(args) > count:  # PyTensor would put the others into shared variables first
+                raise TypeError(f"the function takes {count} arguments, found {len(args)}")
             return super(FastCall, self).__call__(*args, **kwargs)
         return self.interface.stored(self.vm.run(values))
 

@@ -289,6 +289,17 @@ def test_a_variable_without_a_value(options: dict[str, Any]) -> None:
             assert compare.same(compare.outcome(f), compare.outcome(g))
 
 
+@pytest.mark.parametrize("named", [{}, {"y": 1.0}])
+def test_arguments_that_are_too_many_change_nothing(named: dict[str, float]) -> None:
+    x, y, state = pt.dscalar("x"), pt.dscalar("y"), pytensor.shared(1.0, "state")
+    f = pytensor.function([x, y], x + y + state, mode="JAXSELECTIVE")
+    assert f(1.0, 2.0) == 4.0
+    with pytest.raises(TypeError):
+        f(1.0, 2.0, 5.0, **named)
+    assert state.get_value() == 1.0
+    assert f(1.0, 2.0) == 4.0
+
+
 def test_a_copied_function_leaves_arrays_where_they_are() -> None:
     state = pytensor.shared(np.zeros(1000), "state")
     total = pytensor.function([], state.sum(), mode="JAXSELECTIVE")
