@@ -89,6 +89,17 @@ def test_rewrites_have_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert __name__ in code_of([x], x + 1)
 
 
+def test_rewrites_that_are_registered_later_have_a_part() -> None:
+    """Also in a database within the first one."""
+    nested = EquilibriumDB()
+    registered = SequenceDB()
+    registered.register("nested", nested, "tag")
+    mode = Mode(JAXLinker(), RewriteDatabaseQuery(["tag"]), registered)
+    assert modules_of_rewrites(mode) == modules_of_rewrites(mode) == set()
+    nested.register("unchanged", Unchanged(), "tag")
+    assert modules_of_rewrites(mode) == {__name__}
+
+
 def test_functions_have_a_part() -> None:
     """That of a constant is folded, so it runs when the function is built, and never later."""
     x = pt.dvector("x")
