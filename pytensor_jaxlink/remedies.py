@@ -136,6 +136,7 @@ class Remedy(Enum):
     SAVE_GRAPH_ONLY = "save(..., compiled=False)"
     OTHER_MODE = "Give a mode that does not, such as JAXLinker(), 'NUMBA' or Mode(linker='py')"
     LOAD_GRAPH = "load(path, prefer='graph')"
+    SAVE_FROM_GRAPH = "Save the function of load(path, prefer='graph'), or copy the file"
     CALL_FIRST = "Call the function with the sizes that you want before you save it"
     NAME_SIZES = "name them: static={...}, dims={...}"
     SAVE_SIZES = "Save the function with static={...} or after calls with these sizes"

@@ -282,8 +282,8 @@ def _check_not_loaded(named: Mapping[str, object]) -> None:
     ]
     if loaded:
         raise ArtifactError(
-            f"{_listed(loaded)}: a LoadedFunction, which is code without a graph. Save the "
-            f"function that {Remedy.LOAD_GRAPH.text()} gives, or copy the file",
+            f"{_listed(loaded)}: a LoadedFunction, which is code without a graph. "
+            f"{Remedy.SAVE_FROM_GRAPH.text()}.",
             code=Code.SAVE_ARGUMENTS,
         )
 

@@ -290,7 +290,7 @@ def test_a_loaded_function_is_saved_from_its_graph(path: Path, examples: Any) ->
     f(np.ones(2))
     save(f, path)
     other = path.with_name("other")
-    with pytest.raises(ArtifactError, match=r"^f: a LoadedFunction, .*='graph'\) gives, or copy"):
+    with pytest.raises(ArtifactError, match=r"^f: a LoadedFunction, .*='graph'\), or copy"):
         save({"f": load(path), "g": f}, other, examples=examples)
     assert not other.exists()
     save(load(path, prefer="graph"), other)

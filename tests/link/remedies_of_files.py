@@ -120,6 +120,19 @@ def load_graph() -> Iterator[str]:
         assert "out of bounds" in plain
 
 
+@case(Remedy.SAVE_FROM_GRAPH)
+def save_from_graph() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        first, second, third = (Path(folder) / name for name in ("f", "g", "h"))
+        f = total()
+        f(ONES)
+        save(f, first)
+        yield error_of(lambda: save(load(first), second))
+        save(load(first, prefer="graph"), second)
+        third.write_bytes(first.read_bytes())
+        assert load(second)(ONES) == load(third)(ONES) == 4.0
+
+
 @case(Remedy.CALL_FIRST)
 def call_first() -> Iterator[str]:
     with TemporaryDirectory() as folder:
