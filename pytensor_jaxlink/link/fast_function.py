@@ -29,6 +29,7 @@ from pytensor_jaxlink.runtime import (
     read_on_host,
     refuse_donated,
     replace_in_forked_child,
+    store,
     take_times,
     taken_by_regions,
 )
@@ -204,9 +205,13 @@ class FastFunction(FastCall, Function):
         values = None if kwargs else self._values(args)
         if values is None:
             count = len(self.interface.given)
-            if len(args) > count:  # PyTensor would put the others into shared variables first
-                raise TypeError(f"the function takes {count} arguments, found {len(args)}")
-            return super(FastCall, self).__call__(*args, **kwargs)
+            if len(args) <= count:
+                return super(FastCall, self).__call__(*args, **kwargs)
+            kept = self._kept()
+            try:
+                return super(FastCall, self).__call__(*args, **kwargs)
+            finally:  # PyTensor puts what is too much into shared variables, and then refuses it
+                store(self.interface.storage[count:], kept)
         return self.interface.stored(self.vm.run(values))
 
     def _finish(self, *args: object) -> object:
