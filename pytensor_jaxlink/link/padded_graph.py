@@ -24,11 +24,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 from pytensor.tensor.type import TensorType
+from pytensor.xtensor.basic import xtensor_from_tensor
 
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.graph import ArrayType, dtype_of
@@ -106,30 +108,35 @@ def padded_graph(
         The positions of numbers that are lengths of padded vectors, which follow at the end.
     """
     longer = {position: graph.inputs[position].clone() for group in groups for position, _ in group}
+    dense = {position: _as_tensor(array) for position, array in longer.items()}
     lengths: list[Any] = [pt.lscalar(_name(graph, group)) for group in groups]
     shapes: dict[int, list[Any]] = {k: [None] * array.type.ndim for k, array in longer.items()}
     parts: dict[int, list[Any]] = {k: [slice(None)] * len(v) for k, v in shapes.items()}
     for group, length in zip(groups, lengths, strict=True):
         first, along = group[0]
-        bucket = Shape_i(along)(longer[first])
+        bucket = Shape_i(along)(dense[first])
         for position, axis in group:
             parts[position][axis] = slice(length)
             if (position, axis) != group[0]:
                 shapes[position][axis] = bucket
     stands_for = {
-        graph.inputs[position]: _specified(array, shapes[position])[tuple(parts[position])]
-        for position, array in longer.items()
+        graph.inputs[position]: _as_declared(
+            _specified(array, shapes[position])[tuple(parts[position])], graph.inputs[position]
+        )
+        for position, array in dense.items()
     }
     rooms: list[Any] = [TensorType("int8", shape=(None,))("room") for _ in unbounded]
     for position, room in zip(unbounded, rooms, strict=True):
         number = graph.inputs[position]
         longer[position] = number.clone()
-        length, is_tensor = longer[position], isinstance(number.type, TensorType)
+        length = _as_tensor(longer[position])
+        is_tensor = isinstance(length.type, TensorType)
         # PyTensor 3.0 compares a uint64 with an int64 as real numbers; a boolean is no bound.
         if dtype_of(number) in ("bool", "uint64"):
             length = pt.cast(length if is_tensor else pt.tensor_from_scalar(length), "int64")
         bounded = pt.cast(Shape_i(0)(room[:length]), dtype_of(number))
-        stands_for[number] = bounded if is_tensor else pt.scalar_from_tensor(bounded)
+        bounded = bounded if is_tensor else pt.scalar_from_tensor(bounded)
+        stands_for[number] = _as_declared(bounded, number)
     # The types are the same, so no node is made anew: an `Alloc` would infer its lengths again.
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for))
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
@@ -142,6 +149,17 @@ def padded_graph(
 def _name(graph: FunctionGraph, group: Sequence[Place]) -> str:
     """The name of a length: that of the arrays which have it."""
     return "length of " + ", ".join(str(graph.inputs[position]) for position, _ in group)
+
+
+def _as_tensor(variable: Any) -> Any:
+    """A variable with named dimensions as a tensor; all else is returned as it is."""
+    return variable.values if hasattr(variable.type, "dims") else variable
+
+
+def _as_declared(part: Any, variable: Variable) -> Any:
+    """A tensor with the named dimensions of a variable, if that has some."""
+    dims = getattr(variable.type, "dims", None)
+    return part if dims is None else xtensor_from_tensor(part, dims=dims)
 
 
 def _specified(array: Any, shape: Sequence[Any]) -> Any:

@@ -61,11 +61,12 @@ def _as_indices(values: Sequence[Index]) -> list[Index]:
     return [as_index(value) for value in values]
 
 
-def _last_write_wins(node: Apply) -> JaxFunction:
+def _last_write_wins(node: Apply, upstream: JaxFunction) -> JaxFunction:
     """``x[index] += y`` as NumPy does it: a repeated index is incremented once."""
     entries = node.op.idx_list
 
     def function(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
+        upstream(array, values, *indices)  # which refuses values that would be stretched
         index = tuple(indices_from(indices, entries))
         values = readable(array, entries, indices)[index] + values
         return array.at[index].set(last_of_each_place(array, values, index))
@@ -107,7 +108,9 @@ def _indexing_rule(node: Apply, context: Context) -> JaxFunction:
     entries, first = node.op.idx_list, first_index(node.op)
     once = getattr(node.op, "ignore_duplicates", False) and not node.op.set_instead_of_inc
     positions = range(first, len(node.inputs))
-    function = _last_write_wins(node) if once else upstream_rule(node, positions)
+    function = upstream_rule(node, positions)
+    if once:
+        function = _last_write_wins(node, function)
 
     def index(array: jax.Array, *rest: Index) -> jax.Array:
         data, indices = rest[: first - 1], rest[first - 1 :]

@@ -192,7 +192,21 @@ def _split(op: Any, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(ArgSortOp)
 def _sort(op: SortOp | ArgSortOp, node: Apply, context: Context) -> JaxFunction:
     sort, along = jnp.sort if isinstance(op, SortOp) else jnp.argsort, getattr(op, "axis", None)
+    if node.inputs[0].type.dtype.startswith("complex"):
+        sort = _sorted_complex if isinstance(op, SortOp) else _order_of_complex
     return lambda array, *axis: sort(array, axis=int(axis[0]) if axis else along)
+
+
+def _order_of_complex(array: jax.Array, axis: int) -> jax.Array:
+    """NumPy puts a number behind all others where a part is NaN; JAX looks at the real part."""
+    array = as_jax(array)
+    real, imaginary = array.real, array.imag
+    keys = imaginary, real, jnp.isnan(imaginary), jnp.isnan(real)
+    return jnp.lexsort(keys, axis=axis)
+
+
+def _sorted_complex(array: jax.Array, axis: int) -> jax.Array:
+    return jnp.take_along_axis(as_jax(array), _order_of_complex(array, axis), axis=axis)
 
 
 @jax_rule.register(Repeat)
@@ -200,8 +214,9 @@ def _repeat(op: Repeat, node: Apply, context: Context) -> JaxFunction:
     def repeat(array: jax.Array, counts: np.ndarray) -> jax.Array:
         if np.any(np.asarray(counts) < 0):
             raise ValueError("repeats may not contain negative values.")
-        total = None if np.ndim(counts) == 0 else int(np.sum(counts))
-        repeats = int(counts) if np.ndim(counts) == 0 else counts
+        alike = np.size(counts) == 1  # a vector of one count is stretched
+        total = None if alike else int(np.sum(counts))
+        repeats = int(np.ravel(counts)[0]) if alike else counts
         return jnp.repeat(array, repeats, axis=op.axis, total_repeat_length=total)
 
     return repeat
@@ -230,8 +245,12 @@ def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> Ja
 
 @jax_rule.register(SearchsortedOp)
 def _searchsorted(op: SearchsortedOp, node: Apply, context: Context) -> JaxFunction:
-    """PyTensor's rule takes the permutation that sorts for the side."""
-    function = upstream_rule(node, context.static)
+    """PyTensor's rule takes the permutation that sorts for the side, and JAX's common type."""
+    upstream = upstream_rule(node, context.static)
+    common = np.result_type(*(variable.type.dtype for variable in node.inputs[:2]))
+
+    def function(array: jax.Array, values: jax.Array) -> jax.Array:
+        return upstream(as_dtype(array, common), as_dtype(values, common))
 
     def of_permuted(array: jax.Array, values: jax.Array, order: jax.Array) -> jax.Array:
         if np.shape(order) != np.shape(array):

@@ -13,9 +13,9 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.sparse.math import SpSum
 from pytensor.tensor import subtensor
-from pytensor.tensor.basic import Alloc, ExtractDiag
+from pytensor.tensor.basic import Alloc, ExtractDiag, Split
 from pytensor.tensor.elemwise import DimShuffle
-from pytensor.tensor.extra_ops import CumOp, Repeat
+from pytensor.tensor.extra_ops import CumOp, FillDiagonal, FillDiagonalOffset, Repeat
 from pytensor.tensor.linalg.decomposition.lu import LUFactor
 from pytensor.tensor.linalg.inverse import TensorInv
 from pytensor.tensor.linalg.solvers.linear_control import TRSYL
@@ -36,10 +36,13 @@ _PASSING: tuple[type[Op], ...] = (
     DimShuffle,
     DynamicSlice,
     ExtractDiag,
+    FillDiagonal,
+    FillDiagonalOffset,
     Repeat,
     Reshape,
     SortOp,
     SpecifyShape,
+    Split,
     ViewOp,
     subtensor.AdvancedIncSubtensor,
     subtensor.AdvancedSubtensor,
