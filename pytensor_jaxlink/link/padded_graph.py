@@ -30,7 +30,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 from pytensor.tensor.type import TensorType
-from pytensor.xtensor.basic import xtensor_from_tensor
+from pytensor.xtensor.basic import TensorFromXTensor, XTensorFromTensor
 
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.graph import ArrayType, dtype_of
@@ -137,6 +137,9 @@ def padded_graph(
         bounded = pt.cast(Shape_i(0)(room[:length]), dtype_of(number))
         bounded = bounded if is_tensor else pt.scalar_from_tensor(bounded)
         stands_for[number] = _as_declared(bounded, number)
+    for node in graph.apply_nodes:  # the parts of arrays with named dimensions as tensors
+        if isinstance(node.op, TensorFromXTensor) and node.inputs[0] in stands_for:
+            stands_for[node.outputs[0]] = _as_tensor(stands_for[node.inputs[0]])
     # The types are the same, so no node is made anew: an `Alloc` would infer its lengths again.
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for))
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
@@ -151,15 +154,20 @@ def _name(graph: FunctionGraph, group: Sequence[Place]) -> str:
     return "length of " + ", ".join(str(graph.inputs[position]) for position, _ in group)
 
 
-def _as_tensor(variable: Any) -> Any:
+def _as_tensor(variable: Variable) -> Variable:
     """A variable with named dimensions as a tensor; all else is returned as it is."""
-    return variable.values if hasattr(variable.type, "dims") else variable
+    if not hasattr(variable.type, "dims"):
+        return variable
+    node = variable.owner
+    if node is not None and isinstance(node.op, XTensorFromTensor):
+        return node.inputs[0]
+    return TensorFromXTensor().make_node(variable).outputs[0]
 
 
-def _as_declared(part: Any, variable: Variable) -> Any:
+def _as_declared(part: Variable, variable: Variable) -> Variable:
     """A tensor with the named dimensions of a variable, if that has some."""
     dims = getattr(variable.type, "dims", None)
-    return part if dims is None else xtensor_from_tensor(part, dims=dims)
+    return part if dims is None else XTensorFromTensor(dims=dims).make_node(part).outputs[0]
 
 
 def _specified(array: Any, shape: Sequence[Any]) -> Any:

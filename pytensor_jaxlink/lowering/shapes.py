@@ -191,7 +191,7 @@ def _split(op: Any, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(SortOp)
 @jax_rule.register(ArgSortOp)
 def _sort(op: SortOp | ArgSortOp, node: Apply, context: Context) -> JaxFunction:
-    sort, along = jnp.sort if isinstance(op, SortOp) else jnp.argsort, getattr(op, "axis", None)
+    sort, along = jnp.sort if isinstance(op, SortOp) else jnp.argsort, getattr(op, "axis", -1)
     if node.inputs[0].type.dtype.startswith("complex"):
         sort = _sorted_complex if isinstance(op, SortOp) else _order_of_complex
     return lambda array, *axis: sort(array, axis=int(axis[0]) if axis else along)

@@ -35,7 +35,7 @@ from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import LoopRun, run_branch
-from pytensor_jaxlink.runtime.devices import held, place_for
+from pytensor_jaxlink.runtime.devices import detached, held, place_for
 from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.host_bindings import (
     as_generator,
@@ -97,7 +97,7 @@ def checked(ready: Runnable, *, keys: bool = False, clock: Clock | None = None) 
         **_common(ready, keys=keys),
         "converted": converted,
         "moved": moved,
-        "sent": _as_it_is,
+        "sent": detached,
     }
     if clock is not None:
         names |= _behind_clocks(ready, names, clock, _executed, moves=False)
@@ -132,7 +132,7 @@ def fast(
     def sent(value: object) -> object:
         if type(value) is np.ndarray:
             stats.bytes_to_device += value.nbytes
-        return value
+        return detached(value)  # an Op may give an array of its own, and write into it again
 
     def converted(position: int, value: object) -> object:
         found = boundary.convert(position, value)

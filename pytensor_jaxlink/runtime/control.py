@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Sharding
 
 from pytensor_jaxlink.plan import HostLoop
-from pytensor_jaxlink.runtime.devices import place_for, to_numpy
+from pytensor_jaxlink.runtime.devices import detached, place_for, to_numpy
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import device_put
@@ -134,5 +134,5 @@ def _array(value: object) -> object:
 def _moved(value: Any, place: Sharding | None) -> object:
     moved: Any = value
     if isinstance(value, np.ndarray) and value.nbytes > _LARGE:
-        moved = device_put(value, place)
+        moved = device_put(detached(value), place)
     return moved

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
 from operator import ge, index
-from typing import Any
+from typing import Any, SupportsIndex
 
 import jax
 import numpy as np
@@ -233,7 +233,7 @@ class Padding:
                 if values[position].shape[axis] != found[number]:
                     return None
             if self.sizes:
-                found += tuple([index(values[position]) for position in self.sizes])
+                found += tuple([_whole(values[position]) for position in self.sizes])
         except (AttributeError, IndexError, TypeError):
             raise NotAcceptedError from None
         return found
@@ -321,6 +321,11 @@ class Programs:
     def _compile(self, buckets: tuple[int, ...]) -> tuple[int, ...]:
         self._compiled = tuple(dict.fromkeys((*self._compiled, buckets)))
         return buckets
+
+
+def _whole(value: SupportsIndex) -> int:
+    """A number as Python's; an array of one boolean is none for `operator.index`."""
+    return index(bool(value) if getattr(value, "dtype", None) == "bool" else value)
 
 
 def _padded(value: Any, shape: tuple[int, ...], stats: Stats) -> object:

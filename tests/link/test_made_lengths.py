@@ -127,6 +127,20 @@ def test_a_boolean_is_a_length(dynamic: Any) -> None:
         assert total == value
 
 
+@pytest.mark.parametrize("dynamic", [True, "auto", False])
+@pytest.mark.parametrize("kind", ["argument", "shared"])
+def test_a_boolean_decides_about_a_length(kind: str, dynamic: Any) -> None:
+    flag = pt.scalar("flag", dtype="bool") if kind == "argument" else pytensor.shared(True)
+    inputs, updates = ([X, flag], {}) if kind == "argument" else ([X], {flag: ~flag})
+    outputs = [X[: pt.switch(flag, 2, 3)], pt.arange(3 + flag)]
+    mode = JAXLinker(dynamic=dynamic)
+    f = pytensor.function(inputs, outputs, updates=updates, mode=mode)
+    for value in (True, False, True, False):
+        given = (np.arange(5.0), value)[: len(inputs)]
+        for found, length in zip(f(*given), (2 if value else 3, 3 + value), strict=True):
+            np.testing.assert_array_equal(found, np.arange(length))
+
+
 @pytest.mark.parametrize(
     "options", [{"outputs": "numpy"}, {"buckets": [10, 100]}, {"jit": False}, {"donate": "none"}]
 )

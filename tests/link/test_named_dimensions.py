@@ -85,3 +85,18 @@ def test_saved(prefer: Any, tmp_path: Path) -> None:
     loaded = pytensor_jaxlink.load(tmp_path / "f", prefer=prefer)
     for found, wanted in zip(loaded(X), expected, strict=True):
         np.testing.assert_allclose(found, wanted)
+
+
+@pytest.mark.parametrize("dynamic", [True, "auto", False])
+def test_lengths_that_change(dynamic: Any) -> None:
+    x, y = xtensor("x", dims=("a", "b")), xtensor("y", dims=("a",))
+    n = xtensor("n", dims=(), dtype="int64")
+    outputs = [x.sum("a"), (x + y).sum("b"), pt.arange(n.values), y.sum() * 2]
+    mode = JAXLinker(dynamic=dynamic)
+    functions = [pytensor.function([x, y, n], outputs, mode=mode) for mode in (mode, PYTHON)]
+    for count in (3, 2, 5, 0, 6):
+        given = np.ones((count, 4)), np.arange(float(count)), count
+        for found, expected in zip(*(function(*given) for function in functions), strict=True):
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+            np.testing.assert_allclose(found, expected)
+    assert functions[0].stats.fallbacks == 0

@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.sparse
 from pytensor import sparse
+from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.tensor.blas import Gemm, Gemv
 from pytensor.tensor.linalg import pivot_to_permutation
 from pytensor.tensor.signal import convolve1d, convolve2d
@@ -182,6 +183,63 @@ CASES |= {
         [D, D2],
         convolve2d(D, D2, method="fft"),
         [(np.ones(one), np.ones(two)) for one in ((3, 3), (0, 3)) for two in ((2, 2), (0, 2))],
+    ),
+}
+
+COMPLEX_NAN = np.array([1 + NAN * 1j, 2, 0.5, complex(NAN, 1), complex(NAN, NAN), NAN * 1j, 1])
+ABOVE = np.array([2**24, 2**24 + 1])
+RUNNING = pt.cumsum(pt.bvector("i8"))
+[EIGHT] = explicit_graph_inputs([RUNNING])
+CASES |= {
+    f"inverse of what is nearly singular, {array}": (
+        [array],
+        pt.linalg.pinv(array, hermitian=hermitian),
+        [(np.diag([1, small]).astype(array.type.dtype),) for small in (1e-7, 2e-15, 5e-16)],
+    )
+    for array, hermitian in ((F, False), (D, True))
+}
+CASES |= {
+    f"places of {value.type.dtype} among {array.type.dtype}, {side}": (
+        [array, value],
+        pt.searchsorted(array, value, side=side),
+        [(one.astype(array.type.dtype), other.astype(value.type.dtype))],
+    )
+    for side in ("left", "right")
+    for array, value, one, other in (
+        (B, V, ABOVE, ABOVE[:1]),
+        (V, B, ABOVE[:1], ABOVE),
+        (pt.wvector(), pt.vector(dtype="float16"), np.array([2048, 2049]), np.array([2048])),
+    )
+}
+CASES |= {
+    f"order of complex NaN along {axis}": (
+        [Z],
+        [pt.sort(Z, axis=axis), pt.argsort(Z, axis=axis, kind="stable")],
+        [(np.stack([COMPLEX_NAN, COMPLEX_NAN[::-1]]),), (np.zeros((0, 2), complex),)],
+    )
+    for axis in (0, -1)
+}
+CASES |= {
+    "one count for all entries": (
+        [X, Y],
+        pt.repeat(X, pt.full((Y.shape[0],), 2)),
+        [(np.arange(3.0), np.ones(n)) for n in (1, 3, 2)] + [(np.ones(0), np.ones(1))],
+    ),
+    "increment of each place once": (
+        [X, B, Y],
+        pt.inc_subtensor(X[B], Y, ignore_duplicates=True),
+        [(np.arange(4.0), np.array([0, 0]), np.ones(n)) for n in (2, 1)],
+    ),
+    "parts of a running sum": (
+        [EIGHT],
+        [
+            pt.cast(each, "int64")
+            for each in (
+                *pt.split(RUNNING, [1, 3], n_splits=2),
+                pt.fill_diagonal(RUNNING.reshape((2, 2)), 1),
+            )
+        ],
+        [(np.array([100, 100, -50, 120], "int8"),)],
     ),
 }
 

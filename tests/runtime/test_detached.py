@@ -15,7 +15,7 @@ import scipy.sparse
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.runtime.devices import detached
-from tests.helpers import PYTHON
+from tests.helpers import PYTHON, black_box
 
 X, Y = pt.dvector("x"), pt.dvector("y")
 COUNT = 2**18  # XLA takes longer than the caller, who writes at once
@@ -104,6 +104,26 @@ def test_entries_of_a_matrix() -> None:
     entries = pytensor.sparse.csm_data(given)
     function = pytensor.function([given], spend_time(entries), mode="JAXSELECTIVE")
     check(function, matrix.data, matrix)
+
+
+def test_memory_that_an_operation_keeps() -> None:
+    room = aligned()
+
+    def simulate(start: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        room[...] = start[0]
+        return room
+
+    simulated = black_box(simulate)
+    times = pt.dvector("times")
+    each = pytensor.scan(
+        lambda time: spend_time(simulated(time[None])), sequences=[times], return_updates=False
+    )
+    expected = COUNT * np.exp(np.cos(np.sin(np.arange(6.0))))
+    found = pytensor.function([times], each, mode="JAXSELECTIVE")(np.arange(6.0))
+    np.testing.assert_allclose(found, expected)
+    function = pytensor.function([X], spend_time(simulated(X)), mode="JAXSELECTIVE")
+    results = [function(np.array([turn])) for turn in np.arange(6.0)]
+    np.testing.assert_allclose([float(each) for each in results], expected)
 
 
 def test_memory_that_jax_copies_is_not_copied_twice() -> None:
