@@ -19,6 +19,7 @@ the slices cannot become masks is not padded.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -282,7 +283,9 @@ def described_bounds(padding: Padding) -> dict[int, str]:
 
 def _first_buckets(padding: Padding) -> str:
     first = padding.bucket(1)
-    return f"{first}, {padding.bucket(first + 1)}, ..."
+    with suppress(Exception):  # the user's function may have an end
+        return f"{first}, {padding.bucket(first + 1)}, ..."
+    return f"{first}, ..."
 
 
 def _named(names: Sequence[str], group: Sequence[Place]) -> str:

@@ -227,7 +227,7 @@ def _with_batch(variable: Variable, count: int) -> Variable:
 
 
 _locks: WeakKeyDictionary[Op, AbstractContextManager] = WeakKeyDictionary()
-_making = Lock()
+_making, _of_others = Lock(), RLock()
 
 
 def _lock_of(op: Op) -> AbstractContextManager:
@@ -236,4 +236,7 @@ def _lock_of(op: Op) -> AbstractContextManager:
     while isinstance(core, Blockwise | Shaped):
         core = core.core_op if isinstance(core, Blockwise) else core.op
     with _making:
-        return _locks.setdefault(core, RLock())
+        try:
+            return _locks.setdefault(core, RLock())
+        except TypeError:  # it has no hash
+            return _of_others

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import AbstractFunctionGraph
-from pytensor.graph.op import Op
 from pytensor.graph.type import Type
-from pytensor.link.c.op import COp
 from pytensor.scalar import math
 from pytensor.tensor.elemwise import Elemwise
 from scipy.special import expit
@@ -23,7 +21,7 @@ from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX, as_static
 from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
-from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop, held_type, may_show
+from pytensor_jaxlink.ops import Branch, Shaped, WhileLoop, held_type, makes_thunk, may_show
 from pytensor_jaxlink.size_functions import size_function
 
 HostFunction = Callable[..., Sequence[Any]]
@@ -82,9 +80,7 @@ def _special(node: Apply) -> HostFunction | None:
         return size_function(described)
     if (vectorised := _vectorised(node)) is not None:
         return lambda value: (vectorised(value),)
-    if type(node.op).make_thunk in (Op.make_thunk, COp.make_thunk):
-        return None
-    return _Thunk(node)
+    return _Thunk(node) if makes_thunk(node.op) else None
 
 
 def _vectorised(node: Apply) -> Callable[..., np.ndarray] | None:

@@ -11,6 +11,7 @@ from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicUpdateSlice as Dynamic
 from pytensor_jaxlink.ops.dynamic_slice_ops import Realign as Realign
 from pytensor_jaxlink.ops.effects import has_effects as has_effects
 from pytensor_jaxlink.ops.effects import is_foreign_module as is_foreign_module
+from pytensor_jaxlink.ops.effects import makes_thunk as makes_thunk
 from pytensor_jaxlink.ops.effects import may_show as may_show
 from pytensor_jaxlink.ops.factors import are_pivots as are_pivots
 from pytensor_jaxlink.ops.factors import is_a_factor as is_a_factor

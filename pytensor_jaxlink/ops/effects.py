@@ -6,6 +6,8 @@ from typing import Any
 
 from pytensor.compile.ops import FromFunctionOp
 from pytensor.graph.fg import AbstractFunctionGraph
+from pytensor.graph.op import Op
+from pytensor.link.c.op import COp
 from pytensor.printing import Print
 
 from pytensor_jaxlink.ops.inner_graph import inner_graphs
@@ -29,3 +31,11 @@ def may_show(op: Any) -> bool:
     """Return True for an Op of the user's, or one that prints."""
     op = getattr(op, "core_op", op)  # of a batch
     return isinstance(op, FromFunctionOp | Print) or is_foreign_module(type(op).__module__)
+
+
+def makes_thunk(op: Op) -> bool:
+    """Return True for an Op that makes or prepares the code which runs it: no `perform` will do."""
+    kind = type(op)
+    prepared = kind.make_py_thunk, kind.prepare_node
+    own = any(is_foreign_module(method.__module__) for method in prepared)
+    return own or kind.make_thunk not in (Op.make_thunk, COp.make_thunk)

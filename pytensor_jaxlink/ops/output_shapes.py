@@ -10,13 +10,13 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import ancestors
-from pytensor.link.c.op import COp
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.rewriting.shape import ShapeFeature
 
 from pytensor_jaxlink.graph import ArrayType, op_name
 from pytensor_jaxlink.ops.control_flow import Branch, WhileLoop
+from pytensor_jaxlink.ops.effects import makes_thunk
 from pytensor_jaxlink.ops.input_roles import can_be_static, shape_inputs
 
 
@@ -59,7 +59,7 @@ def output_shapes(op: Op, node: Apply) -> OutputShapes | UnknownShapes:
     A node of which they are known can be called from inside a region; of one that JAX has a rule
     for nobody asks.
     """
-    if type(op).make_thunk not in (Op.make_thunk, COp.make_thunk):
+    if makes_thunk(op):
         return _unknown_of_functions(op, node)
     for variable in (*node.inputs, *node.outputs):
         if not isinstance(variable, Constant) and not _is_dense(variable):

@@ -575,3 +575,66 @@ class TestWhatFunctionsShow:
         f(X)
         with pytest.warns(UserWarning, match="region 0"):
             assert_same(f(X[:2]), 2 * sort_down(X[:2]))
+
+
+class _Plain(Op):
+    """An Op of one vector."""
+
+    __props__ = ()
+
+    def make_node(self, values: Any) -> Apply:
+        return Apply(self, [values], [values.type()])
+
+    def infer_shape(self, *arguments: Any) -> list[Any]:
+        return list(arguments[-1])
+
+    def perform(self, node: Apply, inputs: list[Any], outputs: list[Any]) -> None:
+        outputs[0][0] = inputs[0] * 2
+
+
+class _Prepared(_Plain):
+    """It keeps the cell of its input."""
+
+    def prepare_node(self, node: Apply, storage_map: Any, compute_map: Any, impl: Any) -> None:
+        self.cell = storage_map[node.inputs[0]]
+
+    def perform(self, node: Apply, inputs: list[Any], outputs: list[Any]) -> None:
+        outputs[0][0] = inputs[0] * 2 + self.cell[0][0]
+
+
+class _MakingThunks(_Plain):
+    """It runs by a function of its own."""
+
+    def make_py_thunk(self, node: Apply, storage_map: Any, compute_map: Any, *_: Any) -> Any:
+        [given], [result] = node.inputs, node.outputs
+
+        def thunk() -> None:
+            storage_map[result][0] = storage_map[given][0] * 3
+            compute_map[result][0] = True
+
+        thunk.lazy = False  # type: ignore[attr-defined]
+        return thunk
+
+
+class _WithoutHash(_Plain):
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("host_ops", ["split", "callback"])
+@pytest.mark.parametrize("op", [_Prepared(), _MakingThunks()], ids=repr)
+def test_operations_that_prepare_how_they_run(op: Op, host_ops: Any) -> None:
+    x = pt.dvector("x")
+    out = pt.exp(op(x)).sum()
+    found = pytensor.function([x], out, mode=JAXLinker(host_ops=host_ops))(X)
+    np.testing.assert_allclose(found, pytensor.function([x], out, mode=PYTHON)(X))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_operation_without_a_hash() -> None:
+    x = pt.dvector("x")
+    with pytensor.config.change_flags(on_opt_error="ignore"):
+        f = pytensor.function([x], pt.exp(_WithoutHash()(x)), mode=CALLBACK)
+    np.testing.assert_allclose(f(X), np.exp(2 * X))

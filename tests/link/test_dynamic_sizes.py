@@ -343,3 +343,12 @@ def test_threads_that_meet_new_sizes_at_once() -> None:
         thread.join()
     assert not wrong
     assert f.stats.dynamic_sizes == 1
+
+
+def test_buckets_that_end_are_explained() -> None:
+    x = pt.dvector("x")
+    mode = JAXLinker(buckets=lambda length: next(each for each in (1000,) if each >= length))
+    f = pytensor.function([x], pt.exp(x).sum(), mode=mode)
+    for count in (3, 4):
+        f(np.ones(count))
+    assert "is padded, to 1000, ...:" in str(f.explain())
