@@ -34,6 +34,7 @@ from pytensor_jaxlink import (
 )
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.remedies import Remedy
+from tests.edges.known import OLD
 from tests.helpers import (
     PYTHON,
     assert_same,
@@ -632,6 +633,7 @@ def test_operations_that_prepare_how_they_run(op: Op, host_ops: Any) -> None:
     np.testing.assert_allclose(found, pytensor.function([x], out, mode=PYTHON)(X))
 
 
+@pytest.mark.skipif(OLD, reason="PyTensor 3.0 itself asks for the hash")
 @pytest.mark.filterwarnings("ignore")
 def test_an_operation_without_a_hash() -> None:
     x = pt.dvector("x")
