@@ -216,7 +216,7 @@ def accepts(value: Any, kind: Kind, *, x64: bool = True) -> bool:
 _ALIGNED = 64
 """Bytes; JAX on a CPU reads memory that begins at a multiple of these without copying it."""
 
-_COPIED_FAST = 2**16
+COPIED_FAST = 2**16
 """Bytes; a copy of fewer takes less time than to look where they lie."""
 
 
@@ -230,7 +230,7 @@ def detached(value: Any) -> Any:
     """
     if not issubclass(class_of(value), np.ndarray):
         return value
-    if value.nbytes >= _COPIED_FAST and value.ctypes.data % _ALIGNED and default_backend() == "cpu":
+    if value.nbytes >= COPIED_FAST and value.ctypes.data % _ALIGNED and default_backend() == "cpu":
         return value
     return value.copy()
 

@@ -18,7 +18,7 @@ from pytensor_jaxlink.errors import (
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.runtime.clocks import Recorder
-from pytensor_jaxlink.runtime.devices import detached
+from pytensor_jaxlink.runtime.devices import COPIED_FAST, detached
 from pytensor_jaxlink.runtime.dispatch import Dispatch
 from pytensor_jaxlink.runtime.ending import Interface
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
@@ -60,7 +60,7 @@ class FastCall:
     _rejections = _conversions = 0
     _stats: Stats
 
-    def __call__(self, *args: Any, **kwargs: object) -> Any:  # noqa: C901 -- one frame a call
+    def __call__(self, *args: Any, **kwargs: object) -> Any:  # noqa: C901, PLR0912 -- one frame a call
         """Evaluate the function.  A `jax.Array` never visits the host."""
         fast = self._fast
         if fast is None or kwargs:
@@ -83,7 +83,10 @@ class FastCall:
         given: Sequence[object] = args
         if moved:
             self._stats.bytes_to_device += moved
-            given = self._detached(args, moved)
+            if is_typed and moved < COPIED_FAST:  # as `_detached`, in this frame
+                given = [v.copy() if type(v) is _NUMPY_ARRAY else v for v in args]
+            else:
+                given = self._detached(args, moved)
         try:
             found = fast(*given)
         except (Exception, NotAcceptedError) as error:
