@@ -25,7 +25,13 @@ from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.plan import fits
-from pytensor_jaxlink.runtime import ARRAY, brought_along, is_forked_child, value_of_state
+from pytensor_jaxlink.runtime import (
+    ARRAY,
+    brought_along,
+    is_forked_child,
+    store,
+    value_of_state,
+)
 
 _LARGE = 4096
 """Bytes; a call takes less as fast from NumPy, and `set_value` may come before each call."""
@@ -261,12 +267,11 @@ def _copy_with_arrays(copy: Callable[..., Function]) -> Callable[..., Function]:
     @wraps(copy)
     def copy_with_arrays(function: Function, *args: object, **options: object) -> Function:
         cells = [container.storage for container in function.input_storage]
-        held = [(cell, cell[0]) for cell in cells]
+        held = [cell[0] for cell in cells]
         try:
             return copy(function, *args, **options)
         finally:
-            for cell, value in held:
-                cell[0] = value
+            store(cells, held)
 
     return copy_with_arrays
 

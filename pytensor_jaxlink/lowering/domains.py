@@ -21,7 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.analysis import Interval, interval_of
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import canonical_dtype
+from pytensor_jaxlink.lowering.streams import wide
 
 Entry = TypeVar("Entry")
 
@@ -122,7 +122,7 @@ _LARGEST_POPULATION = 1_000_000_000
 
 def _wide(xp: ModuleType, value: jax.Array) -> jax.Array:
     """A parameter in the type in which NumPy computes: differences of narrow integers wrap."""
-    return xp.asarray(value, canonical_dtype("float64"))
+    return xp.asarray(value, wide())
 
 
 def _width(xp: ModuleType, low: jax.Array, high: jax.Array) -> jax.Array:
