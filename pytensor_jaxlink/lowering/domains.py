@@ -56,11 +56,13 @@ class DomainCondition:
 
 def of_distribution(table: dict[str, Entry], op: RandomVariable) -> Entry | None:
     """The entry of a distribution, found by its class and the package that defines it, or None."""
-    for kind in type(op).__mro__:
-        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-        if name in table:
-            return table[name]
-    return None
+    names = (name_of_distribution(kind) for kind in type(op).__mro__)
+    return next((table[name] for name in names if name in table), None)
+
+
+def name_of_distribution(kind: type) -> str:
+    """The name of a class in tables of distributions: with the package that defines it."""
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
 def domain_conditions(op: RandomVariable, node: Apply) -> list[DomainCondition]:

@@ -44,7 +44,7 @@ def sampler_of(op: RandomVariable) -> Sampler | None:
     registered = jax_sample_fn.dispatch(type(op))
     if is_foreign_module(registered.__module__):
         return None
-    sampler = of_distribution(_SAMPLERS, op)
+    sampler = of_distribution(SAMPLERS, op)
     if sampler is None:
         return None
     return lambda key, shape, dtype, *parameters: sampler(Draw(key, shape, dtype), *parameters)
@@ -102,6 +102,12 @@ def _beta(draw: Draw, alpha: jax.Array, beta: jax.Array) -> jax.Array:
     # Where both are too small for numbers, their logarithms are not.
     ratio = other_part / part * jnp.exp(rest[1] - rest[0])
     return 1 / (1 + jnp.where(jnp.isinf(alpha), jnp.nan, ratio))
+
+
+def _beta_in_open_interval(draw: Draw, alpha: jax.Array, beta: jax.Array) -> jax.Array:
+    """PyMC's, which is neither 0 nor 1; JAX takes numbers below the least normal one for 0."""
+    limits = jnp.finfo(draw.real)
+    return jnp.clip(_beta(draw, alpha, beta), limits.tiny, 1 - limits.epsneg)
 
 
 def _skew_student_t(
@@ -337,7 +343,7 @@ def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
     return jnp.mod(mu + angle + jnp.pi, 2 * jnp.pi) - jnp.pi
 
 
-_SAMPLERS: dict[str, Sampler] = {
+SAMPLERS: dict[str, Sampler] = {
     "pytensor.BernoulliRV": lambda draw, p: draw.chances() < p,
     "pytensor.BetaBinomialRV": _beta_binomial,
     "pytensor.BetaRV": _beta,
@@ -370,6 +376,7 @@ _SAMPLERS: dict[str, Sampler] = {
     "pytensor.VonMisesRV": _von_mises,
     "pytensor.WaldRV": _wald,
     "pytensor.WeibullRV": _weibull,
+    "pymc.BetaClippedRV": _beta_in_open_interval,
     "pymc.DiscreteUniformRV": lambda draw, low, high: _integers(draw, low, jnp.asarray(high) + 1),
     "pymc.InterpolatedRV": _interpolated,
     "pymc.MatrixNormalRV": _matrix_normal,

@@ -19,6 +19,9 @@ from pytensor.tensor.extra_ops import CumOp, Unique
 from pytensor.tensor.math import Dot, Max, Min
 from pytensor.tensor.signal.conv import Convolve1d
 from pytensor.tensor.sort import SortOp
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
+
+from pytensor_jaxlink.ops import is_zero
 
 ROUNDING = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
 """What rounding may change, relative to a value, by the narrowest type that it passed through."""
@@ -172,7 +175,10 @@ def _is_sum(node: Any) -> bool:
 
 def _adds_zeros(node: Any, inputs: Sequence[Any]) -> bool:
     """Whether XLA may know the zeros of a sum: it takes x for 0.0 + x, a product for copies."""
-    return isinstance(getattr(node.op, "scalar_op", None), Add) and any(
+    increments = isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) and not (
+        node.op.set_instead_of_inc or is_zero(node.inputs[0])
+    )
+    return (increments or isinstance(getattr(node.op, "scalar_op", None), Add)) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"
         and value.size

@@ -52,7 +52,7 @@ def blocks(page: Path) -> list[tuple[int, str, str | None]]:
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The configurations of JAX and PyTensor and our tables are as before after the test."""
-    monkeypatch.setattr(samplers, "_SAMPLERS", dict(samplers._SAMPLERS))
+    monkeypatch.setattr(samplers, "SAMPLERS", dict(samplers.SAMPLERS))
     monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
     mode = pytensor.config.mode
     yield

@@ -65,7 +65,7 @@ PARAMETERS: dict[str, tuple[float, ...]] = {
 
 def compiled(name: str) -> str:
     """The program of XLA that draws 20 numbers whose parameters are scalars."""
-    sampler = samplers._SAMPLERS[f"pytensor.{name.capitalize()}RV"]
+    sampler = samplers.SAMPLERS[f"pytensor.{name.capitalize()}RV"]
     key = np.array([1, 2], "uint32")
     with jax.enable_x64(True):
         values = [jnp.asarray(value) for value in PARAMETERS[name]]

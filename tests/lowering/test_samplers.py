@@ -42,6 +42,7 @@ CONTINUOUS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "pytensor.VonMisesRV": ((0.0, 2.0), stats.vonmises(2)),
     "pytensor.WaldRV": ((1.5, 2.0), stats.invgauss(0.75, scale=2)),
     "pytensor.WeibullRV": ((1.7,), stats.weibull_min(1.7)),
+    "pymc.BetaClippedRV": ((2.0, 3.0), stats.beta(2, 3)),
     "pymc.InterpolatedRV": (
         ([0.0, 1.0, 3.0], [0.0, 2 / 3, 0.0], [0.0, 1 / 3, 1.0]),
         stats.triang(1 / 3, 0, 3),
@@ -96,7 +97,7 @@ def draws(name: str, parameters: Any, shape: tuple[int, ...] = (COUNT,), seed: i
     kind = "int64" if name in DISCRETE else "float64"
     key = jax.random.key_data(jax.random.key(seed))
     with jax.enable_x64(True):
-        sampler = samplers._SAMPLERS[name]
+        sampler = samplers.SAMPLERS[name]
         sample = jax.jit(lambda key: sampler(samplers.Draw(key, shape, kind), *parameters))
         return np.asarray(sample(key))
 
@@ -111,7 +112,7 @@ def frequencies_agree(found: Any, chances: Any) -> bool:
 
 
 def test_every_sampler_is_tested() -> None:
-    assert {*CONTINUOUS, *DISCRETE, *OTHERS} == set(samplers._SAMPLERS)
+    assert {*CONTINUOUS, *DISCRETE, *OTHERS} == set(samplers.SAMPLERS)
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
@@ -124,6 +125,13 @@ def test_continuous(name: str) -> None:
 def test_truncated_normal_in_the_tails(bounds: Any) -> None:
     found = draws("pymc.TruncatedNormalRV", bounds)
     assert stats.kstest(found, TAILS[bounds].cdf).pvalue > LIMIT
+
+
+def test_pymcs_beta_draws_neither_0_nor_1() -> None:
+    found = draws("pymc.BetaClippedRV", (1e-3, 1e-3))
+    assert found.min() > 0
+    assert found.max() < 1
+    assert np.log(found).min() > -np.inf
 
 
 @pytest.mark.parametrize("kappa", [1e-3, 50.0, 1e7])
