@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from threading import Lock
@@ -18,6 +19,7 @@ from scipy.special import expit
 from pytensor_jaxlink.compat import runnable_op
 from pytensor_jaxlink.errors import FAILED_ON_HOST, OWN_FAILURE
 from pytensor_jaxlink.graph import ArrayType, op_name
+from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering.coercion import DTYPES_OF_JAX, as_static
 from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
@@ -114,17 +116,18 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
     results = [(_dtype_of(variable.type), variable.type) for variable in node.outputs]
     single = len(results) == 1
     first, first_kind = results[0] if results else (None, None)
-    destroyed = sorted({p for places in op.destroy_map.values() for p in places})
+    copied = sorted({p for places in op.destroy_map.values() for p in places})
+    arrays = [position for position, kind in enumerate(types) if isinstance(kind, ArrayType)]
 
     def performed(*values: object) -> Sequence[object]:
-        nonlocal perform
+        nonlocal perform, copied
         try:
             inputs = list(values)
             for position, dtype, kind in kinds:
                 value = inputs[position]
                 if type(value) is not np.ndarray or value.dtype is not dtype:
                     inputs[position] = as_static(value, kind)
-            for position in destroyed:
+            for position in copied:
                 inputs[position] = copy(inputs[position])  # others may read it later
             if perform is None:
                 op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
@@ -143,10 +146,18 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
                 for cell, (_, kind) in zip(cells, results, strict=True)
             ]
         except Exception as error:
+            if copied != arrays and _ASKS_TO_WRITE.search(reason := str(error)):
+                copied = arrays
+                Topic.SLOW_CALLS.log(lambda: f"{op_name(op)} is given copies ({reason})")
+                return performed(*values)
             _locate(error, node, where)
             raise
 
     return performed
+
+
+# JAX's arrays are read-only.  Cython and `ctypes` ask for buffers to which they may write.
+_ASKS_TO_WRITE = re.compile(r"read-?only|not writ")
 
 
 def _as_jax_takes_it(value: object, kind: Type | None) -> object:

@@ -265,3 +265,35 @@ def test_an_operation_may_call_the_function_that_it_is_in() -> None:
     with pytest.raises(AssertionError, match="never"):
         functions[0]([2.0])
     np.testing.assert_array_equal(functions[0]([-3.0]), [-6.0])
+
+
+@pytest.mark.parametrize("options", [{}, {"host_ops": "callback"}, {"recompile_limit": 1}], ids=str)
+def test_an_operation_that_asks_for_arrays_it_may_write_to(options: Any) -> None:
+    """As Cython does for its arguments; it is called once more, at the first call only."""
+    runs: list[int] = []
+
+    def doubled(values: np.ndarray) -> np.ndarray:
+        runs.append(1)
+        if not values.flags.writeable:
+            raise ValueError("buffer source array is read-only")
+        values *= 2
+        return values
+
+    f = pytensor.function([X], black_box(doubled)(pt.exp(X)) + 1, mode=JAXLinker(**options))
+    given = np.zeros(3)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(given), np.full(3, 3.0))
+    assert len(runs) <= 4
+    np.testing.assert_array_equal(given, np.zeros(3))
+
+
+def test_an_operation_that_asks_for_more_than_there_is() -> None:
+    """An error of its own that reads like that is raised, as in the Python linker."""
+
+    def refuses(values: np.ndarray) -> np.ndarray:
+        raise OSError("the file is read-only")
+
+    f = pytensor.function([X], black_box(refuses)(pt.exp(X)), mode="JAXSELECTIVE")
+    for _ in range(2):
+        with pytest.raises(OSError, match="read-only"):
+            f(np.zeros(3))
