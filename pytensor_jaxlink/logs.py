@@ -40,7 +40,8 @@ class Topic(Enum):
     FALLBACKS
         PyTensor's own implementation finishes a call, or a region runs on the host.
     FAILURES
-        A JAX implementation failed, and the plan was changed; or a rewrite failed.
+        A JAX implementation failed, and the plan was changed; a rewrite failed; or an Op refused
+        arrays to which it may not write, and is given copies.
     SLOW_CALLS
         The fast path failed where the slow path gave a result.
     """

@@ -24,7 +24,6 @@ from pytensor_jaxlink.lowering.coercion import (
     check_equal_lengths,
 )
 from pytensor_jaxlink.lowering.linalg import with_nan
-from pytensor_jaxlink.lowering.obstacles import not_right
 from pytensor_jaxlink.lowering.rule import (
     Context,
     JaxFunction,
@@ -32,6 +31,7 @@ from pytensor_jaxlink.lowering.rule import (
     jax_rule,
     jax_rule_for,
 )
+from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.lowering.shapes import reshaped
 from pytensor_jaxlink.ops import held_dtype
 

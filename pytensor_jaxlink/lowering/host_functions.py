@@ -148,7 +148,7 @@ def _performed(node: Apply, where: str | None) -> HostFunction:
         except Exception as error:
             if copied != arrays and _ASKS_TO_WRITE.search(reason := str(error)):
                 copied = arrays
-                Topic.SLOW_CALLS.log(lambda: f"{op_name(op)} is given copies ({reason})")
+                Topic.FAILURES.log(lambda: f"{op_name(op)} is given copies ({reason})")
                 return performed(*values)
             _locate(error, node, where)
             raise

@@ -39,7 +39,6 @@ from pytensor_jaxlink.lowering.index_checks import (
     require_no_stretch,
     with_short_steps,
 )
-from pytensor_jaxlink.lowering.obstacles import not_right
 from pytensor_jaxlink.lowering.overlaps import kept_apart
 from pytensor_jaxlink.lowering.repeated_places import last_of_each_place
 from pytensor_jaxlink.lowering.rule import (
@@ -49,6 +48,7 @@ from pytensor_jaxlink.lowering.rule import (
     jax_rule_for,
     upstream_rule,
 )
+from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.ops import adds_to_zeros, is_zero_elsewhere, other_sum, types_of_sum
 from pytensor_jaxlink.size_functions import is_open
 

@@ -14,8 +14,8 @@ from pytensor.tensor.linalg.solvers.tridiagonal import (
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype
-from pytensor_jaxlink.lowering.obstacles import not_right
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
+from pytensor_jaxlink.lowering.rules import not_right
 
 
 @jax_rule.register(LUFactorTridiagonal)

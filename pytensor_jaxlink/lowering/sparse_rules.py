@@ -20,8 +20,8 @@ from pytensor.sparse import math as sparse_math
 
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
-from pytensor_jaxlink.lowering.obstacles import not_right
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, functions_by, jax_rule_for
+from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.ops import held_dtype
 from pytensor_jaxlink.sparse_values import SparseValue
 

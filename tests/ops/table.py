@@ -25,8 +25,8 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.xtensor.basic import XTypeCastOp
 
-from pytensor_jaxlink.lowering.obstacles import not_right
 from pytensor_jaxlink.lowering.rule import jax_rule
+from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.lowering.samplers import sampler_of
 from pytensor_jaxlink.ops import data_inputs, static_inputs
 

@@ -27,12 +27,12 @@ from pytensor_jaxlink.lowering.checks import (
     one_condition,
     require,
 )
-from pytensor_jaxlink.lowering.obstacles import not_right
 from pytensor_jaxlink.lowering.optimisation.brent import brent
 from pytensor_jaxlink.lowering.optimisation.hybrid import hybrid
 from pytensor_jaxlink.lowering.optimisation.roots import brentq, newton, secant
 from pytensor_jaxlink.lowering.optimisation.search import Evaluate
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
+from pytensor_jaxlink.lowering.rules import not_right
 
 
 @dataclass(frozen=True)
