@@ -21,6 +21,7 @@ from jax.sharding import (
 )
 
 from pytensor_jaxlink.artifact.documents import Json, Parsed
+from pytensor_jaxlink.runtime.typed_jax import device_put_now
 
 
 def placement_of(value: object) -> Json:
@@ -69,7 +70,7 @@ def placed(value: np.ndarray, described: Parsed, asked: object) -> jax.Array | n
     except ValueError:  # the mesh has another number of devices
         return value
     with jax.enable_x64(True):
-        return jax.device_put(value, where)
+        return device_put_now(value, where)
 
 
 def _sharding(described: Parsed, asked: object) -> Sharding | None:

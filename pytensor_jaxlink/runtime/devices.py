@@ -24,7 +24,7 @@ from jax.sharding import (
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import JAXLinkError
-from pytensor_jaxlink.generators import take_place
+from pytensor_jaxlink.generators import KeyGenerator, held_key, take_place
 from pytensor_jaxlink.plan import ARRAYS, Kind, fits
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime.stats import Stats
@@ -35,6 +35,7 @@ from pytensor_jaxlink.runtime.typed_jax import (
     configuration,
     default_backend,
     device_put,
+    device_put_now,
     local_devices,
     with_sharding_constraint,
 )
@@ -113,7 +114,7 @@ def placed_as(old: Any, new: Any) -> Any:
         where.shard_shape(np.shape(new))
     except ValueError:
         return new
-    return device_put(new, where)
+    return device_put_now(new, where)
 
 
 def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
@@ -127,18 +128,27 @@ def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
         If JAX traces a new value: nothing can hold it when JAX has done.
     """
     pairs = list(zip(old, new, strict=True))
-    # A generator makes its state for who asks it for its class.
-    if any(issubclass(class_of(value), Tracer) for _, value in pairs):
-        raise JAXLinkError(
-            "JAX traces this call, and the function updates shared variables, which can only hold "
-            f"values that are known. {Remedy.STATE_AS_ARGUMENT.text()}.",
-            code=Code.TRACED_UPDATE,
-        )
+    if any(_is_traced(value) for _, value in pairs):
+        raise traced_update()
     for pair in pairs:
         take_place(*pair)
     values = [placed_as(*pair) for pair in pairs]
     wait_for_all(values)
     return values
+
+
+def _is_traced(value: object) -> bool:
+    part = held_key(value) if isinstance(value, KeyGenerator) else value
+    return issubclass(class_of(part), Tracer)
+
+
+def traced_update() -> JAXLinkError:
+    """The error of a call that JAX traces, of a function that updates shared variables."""
+    return JAXLinkError(
+        "JAX traces this call, and the function updates shared variables, which can only hold "
+        f"values that are known. {Remedy.STATE_AS_ARGUMENT.text()}.",
+        code=Code.TRACED_UPDATE,
+    )
 
 
 def commit(values: list[object], positions: Sequence[int]) -> None:
@@ -154,8 +164,8 @@ def commit(values: list[object], positions: Sequence[int]) -> None:
     if not isinstance(where, NamedSharding):
         with jax.enable_x64(True):
             for position in moving:
-                array = device_put(detached(values[position]), where)
-                values[position] = device_put(array, array.sharding)
+                array = device_put_now(detached(values[position]), where)
+                values[position] = device_put_now(array, array.sharding)
 
 
 def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:

@@ -28,13 +28,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.runtime.devices import constrained_as, ready_as, sharding_of
+from pytensor_jaxlink.runtime.devices import constrained_as, ready_as, sharding_of, traced_update
 from pytensor_jaxlink.runtime.donated import remember_donated
 from pytensor_jaxlink.runtime.interrupts import interrupts_wait, store
 from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.specialisation import Computed, Policy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
 
 WORTH_IT = 1 << 20
@@ -102,8 +102,9 @@ class Donation:
         """
         if self._place is not None:
             self._place(values)
+        kept = [cell[0] for cell in self._others]
         if others:
-            others = ready_as([cell[0] for cell in self._others], others)
+            others = ready_as(kept, others)
         free = [p for p in self._states if getrefcount(values[p]) <= _OF_OURS]
         if self._given:
             free += [p for p in self._given if _is_given_once(values, values[p])]
@@ -124,6 +125,9 @@ class Donation:
         results = chain.from_iterable(starmap(compiled.function, (values,)))
         new = chain(islice(results, len(self._cells)), others) if others else results
         deque(map(setitem, self._all_cells, repeat(0), new), maxlen=0)
+        if self._cells and issubclass(class_of(self._cells[0][0]), Tracer):
+            store(self._all_cells, [*map(values.__getitem__, self._states), *kept])
+            raise traced_update()
         self._stats.donated_bytes += compiled.bytes
         found = [cell[0] for cell in self._cells]
         found += results
@@ -165,6 +169,8 @@ class Donation:
         self._stats.donated_bytes += compiled.bytes
         with interrupts_wait():
             found = compiled.function(*values)
+            if any(issubclass(class_of(value), Tracer) for value in found):
+                raise traced_update()
             all_right = not compiled.conditional or all_hold(found.pop())
             if all_right:
                 store(self._all_cells, [*found[: len(self._cells)], *others])
@@ -184,11 +190,13 @@ class Donation:
     ) -> _Compiled | None:
         """The region compiled for values like these, of which those that are free may be donated.
 
-        None where none is, or is worth it.
+        None where none is, or is worth it, and where JAX traces the call: `jax.vmap` would run the
+        region at once.
         """
         key = static, tuple(free), tuple(kinds)
         if key not in self._compiled:
-            chosen = [p for p in free if self._worth_it(p, values[p])]
+            traced = any(issubclass(class_of(value), Tracer) for value in values)
+            chosen = [p for p in free if not traced and self._worth_it(p, values[p])]
             self._compiled[key] = self._compile(static, values, chosen) if chosen else None
         return self._compiled[key]
 
@@ -269,11 +277,11 @@ class _Compiled:
 
 
 def _kinds(values: Sequence[Any]) -> list[object]:
-    """The shapes and types that a region is compiled for."""
+    """The classes, shapes and types that a region is compiled for."""
     return [
         (value.aval, value.sharding)
         if type(value) is ARRAY
-        else (getattr(value, "shape", None), getattr(value, "dtype", None))
+        else (class_of(value), getattr(value, "shape", None), getattr(value, "dtype", None))
         for value in values
     ]
 

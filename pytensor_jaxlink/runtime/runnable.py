@@ -29,7 +29,7 @@ from pytensor_jaxlink.plan import (
 from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import configuration, device_put
+from pytensor_jaxlink.runtime.typed_jax import configuration, device_put_now
 from pytensor_jaxlink.sparse_values import from_scipy
 
 
@@ -147,7 +147,7 @@ def on_device(data: np.ndarray, place: Sharding | None = None) -> jax.Array:
     with _lock:
         found = _known.get(key)
         if found is None or not _equal(np.asarray(found), data):
-            found = _known[key] = device_put(data, place)
+            found = _known[key] = device_put_now(data, place)
     return found
 
 
@@ -220,4 +220,4 @@ def _moved(data: object, place: Sharding | None) -> jax.Array:
     array: Any = data
     if isinstance(data, np.ndarray):
         return on_device(array, place)
-    return device_put(from_scipy(data), place)
+    return device_put_now(from_scipy(data), place)

@@ -30,7 +30,7 @@ from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import (
     FailureOfXLA,
     configuration,
-    device_put,
+    device_put_now,
     eval_shape,
     is_out_of_memory,
     jit,
@@ -97,7 +97,7 @@ class Policy:
         if process_count() > 1:
             return value
         with self.types(), self.here():
-            return device_put(value)
+            return device_put_now(value)
 
     def jit(self, function: Callable[..., object], **options: object) -> Any:
         """`jax.jit` with the options for XLA."""

@@ -82,6 +82,12 @@ trace_annotation: Callable[..., AbstractContextManager[object]] = jax.profiler.T
 with_sharding_constraint: Callable[[Any, Sharding], Any] = jax.lax.with_sharding_constraint
 
 
+def device_put_now(value: object, place: Sharding | None = None) -> jax.Array:
+    """`jax.device_put` of what outlives the call: where JAX traces, too, it gives no tracer."""
+    with jax.ensure_compile_time_eval():
+        return device_put(value, place)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if XLA failed for want of memory, by the code of its error."""
     code = getattr(error, "error_code_string", None)
