@@ -61,7 +61,7 @@ def _complete(generator: KeyGenerator) -> None:
         if key is None:
             return
         high, low = (int(word) for word in np.asarray(key))
-        bits = np.random.PCG64(0)
+        bits = np.random.PCG64(np.random.SeedSequence([high, low]))  # of which `spawn` makes others
         bits.state = {
             "bit_generator": "PCG64",
             "state": {"state": high << 32 | low, "inc": _MARK},

@@ -229,7 +229,9 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.WaldRV": _above_0_or_nan(0, 1),
     "pytensor.WeibullRV": _no_sign(0),
     "pymc.BetaClippedRV": _more_than_0(0, 1),
-    "pymc.DiscreteUniformRV": _together(lambda xp, low, high: low < high + 1, 0, 1),
+    "pymc.DiscreteUniformRV": _together(
+        lambda xp, low, high: _integer_bounds(xp, low, high + 1), 0, 1
+    ),
     "pymc.InterpolatedRV": _together(lambda xp, x, p: xp.asarray(x.shape == p.shape), 0, 1)
     + _together(_distribution_function, 0, 2),
     "pymc.MoyalRV": _at_least_0(1),

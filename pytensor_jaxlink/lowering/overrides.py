@@ -15,7 +15,8 @@ from pytensor_jaxlink.ops import is_foreign_module
 
 # A class that defines one of these computes its own values.
 _COMPUTE = (
-    "perform", "impl", "nfunc_spec", "rng_fn", "make_thunk", "make_py_thunk", "prepare_node",
+    "perform", "impl", "nfunc_spec", "rng_fn", "rng_fn_scipy",
+    "make_thunk", "make_py_thunk", "prepare_node",
 )  # fmt: skip
 
 # The rules of these ask the Op.

@@ -108,8 +108,10 @@ OTHERS = {
     "a check": lambda: OtherAssert()(x, x.sum() > -9),
     "a graph": lambda: OtherGraph([x], [x * 2])(x),
     "a scalar function": lambda: Elemwise(OtherErf(upgrade_to_float, name="other"))(x),
-    "a distribution": lambda: OtherNormal()(x, 1.0, rng=generator()),
-    "a distribution of a size": lambda: OtherNormal()(0.0, 1.0, size=(3,), rng=generator()),
+    "a distribution": lambda: OtherNormal().make_node(generator(), None, x, 1.0).outputs[1],
+    "a distribution of a size": lambda: (
+        OtherNormal().make_node(generator(), (3,), 0.0, 1.0).outputs[1]
+    ),
 }
 SAME = {
     "renamed": lambda: Renamed()(x),
@@ -164,7 +166,7 @@ def test_a_rule_that_is_registered() -> None:
     def sampler(op: Any, node: Any) -> Any:
         return lambda key, size, dtype, *parameters: jax.numpy.full(size, 7.0, dtype)
 
-    for output in (Registered()(n, n), Drawn()(0.0, 1.0, size=(3,), rng=generator())):
+    for output in (Registered()(n, n), Drawn().make_node(generator(), (3,), 0.0, 1.0).outputs[1]):
         f = compare(output, "JAXSELECTIVE")
         assert not f.explain().breaks
 

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.tensor.random.basic import ChoiceWithoutReplacement
+from pytensor.tensor.random.op import RandomVariable
 from scipy import stats
 
 from pytensor_jaxlink.lowering import rejection, samplers
@@ -394,3 +395,44 @@ def test_a_concrete_key_draws_without_a_warning() -> None:
     assert draw.shape == (3,)
     [drawn] = f.jax_fn(np.random.default_rng(1))
     assert drawn.shape == (3,)
+
+
+class DiscreteUniformRV(RandomVariable):
+    """As PyMC defines it."""
+
+    __module__ = "pymc.distributions.discrete"
+    name, signature, dtype = "discrete_uniform", "(),()->()", "int64"
+
+    @classmethod
+    def rng_fn(cls, rng: Any, low: Any, high: Any, size: Any = None) -> Any:
+        return stats.randint.rvs(low, high + 1, size=size, random_state=rng)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        (0, np.inf),
+        (-np.inf, 1),
+        (0, 1e19),
+        (0, 1e300),
+        (3, 2),
+        (0, np.nan),
+        (2, 2),
+        (-(2.0**62), 5),
+    ],
+)
+def test_bounds_that_pymc_refuses(bounds: Any) -> None:
+    low, high = pt.dscalars("low", "high")
+    rng = pytensor.shared(np.random.default_rng(3))
+    drawn = DiscreteUniformRV().make_node(rng, (4,), low, high).outputs[1]
+    f, reference = (
+        pytensor.function([low, high], drawn, mode=mode) for mode in ("JAXSELECTIVE", PYTHON)
+    )
+    try:
+        reference(*bounds)
+    except Exception as expected:
+        with pytest.raises(type(expected)):
+            f(*bounds)
+    else:
+        assert (f(*bounds) >= bounds[0]).all()
+        assert (f(*bounds) <= bounds[1]).all()

@@ -184,6 +184,25 @@ def test_a_sampler_that_jax_lacks_runs_on_the_host() -> None:
     np.testing.assert_array_equal(values, np.random.default_rng(1).integers(5, size=300) * 2)
 
 
+class SpawningRV(RandomVariable):
+    name, signature, dtype = "spawning", "()->()", "floatX"
+
+    @classmethod
+    def rng_fn(cls, rng: Any, loc: Any, size: Any = None) -> Any:
+        return rng.spawn(1)[0].normal(loc, size=size)
+
+
+def test_generators_that_are_spawned_differ() -> None:
+    found = set()
+    for seed in (1, 2):
+        rng = pytensor.shared(np.random.default_rng(seed))
+        following, first = pt.random.normal(rng=rng).owner.outputs
+        last, second = SpawningRV().make_node(following, None, 0.0).outputs
+        f = pytensor.function([], [first, second], updates={rng: last}, mode="JAXSELECTIVE")
+        found |= {float(f()[1]) for _ in range(3)}
+    assert len(found) == 6
+
+
 def test_a_generator_as_input_and_output() -> None:
     rng = pt.random.type.random_generator_type("rng")
     following, draw = pt.random.normal(rng=rng, size=(4,)).owner.outputs
