@@ -128,22 +128,28 @@ class PureFunction:
     def store(self, state: Sequence[object]) -> None:
         """Put a state into the shared variables: a key as a generator, the rest as NumPy arrays.
 
-        Arrays on several devices stay there.
+        Arrays on several devices stay there.  A state that does not fit leaves all as they were.
         """
         import jax  # at first use: importing this package does not import JAX
 
         from pytensor_jaxlink.sparse_values import to_scipy
 
-        for variable, value in zip(self.shared, state, strict=True):
-            held = variable.get_value(borrow=True)
-            if isinstance(held, np.random.Generator):
-                variable.set_value(generator_of_key(value))
-            elif not isinstance(held, np.ndarray | np.generic | jax.Array):
-                variable.set_value(to_scipy(value))
-            else:
-                dtype = variable.type.dtype
-                spread = isinstance(value, jax.Array) and len(value.sharding.device_set) > 1
-                variable.set_value(value if spread else np.asarray(value, dtype))
+        before = [v.get_value(borrow=True, return_internal_type=True) for v in self.shared]
+        try:
+            for variable, value in zip(self.shared, state, strict=True):
+                held = variable.get_value(borrow=True)
+                if isinstance(held, np.random.Generator):
+                    variable.set_value(generator_of_key(value))
+                elif not isinstance(held, np.ndarray | np.generic | jax.Array):
+                    variable.set_value(to_scipy(value))
+                elif not is_traced(value) and _is_spread(value):
+                    variable.set_value(value)
+                else:
+                    variable.set_value(_of_kind(value, variable.type.dtype))
+        except BaseException:
+            for variable, value in zip(self.shared, before, strict=True):
+                variable.set_value(value, borrow=True)
+            raise
 
     @property
     def static_argnums(self) -> tuple[int, ...]:
@@ -184,3 +190,15 @@ class PureFunction:
             f"traced. {Remedy.STATIC_ARGUMENT_OF_PURE.text()}.",
             code=Code.TRACED_SIZE,
         )
+
+
+def _is_spread(value: object) -> bool:
+    sharding = getattr(value, "sharding", None)
+    return sharding is not None and len(sharding.device_set) > 1
+
+
+def _of_kind(value: object, dtype: str) -> np.ndarray:
+    """An array in a dtype of the same kind: a real number is no integer, which PyTensor says."""
+    array = np.asarray(value)
+    same = np.can_cast(array.dtype, dtype, "same_kind")
+    return array.astype(dtype, copy=False) if same else array

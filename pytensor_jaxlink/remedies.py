@@ -57,8 +57,8 @@ class Remedy(Enum):
         "which needs no selection"
     )
     POSITIONS = (
-        "compute the positions before the call, np.repeat(np.arange(len(x)), counts), make them an "
-        "input of the function, and write x[positions]"
+        "compute the positions before the call, np.repeat(np.arange({length}), counts), make them "
+        "an input of the function, and write {taken}"
     )
     EQUALLY_OFTEN = "repeat every entry equally often, by an integer"
 

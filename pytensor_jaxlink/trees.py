@@ -246,7 +246,9 @@ def _may_be_equal(one: object, other: object) -> bool:
     """Return True if two values are equal, or JAX traces them and nobody can tell."""
     if is_traced(one) or is_traced(other):
         return True
-    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+    both = np.asarray(one), np.asarray(other)
+    has_nan = all(array.dtype.kind in "fc" for array in both)
+    return np.array_equal(*both, equal_nan=has_nan)
 
 
 def _leaves_of(skeleton: object, value: object, where: str) -> Iterator[object]:

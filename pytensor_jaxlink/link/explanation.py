@@ -250,10 +250,13 @@ class Explanation:
 
 def with_fallbacks(explanation: Explanation, stats: Stats, limit: int) -> Explanation:
     """The explanation with the calls that did not run as the plan says."""
+    counted = [(f"reached its recompile_limit of {limit}", stats)]
+    if stats.padded is not None:
+        counted.append(("of padded arguments reached its recompile_limit", stats.padded))
     found = [
-        f"region {region} reached its recompile_limit of {limit} and ran on the host "
-        f"{how_many(count, 'time')}"
-        for region, count in enumerate(stats.host_region_calls)
+        f"region {region} {reached} and ran on the host {how_many(count, 'time')}"
+        for reached, each in counted
+        for region, count in enumerate(each.host_region_calls)
         if count
     ]
     if stats.fallbacks:

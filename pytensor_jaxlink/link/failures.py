@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply
 
 from pytensor_jaxlink.errors import FAILED_NODE, REFUTED
@@ -80,8 +81,10 @@ class Failures:
         values = dict(zip(view.inputs, inputs, strict=True))
         for position in self._compiled.form.static:
             number = view.inputs[position]
+            is_shared = isinstance(self._compiled.source.inputs[position], SharedVariable)
+            what = "the shared variable" if is_shared else f"argument {position},"
             error.add_note(
-                f"argument {position}, {view.expression_of(number)!r}, a size or bound of "
+                f"{what} {view.expression_of(number)!r}, a size or bound of "
                 f"this function, was {np.asarray(values[number]).tolist()}"
             )
 

@@ -131,6 +131,8 @@ class FastFunction(FastCall, Function):
     def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """A call before the function is known to have a fast path, or with keywords."""
         names = self._names[len(args) :]
+        if any(value is None for value in kwargs.values()):
+            return self._checked(*args, **kwargs)  # PyTensor takes it for no value
         if kwargs and len(names) == len(kwargs) and kwargs.keys() >= set(names):
             return self(*args, *[kwargs[name] for name in names])
         if kwargs or (self._fast is None and self._executor is self.vm.compiled.executor):

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import jax
 from pytensor.compile.maker import FunctionMaker
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import OtherCodeError
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
+from pytensor_jaxlink.link.virtual_machine import as_declared
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import Stats
 
@@ -89,12 +91,24 @@ class JAXFunction(FastFunction):
             executor = self._compiled.executor
             self._find_fast()
             try:
-                self.vm.compile_for(list(examples), self._kept())
+                self.vm.compile_for(self._converted(examples), self._kept())
             except OtherCodeError as other:
                 self._follow(other)
                 if other.code is None:
                     executor = None  # there is a path that has compiled nothing
         return self
+
+    def _converted(self, examples: Sequence[object]) -> list[object]:
+        """The examples in the types that the inputs declare, as the arguments of calls are."""
+        specs = zip(examples, self.maker.inputs, self.input_names, self.input_storage, strict=False)
+        return [
+            as_declared(example, spec.variable, name)
+            if isinstance(example, jax.ShapeDtypeStruct)
+            else container.type.filter(
+                example, strict=bool(container.strict), allow_downcast=container.allow_downcast
+            )
+            for example, spec, name, container in specs
+        ]
 
     def warmup(
         self, calls: Iterable[Sequence[object]], *, progress: Callable[[int], None] | None = None
@@ -145,7 +159,10 @@ class JAXFunction(FastFunction):
         are ints or tuples of ints.  A generator is given as a NumPy generator, or, where JAX
         traces it, as a key: ``jax.random.key_data`` or two 32-bit words.  Checks are dropped.
         """
-        return self._compiled.trace
+        trace, count = self._compiled.trace, len(self.output_names)
+        if not self.interface.ending.overwritten:
+            return trace
+        return lambda *values: trace(*values)[:count]  # without what operations in place leave
 
     def _static_inputs(self) -> tuple[int, ...]:
         return self._compiled.for_user.static_argnums

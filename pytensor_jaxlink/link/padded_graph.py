@@ -18,7 +18,7 @@ the slices cannot become masks is not padded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -29,6 +29,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.graph.traversal import apply_ancestors
 from pytensor.tensor.shape import Shape_i, SpecifyShape
 from pytensor.tensor.type import TensorType
 from pytensor.xtensor.basic import TensorFromXTensor, XTensorFromTensor
@@ -141,6 +142,7 @@ def padded_graph(
     for node in graph.apply_nodes:  # the parts of arrays with named dimensions as tensors
         if isinstance(node.op, TensorFromXTensor) and node.inputs[0] in stands_for:
             stands_for[node.outputs[0]] = _as_tensor(stands_for[node.inputs[0]])
+    _without_lines(stands_for.values())
     # The types are the same, so no node is made anew: an `Alloc` would infer its lengths again.
     outputs: list[Any] = list(clone_replace(graph.outputs, stands_for))
     inputs = [longer.get(position, variable) for position, variable in enumerate(graph.inputs)]
@@ -148,6 +150,13 @@ def padded_graph(
     MergeOptimizer().rewrite(padded)  # equal bounds are one variable, as the masks expect
     hand_on(graph, padded)
     return padded
+
+
+def _without_lines(made: Iterable[Variable]) -> None:
+    """Forget the lines of what is made here: they are those of the call, and none of the graph."""
+    for node in apply_ancestors(made):
+        for output in node.outputs:
+            output.tag.trace = []
 
 
 def _name(graph: FunctionGraph, group: Sequence[Place]) -> str:

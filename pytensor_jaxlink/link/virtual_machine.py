@@ -94,9 +94,7 @@ class VirtualMachine:
 
         `jax.jit` finds what is compiled here when it is called.
         """
-        plan, inputs = self.compiled.plan, self.compiled.source.inputs
-        names = [plan.names[number] for number in plan.inputs]
-        values: list[object] = [*map(_as_declared, examples, inputs, names), *others]
+        plan, values = self.compiled.plan, [*examples, *others]
         abstract = any(isinstance(value, jax.ShapeDtypeStruct) for value in values)
         if abstract and not plan.is_one_region:
             raise _needs_arrays(
@@ -174,10 +172,8 @@ def _needs_arrays(reason: str) -> TypeError:
     return TypeError(Code.EXAMPLES_OF_COMPILE.mark(f"{reason}: {Remedy.GIVE_ARRAYS.text()}"))
 
 
-def _as_declared(example: object, variable: Variable, name: str) -> object:
-    """An example in the type that its input declares, as the arguments of calls are converted."""
-    if not isinstance(example, jax.ShapeDtypeStruct):
-        return variable.type.filter(example)
+def as_declared(example: jax.ShapeDtypeStruct, variable: Variable, name: str) -> object:
+    """What stands for an array, in the type that its input declares."""
     kind = as_kind(variable.type)
     if (
         kind.kind in ARRAYS

@@ -82,9 +82,15 @@ for _kind, _advice in (
     (Nonzero, (Remedy.MASK, Remedy.INDICES_OUTSIDE)),
     (AdvancedSubtensor, (Remedy.MASK, Remedy.INDICES_OUTSIDE)),
     (AdvancedIncSubtensor, (Remedy.MASKED_UPDATE, Remedy.INDICES_OUTSIDE)),
-    (Repeat, (Remedy.POSITIONS, Remedy.EQUALLY_OFTEN)),
 ):
     remedies.register(_kind, partial(_texts, _advice))
+
+
+@remedies.register(Repeat)
+def _of_repeat(op: Repeat, node: Apply) -> tuple[str, ...]:
+    length = "x.size" if op.axis is None else f"x.shape[{op.axis}]"
+    taken = f"pt.take(x, positions, axis={op.axis})"
+    return (Remedy.POSITIONS.text(length=length, taken=taken), Remedy.EQUALLY_OFTEN.text())
 
 
 @singledispatch

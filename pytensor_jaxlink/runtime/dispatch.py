@@ -101,14 +101,16 @@ class Dispatch:
             return self._finish_unequal(inputs)
         if self._is_own(lengths, inputs) or not self._padding.can_pad(inputs, lengths):
             return self.own(inputs)
+        stats = self._stats
+        stats.general_calls += 1
+        stats.padded_calls += 1
         try:
-            padded = self._pad(inputs, lengths, self._programs.serving(lengths), self._stats)
-            outputs = self._padded.executor(padded)
+            padded = self._pad(inputs, lengths, self._programs.serving(lengths), stats)
+            return self._padded.executor(padded)
         except NewSizeError as error:
+            stats.general_calls -= 1  # the plan that finishes the call counts it
+            stats.padded_calls -= 1
             return list(self._regroup(inputs, error))
-        self._stats.general_calls += 1
-        self._stats.padded_calls += 1
-        return outputs
 
     def finish(self, inputs: Sequence[object]) -> list[object]:
         """Finish a call in which a condition was false; see `Executor.finish`."""

@@ -77,6 +77,11 @@ class Profile:
         """The steps, in the order in which they begin; their times add up to that of the calls."""
         return rows_of(self._times.totals())
 
+    def to_dict(self) -> dict[str, object]:
+        """The profile as plain lists, dicts, strings and numbers."""
+        rows = [row._asdict() for row in self.rows]
+        return {"name": self._name, "calls": self.calls, "rows": rows}
+
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Write each run of each step to a file that ui.perfetto.dev and chrome://tracing open.
 

@@ -155,12 +155,13 @@ class Stats:
     @property
     def host_regions(self) -> int:
         """How often regions ran on the host, because of `recompile_limit`."""
-        return sum(self.host_region_calls)
+        of_padded = 0 if self.padded is None else self.padded.host_regions
+        return sum(self.host_region_calls) + of_padded
 
     @property
     def cache_hits(self) -> list[int]:
         """For each region, the calls that needed no compilation."""
         return [
-            ran - compiled
+            max(0, ran - compiled)  # `compile` runs nothing
             for ran, compiled in zip(self.region_calls, self.compilations, strict=True)
         ]

@@ -269,13 +269,24 @@ def count_only() -> Iterator[str]:
     whole([x], pt.unique(x).sum(), X)
 
 
-@case(Remedy.POSITIONS)
+@case(Remedy.POSITIONS, length="x.shape[0]", taken="pt.take(x, positions, axis=0)")
 def positions() -> Iterator[str]:
     x, counts, places = vector("x"), pt.lvector("counts"), pt.lvector("places")
     yield broken([x, counts], pt.repeat(x, counts) * 2)
     times = np.array([0, 2, 1, 3])
-    found = whole([x, places], x[places] * 2, X, np.repeat(np.arange(len(X)), times))
+    found = whole([x, places], pt.take(x, places, axis=0) * 2, X, np.repeat(np.arange(4), times))
     assert_same(found, np.repeat(X, times) * 2)
+
+
+@case(Remedy.POSITIONS, length="x.shape[1]", taken="pt.take(x, positions, axis=1)")
+def positions_of_columns() -> Iterator[str]:
+    x, counts, places = pt.dmatrix("x"), pt.lvector("counts"), pt.lvector("places")
+    yield broken([x, counts], pt.repeat(x, counts, axis=1) * 2)
+    given, times = np.arange(4.0).reshape(2, 2), np.array([1, 3])
+    found = whole(
+        [x, places], pt.take(x, places, axis=1) * 2, given, np.repeat(np.arange(2), times)
+    )
+    assert_same(found, np.repeat(given, times, axis=1) * 2)
 
 
 @case(Remedy.EQUALLY_OFTEN)
