@@ -173,7 +173,7 @@ def _needs_arrays(reason: str) -> TypeError:
 
 
 def as_declared(example: jax.ShapeDtypeStruct, variable: Variable, name: str) -> object:
-    """What stands for an array, in the type that its input declares."""
+    """The shape and dtype of an array, in the type that its input declares."""
     kind = as_kind(variable.type)
     if (
         kind.kind in ARRAYS
