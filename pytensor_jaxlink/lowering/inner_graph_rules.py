@@ -106,7 +106,7 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
             require(holds & (is_first == bool(place)))
             return outputs
         except TypeError as error:
-            if hasattr(error, FAILED_NODE):
+            if hasattr(error, FAILED_NODE) or _are_alike(first, second):
                 raise
             raise SidesDifferError("its two sides give arrays of different shapes") from error
         if any(checked):
@@ -114,6 +114,12 @@ def _branch(op: Branch, node: Apply, context: Context) -> JaxFunction:
         return outputs
 
     return branch
+
+
+def _are_alike(*sides: Callable[[], Found]) -> bool:
+    """Return True if sides give arrays of the same shapes: then `jax.shard_map` told them apart."""
+    one, other = ([kind.shape for kind in jax.eval_shape(side)[0]] for side in sides)
+    return one == other
 
 
 def _side(

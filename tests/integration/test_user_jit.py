@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker, JAXLinkError, NotJittableError, jaxify
+from pytensor_jaxlink.compat import ifelse
 
 X = np.arange(6.0)
 
@@ -171,3 +173,18 @@ def test_no_other_change_of_global_state() -> None:
     assert set(imported["modes"]) - set(before["modes"]) == {"JAXSELECTIVE"}
     assert set(imported["linkers"]) - set(before["linkers"]) == {"jaxselective"}
     assert changes(imported, after) == []
+
+
+def test_sides_that_shard_map_tells_apart_have_the_same_shapes() -> None:
+    """JAX's own error says why: with its check, it asks where on the mesh a value varies."""
+    x = pt.dvector("x")
+    f = jaxify([x], ifelse(x[0] > 1, pt.ones((1,)), x * 2))
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = jax.sharding.PartitionSpec("rows")
+
+    def mapped(*, check: bool) -> Any:
+        return jax.shard_map(f, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=check)
+
+    with pytest.raises(TypeError, match="var"):
+        mapped(check=True)(jnp.ones(1))
+    assert mapped(check=False)(jnp.ones(1)) == 2
