@@ -113,7 +113,11 @@ class NewSizeError(NotAcceptedError):
         The plan, which another thread may have replaced.
     count
         For how many combinations the region has been compiled.
+    put_off
+        Whether it was noted in an earlier call, and stops this one before its first step.
     """
+
+    put_off = False
 
     def __init__(
         self,

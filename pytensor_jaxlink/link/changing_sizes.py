@@ -156,7 +156,9 @@ class ChangingSizes:
             if padded is not None and change.plan is padded.plan:
                 self._change_padded(inputs, change)
             elif self._for_all is not None and change.numbers:
-                return False
+                if not change.put_off:
+                    return False
+                self._use(self._for_all)
             elif change.plan is not compiled.plan:
                 pass  # another thread was faster
             elif self._values_may_change(change):
@@ -170,11 +172,12 @@ class ChangingSizes:
                 self._say(change)
         return True
 
-    def _use(self, way: Way, inputs: Sequence[Any]) -> None:
+    def _use(self, way: Way, inputs: Sequence[Any] | None = None) -> None:
         compiled = self._compiled
-        entries = way.executor.measure(inputs)
+        entries = None if inputs is None else way.executor.measure(inputs)
         if entries is None or is_worth(entries, compiled.installed.executor.entries):
             way.stats.go_on_from(compiled.stats)
+            self._for_all = None
             self._forget_padding()
             compiled.install(way)
         else:
@@ -372,14 +375,12 @@ class ChangingSizes:
 
     def static_among(self, positions: Collection[int]) -> dict[int, str]:
         """The inputs among some that select specialisations, each with the reason."""
-        refused = self.sizes.refused
         static = set(self._compiled.form.static).intersection(positions)
-        return {k: refused.get(k, "JAX must know it") for k in sorted(static)}
+        return {k: self.sizes.refused.get(k, "JAX must know it") for k in sorted(static)}
 
     def described(self) -> tuple[str, ...]:
         """Each size that changed, and what became of it."""
-        compiled = self._compiled
-        view = compiled.view
+        compiled, view = self._compiled, self._compiled.view
         names = [view.expression_of(number) for number in view.inputs]
         limit = None if self._for_all is None else compiled.policy.limit
         lengths = described_lengths(names, self._padding, self._unpadded)

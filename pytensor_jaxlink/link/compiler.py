@@ -30,6 +30,7 @@ from pytensor_jaxlink.link.sketch import titles_of
 from pytensor_jaxlink.link.user_traces import UserTraces
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import Lowered
+from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import Executor, Policy, Stats, use_compilation_cache
 
@@ -115,6 +116,11 @@ class CompiledGraph:
             if self._changing is None:
                 self._changing = ChangingSizes(self, self._outer)
             return self._changing
+
+    @property
+    def has_effects(self) -> bool:
+        """Return True if Ops show outside of the graph."""
+        return has_effects(self.source)
 
     def may_change(self, change: NewSizeError) -> bool:
         """Return True if some of the sizes may become data."""

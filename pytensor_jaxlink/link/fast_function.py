@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytensor.compile.debug.profiling import ProfileStats
@@ -11,7 +12,7 @@ from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
 
-from pytensor_jaxlink.errors import NewSizeError, OtherCodeError
+from pytensor_jaxlink.errors import NewSizeError, OtherCodeError, is_of_node
 from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays, hold_data
@@ -19,6 +20,7 @@ from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
     Convert,
+    Dispatch,
     FastCall,
     Filter,
     Interface,
@@ -76,6 +78,10 @@ class FastFunction(FastCall, Function):
                 hold_data(spec.variable.container, move)
             elif compiled.options.outputs == "jax":
                 hold_arrays(spec.variable.container)
+        # Its Ops run once a call, so that no argument may be found to have another type later on.
+        self._shows = not plan.is_one_region and has_effects(compiled.source)
+        if self._shows:
+            self._convert_always()
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
 
@@ -152,6 +158,8 @@ class FastFunction(FastCall, Function):
             self._stats.bytes_to_device -= bytes_of_numpy(args)
             self._follow(error)
             return self(*args)
+        if self._shows and is_of_node(error) and not isinstance(self._runs(), Dispatch):
+            return self._noting(partial(self._finish, error), args)
         return super()._again(args, error)
 
     def _follow(self, other: OtherCodeError) -> None:
@@ -169,7 +177,7 @@ class FastFunction(FastCall, Function):
 
     def _failed(self, args: tuple[object, ...]) -> object:
         # The regions of the slow path would be compiled, and say the same.
-        return self._noting(self._finish, args)
+        return self._noting(partial(self._finish, None), args)
 
     def _noting(self, run: Callable[..., object], args: tuple[object, ...]) -> object:
         """Run a call; its errors tell of donated arguments and of different devices."""
@@ -216,11 +224,11 @@ class FastFunction(FastCall, Function):
                 store(self.interface.storage[count:], kept)
         return self.interface.stored(self.vm.run(values))
 
-    def _finish(self, *args: object) -> object:
+    def _finish(self, error: BaseException | None, *args: object) -> object:
         """The call, finished by PyTensor's own implementation."""
         values = self._values(args)
         assert values is not None, "the fast path took the arguments"
-        return self.interface.stored(self.vm.finish(values))
+        return self.interface.stored(self.vm.finish(values, error))
 
     def _values(self, args: tuple[object, ...]) -> list[object] | None:
         """The values of all inputs; None where PyTensor converts arguments, or refuses them."""

@@ -150,11 +150,12 @@ class VirtualMachine:
         with self.compiled.policy.here():
             return self._run(values)
 
-    def finish(self, values: list[object]) -> list[Any]:
-        """The same after a condition of a call was false, by PyTensor's own implementation."""
+    def finish(self, values: list[object], error: BaseException | None = None) -> list[Any]:
+        """The same by PyTensor's own implementation, after a condition was false or a failure."""
         executor = self.compiled.executor
         assert isinstance(executor, Executor | Dispatch), "the function has run"
-        return self.ending.of(values, executor.finish(values), self.compiled.stats)
+        outputs = executor.finish(values) if error is None else executor.finish(values, error)
+        return self.ending.of(values, outputs, self.compiled.stats)
 
     def _run(self, values: list[object]) -> list[Any]:
         compiled = self.compiled

@@ -108,7 +108,12 @@ def reshaped(array: jax.Array, lengths: Iterable[int]) -> jax.Array:
     known = [n for n in sizes if isinstance(n, int)]
     if -1 in known and 0 in known:
         raise ValueError("a length is unknown and another one is 0")
-    return jnp.reshape(array, sizes)
+    try:
+        return jnp.reshape(array, sizes)
+    except TypeError as error:
+        if len(known) < len(sizes):
+            raise
+        raise ValueError(f"{error}") from error  # as NumPy: a branch leaves such a side out
 
 
 @jax_rule.register(Alloc)

@@ -45,6 +45,7 @@ from pytensor_jaxlink.runtime.host_bindings import (
     not_static,
 )
 from pytensor_jaxlink.runtime.region_bindings import (
+    DonatingOrNot,
     accepting,
     checked_region,
     compiling_region,
@@ -160,13 +161,17 @@ def fast(
     }
     if reuse is not None:
         last = ready.plan.own_regions[-1]
-        names["donating"] = Donation(
+        donation = Donation(
             accepting(ready, last, ready.functions[-1], boundary),
             jitted[last.index],
             reuse,
             ready.constants.placing(reuse.arguments),
             ready.policy,
             stats,
+        )
+        is_first = last is ready.plan.steps[0]
+        names["donating"] = (
+            donation if is_first else DonatingOrNot(donation, ready.functions[-1], reuse.taken)
         )
     source = FunctionSource(
         ready.plan,

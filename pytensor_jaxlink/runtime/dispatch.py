@@ -112,11 +112,11 @@ class Dispatch:
             stats.padded_calls -= 1
             return list(self._regroup(inputs, error))
 
-    def finish(self, inputs: Sequence[object]) -> list[object]:
+    def finish(self, inputs: Sequence[object], error: BaseException | None = None) -> list[object]:
         """Finish a call in which a condition was false; see `Executor.finish`."""
         if self._padding.lengths(inputs) is None:
             return self._finish_unequal(inputs)
-        return self.own.finish(inputs)
+        return self.own.finish(inputs, error)
 
     def _finish_unequal(self, inputs: Sequence[object]) -> list[object]:
         self._stats.general_calls += 1

@@ -32,10 +32,11 @@ from pytensor_jaxlink.runtime.forks import (
     replace_in_forked_child,
     warn_once,
 )
+from pytensor_jaxlink.runtime.resizing import PutsOff, Resizing
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
-from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing, kind_of
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, kind_of
 from pytensor_jaxlink.runtime.static_values import hashable
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.waiting import all_hold
@@ -125,7 +126,12 @@ class Executor:
             shared = [region.index for region in self.plan.own_regions if not region.static]
             identity = cache(identity)
             self.codes = {index: SharedCode(identity, index) for index in shared}
-        self._ready = Runnable.of(executable, stats, policy, jit=jit, resizing=resizing)
+        self._late: PutsOff | None = None
+        if resizing is not None and len(self.plan.steps) > 1 and resizing.has_effects:
+            self._late = PutsOff(resizing)
+        self._ready = Runnable.of(
+            executable, stats, policy, jit=jit, resizing=resizing, late=self._late
+        )
 
     @cached_property
     def _run(self) -> Run:
@@ -215,6 +221,9 @@ class Executor:
             return self._guarded(values)
 
     def _guarded(self, inputs: Sequence[object]) -> list[object]:
+        if self._late is not None and (change := self._late.take()) is not None:
+            assert self._finish is not None, "there is a way to change"
+            return list(self._finish(inputs, change))
         self.stats.general_calls += 1
         counted = [*self.stats.general_region_calls]
         try:
@@ -238,11 +247,11 @@ class Executor:
             return list(self._fallback(inputs, None))
         return outputs
 
-    def finish(self, inputs: Sequence[object]) -> list[object]:
-        """Finish a call in which a condition was false, with the values of the inputs."""
+    def finish(self, inputs: Sequence[object], error: BaseException | None = None) -> list[object]:
+        """Finish a call in which a condition was false, or a region has failed with an error."""
         assert self._fallback is not None, "somebody has to know what the condition stands for"
         self.stats.general_calls += 1
-        return list(self._fallback(list(map(as_jax_takes_it, inputs)), None))
+        return list(self._fallback(list(map(as_jax_takes_it, inputs)), error))
 
     def follow(self, other: OtherCodeError) -> None:
         """Have a plan of one region run the code that an error names, or code of its own."""
@@ -296,7 +305,14 @@ class Executor:
         call = function()
         compiles_last = reuse is not None or ready.plan.is_one_region
         compiling = function(ahead=True) if compiles_last else call
-        return self._path(call, partial(_run_on, compiling, boundary), function)
+        path = self._path(call, partial(_run_on, compiling, boundary), function)
+        if (late := self._late) is None:
+            return path
+
+        def timed(recorder: Recorder) -> Function:
+            return late.before(path.timed(recorder))
+
+        return replace(path, call=late.before(path.call), timed=timed)
 
     def _reuse(self, donatable: Donatable) -> Reuse | None:
         """The memory that the last region may reuse: not that of values which the host reads."""

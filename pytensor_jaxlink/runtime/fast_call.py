@@ -138,6 +138,10 @@ class FastCall:
                 return None
         return tuple(found)
 
+    def _convert_always(self) -> None:
+        """Convert all arguments before each call: JAX would find those of other types too late."""
+        self._conversions = _MOST_REJECTIONS + 1
+
     def _detached(self, args: tuple[object, ...], moved: int) -> Sequence[object]:
         """The arguments as JAX may read them when the call has returned.
 

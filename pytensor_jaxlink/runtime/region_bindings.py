@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +19,7 @@ from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Computed
 from pytensor_jaxlink.sparse_values import SparseValue, from_scipy
 
 if TYPE_CHECKING:
+    from pytensor_jaxlink.runtime.donation import Donation
     from pytensor_jaxlink.runtime.region_code import Meet
     from pytensor_jaxlink.runtime.whole import SharedCode
 
@@ -108,6 +109,25 @@ def _going_on(function: CompiledRegion, compiled: Function, first: int) -> Funct
         return function(static, *arguments)
 
     return call
+
+
+class DonatingOrNot:
+    """A region that reuses memory, after other steps: where it has no code, nothing is donated."""
+
+    def __init__(self, donation: Donation, function: CompiledRegion, taken: int) -> None:
+        self._donation, self._function, self._taken = donation, function, taken
+        self.compile = donation.compile
+
+    def __call__(
+        self, static: tuple[object, ...], values: list[object], others: Sequence[object]
+    ) -> tuple[Sequence[object], Sequence[object], bool]:
+        """Call it; see `Donation`."""
+        if not self._function.is_beyond(static, values[: self._taken]):
+            try:
+                return self._donation(static, values, others)
+            except GoesOnError:
+                pass
+        return *self._function(static, *values[: self._taken]), False
 
 
 def _sharing(

@@ -27,7 +27,8 @@ from pytensor_jaxlink.plan import (
     Step,
 )
 from pytensor_jaxlink.runtime.devices import place_for
-from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, Resizing
+from pytensor_jaxlink.runtime.resizing import Resizing
+from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import configuration, device_put_now
 from pytensor_jaxlink.sparse_values import from_scipy
@@ -73,14 +74,20 @@ class Runnable:
         *,
         jit: bool,
         resizing: Resizing | None = None,
+        late: Resizing | None = None,
     ) -> Runnable:
-        """The plan with what was lowered for its steps; see `Executor`."""
+        """The plan with what was lowered for its steps; see `Executor`.
+
+        ``late`` is the way of regions that come after steps that show, None where none does.
+        """
         plan = executable.plan
+        first = next((s for s in plan.steps if not (isinstance(s, HostStep) and s.folded)), None)
 
         def ready(step: Step, function: Any) -> Any:
             match step:
                 case Region() if jit:
-                    return CompiledRegion(plan, step, function, policy, stats, resizing)
+                    way = resizing if step is first or late is None else late
+                    return CompiledRegion(plan, step, function, policy, stats, way)
                 case HostLoop() | HostBranch():
                     parts = [cls.of(part, stats, policy, jit=jit) for part in function.parts]
                     return HostExecuted(function.node, tuple(parts))

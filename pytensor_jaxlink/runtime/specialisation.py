@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
@@ -25,6 +25,7 @@ from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
 from pytensor_jaxlink.runtime.devices import named_device, to_numpy
+from pytensor_jaxlink.runtime.resizing import Resizing
 from pytensor_jaxlink.runtime.selectors import compiled_once_more, limit_reached
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import (
@@ -104,18 +105,6 @@ class Policy:
         if self.compiler_options:
             options["compiler_options"] = dict(self.compiler_options)
         return jit(function, **options)
-
-
-class Resizing(Protocol):
-    """The way of a plan with further values of its sizes."""
-
-    def may_change(self, change: NewSizeError) -> bool:
-        """Return True if some of the sizes may become data."""
-        ...
-
-    def finish(self, inputs: Sequence[object], change: NewSizeError) -> Sequence[object]:
-        """The outputs of the call that came with such a value."""
-        ...
 
 
 class _LimitReachedError(GoesOnError):

@@ -297,3 +297,78 @@ def test_an_operation_that_asks_for_more_than_there_is() -> None:
     for _ in range(2):
         with pytest.raises(OSError, match="read-only"):
             f(np.zeros(3))
+
+
+LENGTHS = [3, 3, 2, 4, 5, 6, 7, 8, 9, 10, 11, 3, 2]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"dynamic": True},
+    {"dynamic": False},
+    {"recompile_limit": 2},
+    {"dynamic": False, "recompile_limit": 2, "on_recompile_limit": "compile"},
+    {"host_ops": "callback"},
+    {"outputs": "numpy"},
+    {"donate": "all"},
+]
+
+
+def counting() -> tuple[Any, list[int]]:
+    """An Op that gives how often it ran."""
+    runs: list[int] = []
+
+    def noted(values: np.ndarray) -> np.ndarray:
+        runs.append(1)
+        return np.full(values.shape, len(runs), values.dtype)
+
+    return black_box(noted), runs
+
+
+def sized() -> dict[str, tuple[Any, Any, list[Any]]]:
+    given = np.ones(2)
+    arrays = [(given, np.ones(length)) for length in LENGTHS]
+    numbers = [(given, length) for length in LENGTHS]
+    return {
+        "lengths": ([X, Y], lambda count: [count, Y * 2], arrays),
+        "lengths of what depends on it": ([X, Y], lambda count: [count + Y.sum(), Y * 2], arrays),
+        "sizes": ([X, K], lambda count: [count, pt.arange(K) * 2], numbers),
+        "sizes of slices": (
+            [X, Y, K],
+            lambda count: [count, pt.exp(Y[:K])],
+            [(given, np.ones(9), length % 9) for length in LENGTHS],
+        ),
+        "types": (
+            [X, Y],
+            lambda count: [count, Y * 2],
+            [(given, np.ones(3, kind)) for kind in ("float32", "float64", "int8", "float32")],
+        ),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:region")
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("name", sized())
+@pytest.mark.parametrize("updated", [False, True])
+def test_a_call_that_succeeds_runs_it_once(name: str, options: Any, updated: bool) -> None:
+    """Also where a size is new, or the limit is reached, after it has run."""
+    inputs, outputs, calls = sized()[name]
+    op, runs = counting()
+    state = pytensor.shared(np.zeros(()))
+    updates: dict[Any, Any] = {state: state + inputs[1].sum()} if updated else {}
+    f = pytensor.function(inputs, outputs(op(X)), updates=updates, mode=JAXLinker(**options))
+    for number, arguments in enumerate(calls, start=1):
+        f(*arguments)
+        assert len(runs) == number
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_call_that_fails_runs_it_twice_at_most(options: Any) -> None:
+    op, runs = counting()
+    f = pytensor.function([X, Y], [op(X), pt.specify_shape(Y, 3) * 2], mode=JAXLinker(**options))
+    for length in (2, 3, 2, 4):
+        before = len(runs)
+        if length == 3:
+            f(np.ones(2), np.ones(length))
+        else:
+            with pytest.raises(AssertionError):
+                f(np.ones(2), np.ones(length))
+        assert len(runs) <= before + 2

@@ -64,6 +64,8 @@ OF_SOME: dict[str, Callable[[Any], Any]] = {
     "first entry": lambda c: ifelse(c, X.sum(), X[0]),
     "largest": lambda c: ifelse(c, X.max(), X.sum()),
     "nested": lambda c: ifelse(c, ifelse(X.sum() > 5, X[0], X[1]), X.sum()),
+    "reshaped": lambda c: ifelse(c, X.sum(), X.reshape((3, 1))[0, 0]),
+    "reshaped to a length": lambda c: ifelse(c, X.reshape((3, -1))[0, 0], X.sum()),
     "set": lambda c: ifelse(c, pt.set_subtensor(X[0], 2.0), X),
     "gathered": lambda c: ifelse(c, X.sum(), X[np.array([0, 0])].sum()),
     "in a loop": lambda c: pytensor.scan(

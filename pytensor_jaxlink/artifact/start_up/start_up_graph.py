@@ -103,6 +103,8 @@ class StartUpGraph:
         self.stats, self.executor = original.stats, original.executor
         return outputs
 
+    has_effects = False  # no Op of a user's is kept
+
     def may_change(self, change: NewSizeError) -> bool:
         """Return True beyond the limit alone: the code for each value of a size is kept."""
         if change.count < self.policy.limit or self.options.dynamic != "auto":
