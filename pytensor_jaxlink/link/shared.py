@@ -7,6 +7,7 @@ functions of other modes.
 
 from __future__ import annotations
 
+import copyreg
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -258,6 +259,56 @@ def _copied_with_array(deepcopied: Callable[..., Any]) -> Callable[..., Any]:
     return copied_with_array
 
 
+class _PickledCell(list[object]):
+    """A cell with a NumPy array in the place of one of JAX; it is read as a list."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__([np.array(value)])
+        self.value = value
+
+    def __reduce__(self) -> tuple[type, tuple[list[object]]]:
+        return list, ([*self],)
+
+
+_pickled: weakref.WeakValueDictionary[int, _PickledCell] = weakref.WeakValueDictionary()
+"""By the cells: one for all containers of a cell, as long as a pickler holds on to it."""
+
+
+def _pickled_as_numpy(get_state: Callable[..., dict[str, object]]) -> Callable[..., object]:
+    """`Container.__getstate__`: processes without JAX, and other modes, read what is pickled."""
+
+    @wraps(get_state)
+    def pickled_as_numpy(container: Container) -> dict[str, object]:
+        state, cell = get_state(container), container.storage
+        if type(cell[0]) is not ARRAY:
+            return state
+        pickled = _pickled.get(id(cell))
+        if pickled is None or pickled.value is not cell[0]:
+            pickled = _pickled[id(cell)] = _PickledCell(cell[0])
+        return state | {"storage": pickled}
+
+    return pickled_as_numpy
+
+
+Reduction = Callable[[Function], "str | tuple[Callable[..., Function], tuple[object, ...]]"]
+
+
+def _pickled_function(reduce: Callable[[Function], object]) -> Reduction:
+    """PyTensor's reduction of functions, which compares containers with the values that it found.
+
+    Not those which are pickled as NumPy arrays: None stands for them.
+    """
+
+    @wraps(reduce)
+    def pickled_function(function: Function) -> tuple[Callable[..., Function], tuple[object, ...]]:
+        found: Any = reduce(function)
+        made, (maker, containers, values, *rest) = found
+        values = [None if type(value) is ARRAY else value for value in values]
+        return made, (maker, containers, values, *rest)
+
+    return pickled_function
+
+
 def _copy_with_arrays(copy: Callable[..., Function]) -> Callable[..., Function]:
     """`Function.copy`, which leaves the cells that it reads as they are.
 
@@ -283,9 +334,11 @@ def _share() -> None:
         (Function, "__call__", _call_with_numpy),
         (Function, "copy", _copy_with_arrays),
         (Container, "__deepcopy__", _copied_with_array),
+        (Container, "__getstate__", _pickled_as_numpy),
     ]
     for owner, name, change in changes:
         setattr(owner, name, change(getattr(owner, name)))
+    copyreg.pickle(Function, _pickled_function(copyreg.dispatch_table[Function]))
 
 
 _share()

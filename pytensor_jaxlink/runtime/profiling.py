@@ -79,7 +79,7 @@ class Profile:
 
     def to_dict(self) -> dict[str, object]:
         """The profile as plain lists, dicts, strings and numbers."""
-        rows = [row._asdict() for row in self.rows]
+        rows = [dict(zip(ProfileRow.__annotations__, row, strict=True)) for row in self.rows]
         return {"name": self._name, "calls": self.calls, "rows": rows}
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -319,3 +322,40 @@ def test_a_copied_function_of_another_mode_leaves_arrays_where_they_are() -> Non
     copied = pytensor.function([], state.sum(), mode=PYTHON).copy()
     pytensor.function([], [], updates={state: pt.set_subtensor(state[0], 9.0)}, mode=PYTHON)()
     assert copied() == 11.0
+
+
+READS = """
+import pickle, sys
+import numpy as np
+import pytensor
+
+state, f = pickle.load(open(sys.argv[1], "rb"))
+assert type(state.get_value()) is np.ndarray, type(state.get_value())
+assert type(state.container.storage[0]) is np.ndarray
+print(float(f(1.0)), "pytensor_jaxlink" in sys.modules, "jax" in sys.modules)
+"""
+
+
+def test_pickles_are_read_without_this_package(tmp_path: Path) -> None:
+    """By spawned processes, say, that run functions of other modes."""
+    rows, f = data()
+    f(1.0)
+    x = pt.dscalar("x")
+    g = pytensor.function([x], x * rows.sum(), mode="FAST_COMPILE")
+    assert isinstance(held(rows), jax.Array)
+    file = tmp_path / "pickled"
+    file.write_bytes(pickle.dumps((rows, g)))
+    assert isinstance(held(rows), jax.Array)
+    program = [sys.executable, "-c", READS, str(file)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [str(ROWS.sum()), "False", "False"], done.stderr
+
+
+def test_pickled_values_that_are_no_numbers() -> None:
+    rows, f = data()
+    rows.set_value(np.full(3000, np.nan))
+    f(1.0)
+    g = pytensor.function([], rows.sum(), mode="FAST_COMPILE")
+    assert isinstance(held(rows), jax.Array)
+    for made in (pickle.loads(pickle.dumps(g)), copy.deepcopy(g)):
+        assert np.isnan(made())
