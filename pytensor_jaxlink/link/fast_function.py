@@ -12,13 +12,14 @@ from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
 
-from pytensor_jaxlink.errors import NewSizeError, OtherCodeError, is_of_node
+from pytensor_jaxlink.errors import NewSizeError, NotJittableError, OtherCodeError, is_of_node
 from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays, hold_data
 from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
+    IS_TRACED,
     Convert,
     Dispatch,
     FastCall,
@@ -35,6 +36,7 @@ from pytensor_jaxlink.runtime import (
     take_times,
     taken_by_regions,
 )
+from pytensor_jaxlink.trees import is_traced
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
@@ -148,6 +150,11 @@ class FastFunction(FastCall, Function):
         return self._slow(args) if self._find_fast() is None else self(*args)
 
     def _again(self, args: tuple[object, ...], error: BaseException) -> object:
+        if isinstance(error, (NewSizeError, NotJittableError, *IS_TRACED)) and any(
+            map(is_traced, args)
+        ):
+            # No size becomes data there: arguments cannot be padded, nor results be cut.
+            return self.interface.stored(self._compiled.trace(*args, *self._kept()))
         if isinstance(error, NewSizeError):
             # Nothing has been moved: JAX was stopped while it traced.
             self._stats.bytes_to_device -= bytes_of_numpy(args)

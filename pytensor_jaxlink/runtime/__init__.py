@@ -53,4 +53,5 @@ from pytensor_jaxlink.runtime.states import value_of_state as value_of_state
 from pytensor_jaxlink.runtime.static_values import hashable as hashable
 from pytensor_jaxlink.runtime.stats import Stats as Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY as ARRAY
+from pytensor_jaxlink.runtime.typed_jax import IS_TRACED as IS_TRACED
 from pytensor_jaxlink.runtime.typed_jax import is_out_of_memory as is_out_of_memory

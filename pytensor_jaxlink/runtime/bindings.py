@@ -14,11 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.errors import (
-    TracerArrayConversionError,
-    TracerBoolConversionError,
-    TracerIntegerConversionError,
-)
 from jax.sharding import Sharding
 
 from pytensor_jaxlink.errors import FAILED_NODE, NotAcceptedError
@@ -55,15 +50,12 @@ from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable
 from pytensor_jaxlink.runtime.static_values import hashable
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, IS_TRACED, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold, end_if_false
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.whole import SharedCode
 
-
-_IS_TRACED = (TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError)
-"""JAX's errors where the value of a traced array is asked for."""
 
 Run = Callable[..., Result]
 """A plan as a function of the values of its inputs."""
@@ -313,7 +305,7 @@ def _executed(
                 return LoopRun(step, bodies[0], values, ready.stats).run()
             return run_branch(bodies, values[0], values[1:])
         except Exception as error:
-            if isinstance(error, _IS_TRACED) and not hasattr(error, FAILED_NODE):
+            if isinstance(error, IS_TRACED) and not hasattr(error, FAILED_NODE):
                 raise not_static(ready.plan, step.results[0]) from error  # a body gave it
             if not hasattr(error, FAILED_NODE):
                 setattr(error, FAILED_NODE, function.node)

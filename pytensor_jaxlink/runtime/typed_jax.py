@@ -33,6 +33,13 @@ FailureOfXLA: type[Exception] = jax.errors.JaxRuntimeError
 """The class of errors of XLA, when it compiles and when its code runs."""
 
 
+IS_TRACED: tuple[type[Exception], ...] = (
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""The classes of JAX's errors where the value of a traced array is asked for."""
+
 class_of: Callable[[object], type[Any]] = type
 """The class of any value."""
 

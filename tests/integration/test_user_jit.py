@@ -188,3 +188,20 @@ def test_sides_that_shard_map_tells_apart_have_the_same_shapes() -> None:
     with pytest.raises(TypeError, match="var"):
         mapped(check=True)(jnp.ones(1))
     assert mapped(check=False)(jnp.ones(1)) == 2
+
+
+def test_traced_calls_do_not_depend_on_earlier_calls() -> None:
+    """Sizes of which plain calls have brought several are data in these alone."""
+    x, k = pt.dvector("x"), pt.lscalar("k")
+    f = pytensor.function([x, k], x[:k] * 2, mode="JAXSELECTIVE")
+    given = jnp.ones(9)
+
+    def traced() -> list[tuple[int, ...]]:
+        found = [jax.jit(lambda v, size=size: f(v, size))(given) for size in (3, 4)]
+        return [*(each.shape for each in found), jax.grad(lambda v: f(v, 3).sum())(given).shape]
+
+    before = traced()
+    for size in (3, 4, 8):
+        f(np.ones(9), size)
+    assert traced() == before == [(3,), (4,), (9,)]
+    np.testing.assert_array_equal(f(np.ones(9), 5), np.full(5, 2.0))
