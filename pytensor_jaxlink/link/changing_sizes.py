@@ -190,8 +190,7 @@ class ChangingSizes:
         if form is before:
             self._say()
             return None
-        stats = Stats(dynamic_sizes=len(form.dynamic - before.dynamic))
-        return compiled.way(form, stats)
+        return compiled.way(form, Stats(dynamic_sizes=len(form.dynamic - before.dynamic)))
 
     def cut_results(
         self, change: NewSizeError | None = None, inputs: Sequence[Any] | None = None
@@ -346,8 +345,7 @@ class ChangingSizes:
         compiled, padded, lengths = self._compiled, self._padded, self._padding.lengths(inputs)
         assert padded is not None
         assert lengths is not None
-        new = self._changed_lengths(change)
-        if new:
+        if new := self._changed_lengths(change):
             self._pad((*self._padding.groups, *self._groups_of(new)), new, inputs)
         else:
             buckets = self._padding.buckets(lengths)

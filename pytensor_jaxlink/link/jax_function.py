@@ -13,7 +13,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import OtherCodeError
 from pytensor_jaxlink.link.explanation import Explanation, with_fallbacks
 from pytensor_jaxlink.link.fast_function import FastFunction
-from pytensor_jaxlink.link.virtual_machine import as_declared
+from pytensor_jaxlink.link.virtual_machine import with_declared_type
 from pytensor_jaxlink.plan import Plan
 from pytensor_jaxlink.runtime import Stats
 
@@ -102,7 +102,7 @@ class JAXFunction(FastFunction):
         """The examples in the types that the inputs declare, as the arguments of calls are."""
         specs = zip(examples, self.maker.inputs, self.input_names, self.input_storage, strict=False)
         return [
-            as_declared(example, spec.variable, name)
+            with_declared_type(example, spec.variable, name)
             if isinstance(example, jax.ShapeDtypeStruct)
             else container.type.filter(
                 example, strict=bool(container.strict), allow_downcast=container.allow_downcast

@@ -173,7 +173,7 @@ def _needs_arrays(reason: str) -> TypeError:
     return TypeError(Code.EXAMPLES_OF_COMPILE.mark(f"{reason}: {Remedy.GIVE_ARRAYS.text()}"))
 
 
-def as_declared(example: jax.ShapeDtypeStruct, variable: Variable, name: str) -> object:
+def with_declared_type(example: jax.ShapeDtypeStruct, variable: Variable, name: str) -> object:
     """The shape and dtype of an array, in the type that its input declares."""
     kind = as_kind(variable.type)
     if (

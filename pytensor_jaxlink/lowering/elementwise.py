@@ -43,6 +43,7 @@ from pytensor_jaxlink.lowering.coercion import (
     with_known_zeros,
 )
 from pytensor_jaxlink.lowering.derivatives import refusing_derivatives
+from pytensor_jaxlink.lowering.eight_bits import EIGHT_BITS, MAY_OVERFLOW, wrapping
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.lowering.scalars import scalar_function
 from pytensor_jaxlink.lowering.scalars.comparisons import mixes_integers
@@ -103,6 +104,8 @@ def _promoted(op: Elemwise, node: Apply) -> JaxFunction:
     is_chain = isinstance(op.scalar_op, Add | Mul) and len(dtypes) > 2
     if is_chain and (len(set(dtypes)) > 1 or result == np.float16) and computes_in_pairs():
         return _in_pairs(op, node)
+    if common.name in EIGHT_BITS and isinstance(op.scalar_op, MAY_OVERFLOW):
+        return wrapping(function, common.name)
     own_dtypes = isinstance(op.scalar_op, _OF_OTHER_DTYPES)
     if isinstance(op.scalar_op, LogicalComparison) and mixes_integers(node):
         own_dtypes = True
@@ -196,9 +199,11 @@ def _of_something(
         return extreme(array) if isinstance(op, Max | Min) else function(array)
 
     def extreme(array: jax.Array) -> jax.Array:
-        array = as_jax(array)
+        array = as_dtype(array, node.inputs[0].type.dtype)  # before it is reduced, as NumPy does
         if jnp.iscomplexobj(array):
             return _or_first_nan(function(array), array, reduced_axes(array))
+        if array.dtype.name in EIGHT_BITS:
+            return function(as_dtype(array, "int32")).astype(array.dtype)
         if not jnp.issubdtype(array.dtype, np.floating):
             return function(array)
         return _extreme(array, tuple(reduced_axes(array)), isinstance(op, Max))
@@ -297,11 +302,17 @@ def _first_of_several(rows: jax.Array) -> jax.Array:
 
 def _softmax_of_integers(op: CAReduce | LogSoftmax | Softmax, node: Apply) -> JaxFunction:
     """JAX takes the smallest integer for the maximum of nothing; differences wrap, as in NumPy."""
-    result = node.outputs[0].type.dtype
+    result, given = node.outputs[0].type.dtype, node.inputs[0].type.dtype
+
+    def below_largest(array: jax.Array) -> jax.Array:
+        return array - array.max(op.axis, keepdims=True)
+
+    if given in EIGHT_BITS:
+        below_largest = wrapping(below_largest, given)
 
     def softmax(array: jax.Array) -> jax.Array:
         array = as_jax(array)
-        powers = as_dtype(array - array.max(op.axis, keepdims=True), result)
+        powers = as_dtype(below_largest(array), result)
         if isinstance(op, LogSoftmax):
             return powers - jnp.log(jnp.exp(powers).sum(op.axis, keepdims=True))
         return jnp.exp(powers) / jnp.exp(powers).sum(op.axis, keepdims=True)

@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import Nonzero
 from pytensor.tensor.extra_ops import Unique
+from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.sort import sort
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
@@ -19,7 +20,7 @@ from pytensor_jaxlink.ops import Fitted, held_dtype
 from pytensor_jaxlink.rewriting.bounds import is_one
 from pytensor_jaxlink.rewriting.graph_masks import Masks
 from pytensor_jaxlink.rewriting.mask_indices import MaskIndex, mask_of
-from pytensor_jaxlink.rewriting.orderings import cut_axes, part_of, place_of
+from pytensor_jaxlink.rewriting.orderings import cut_axes, literal_part, part_of, place_of
 from pytensor_jaxlink.rewriting.selections import Destination, Selection, Tensor, is_literal
 
 
@@ -171,6 +172,9 @@ class Beginnings(Masks):
             return index if own is None else place_of(own, index, self), []
         if self._is_front(own, index, node, axis):
             return index, [None]
+        reads = not isinstance(node.op, IncSubtensor)
+        if reads and (part := literal_part(chosen, axis, index, self)) is not None:
+            return part[0], [part[1]]
         mask = part_of(chosen, axis, index, self)
         return None if mask is None else (slice(None), [mask])
 
@@ -205,6 +209,18 @@ class Beginnings(Masks):
             and 0 <= stop <= more
             and (axis < missing or value.masks[axis - missing] is None)
         )
+
+    def within(self, chosen: Selection, axis: int, start: int, stop: int) -> Tensor:
+        """The mask of a prefix in the part of its array between two places; None of other masks."""
+        mask, [place] = chosen.masks[axis], chosen.places(axis)
+        if not self.is_prefix(mask):
+            return None
+
+        def part() -> Tensor:
+            sizes: list[Tensor] = [self.count(mask), Shape_i(place)(chosen.full)]
+            return self._front(*(pt.clip(size - start, 0, stop - start) for size in sizes))
+
+        return self.derived(f"within {start}:{stop}", (mask,), part)
 
     # -- what the rules ask ------------------------------------------------------------------------
 

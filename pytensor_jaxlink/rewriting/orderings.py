@@ -25,7 +25,7 @@ from pytensor_jaxlink.analysis.extents import tensor_behind
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.graph import indices_of
 from pytensor_jaxlink.ops import DynamicSlice, running_dtype
-from pytensor_jaxlink.rewriting.bounds import as_int64, normalised
+from pytensor_jaxlink.rewriting.bounds import as_int64, is_one, normalised
 from pytensor_jaxlink.rewriting.packing import order as order_of
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -35,6 +35,7 @@ from pytensor_jaxlink.rewriting.selections import (
     at_front,
     follow,
     has_entries,
+    is_literal,
 )
 
 
@@ -234,11 +235,15 @@ def _along(
     if not isinstance(index, slice):
         return [place_of(mask, known.new(tensor_behind(index)), known)], []
     backward = _is_backward(index)
-    part = part_of(chosen, axis, _forward(index, mask, known) if backward else index, known)
+    literal = None if backward else literal_part(chosen, axis, index, known)
+    if literal is not None:
+        part = literal[1]
+    else:
+        part = part_of(chosen, axis, _forward(index, mask, known) if backward else index, known)
     if part is None:
         return None
     if not backward:
-        return whole, [part]
+        return whole if literal is None else [literal[0]], [part]
     turned, step = known.backward(part), -int(index.step.data)
     return [slice(None, None, -1)], [turned if step == 1 else known.every(turned, step)]
 
@@ -273,6 +278,20 @@ def part_of(chosen: Selection, axis: int, index: slice, known: Known) -> Tensor:
     whole = start is None and stop is None
     mask = chosen.masks[axis] if whole else known.part(chosen, axis, start, stop)
     return mask if mask is None or step == 1 else known.every(mask, step)
+
+
+def literal_part(
+    chosen: Selection, axis: int, index: slice, known: Known
+) -> tuple[slice, Tensor] | None:
+    """The slice of the array that has a literal slice of a prefix, and the mask of that; or None.
+
+    Nothing is computed for the entries that follow: a few of a long array stay a few.
+    """
+    if index.stop is None or not is_one(index.step) or not is_literal(index):
+        return None
+    start, stop = _bound(index.start, known) or 0, _bound(index.stop, known)
+    mask = known.within(chosen, axis, start, stop) if 0 <= start <= stop else None
+    return None if mask is None else (slice(start, stop), mask)
 
 
 def _bound(bound: object, known: Known) -> Tensor:

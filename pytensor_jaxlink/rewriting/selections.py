@@ -170,6 +170,10 @@ class Known(Protocol):
         """Return True for the mask of entries at the front."""
         ...
 
+    def within(self, chosen: Selection, axis: int, start: int, stop: int) -> Tensor:
+        """The mask of a prefix in the part of its array between two places; None of other masks."""
+        ...
+
     def least(self, one: object, other: object) -> Tensor:
         """The mask of as many entries as the shorter one of two prefixes has."""
         ...

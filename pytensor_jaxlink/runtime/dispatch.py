@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,14 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 
 _OFTEN = 32
 """Calls; a length that comes more rarely has no program of its own."""
+
+_LONG = 1 << 14
+"""Entries of arguments from which on the work of a padded program is measured."""
+
+_MANY = 1 << 24
+"""Entries that a padded program may compute, whatever another one does."""
+
+_FAR_TOO_MUCH = 64
 
 _SHARE = 16
 """One call in so many has a length that comes often."""
@@ -93,13 +102,14 @@ class Dispatch:
         self._pad, self._programs = padding.pad, Programs(padding)
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._noted: set[tuple[int, ...]] = set()
+        self._costly: dict[tuple[int, ...], bool] = {}
 
     def __call__(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
         lengths = self._padding.lengths(inputs)
         if lengths is None:
             return self._finish_unequal(inputs)
-        if self._is_own(lengths, inputs) or not self._padding.can_pad(inputs, lengths):
+        if not self._pads(lengths, inputs):
             return self.own(inputs)
         stats = self._stats
         stats.general_calls += 1
@@ -146,6 +156,29 @@ class Dispatch:
             counts.clear()
         return False
 
+    def _pads(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
+        """Return True if the padded program serves a call."""
+        if self._is_own(lengths, values) or not self._padding.can_pad(values, lengths):
+            return False
+        return prod(lengths) < _LONG or not self._is_costly(lengths, values)
+
+    def _is_costly(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
+        """Return True if the padded program computes far too much for long arguments.
+
+        A bucket is up to twice as long as an argument, and the product of some may be; but not
+        where the graph takes the last few entries of a long argument.
+        """
+        work = self._padding.work
+        if work is None:  # the user knows the buckets
+            return False
+        buckets = self._padding.buckets(lengths)
+        if buckets not in self._costly:
+            entries, own = work.at(buckets), None
+            if entries is not None and entries > _MANY:
+                own = self.own.measure(values)
+            self._costly[buckets] = own is not None and (entries or 0) > _FAR_TOO_MUCH * own
+        return self._costly[buckets]
+
     def _note(self, lengths: tuple[int, ...], values: Sequence[object]) -> None:
         """Note lengths and sizes for which the own plan may be saved, if it is one region."""
         plan, signatures = self.own.plan, self._stats.signatures
@@ -178,7 +211,7 @@ class Dispatch:
                 lengths = padding.lengths(values)
                 if lengths is None:
                     return Result(None, (False,))  # `finish` says why
-                if self._is_own(lengths, values) or not padding.can_pad(values, lengths):
+                if not self._pads(lengths, values):
                     return own_call(*args)
                 values[len(args) :] = map(held, cells)
                 values = self._pad(values, lengths, programs.serving(lengths), stats)

@@ -53,6 +53,7 @@ OF_OTHERS = {
     "vmap_method": "jax.pure_callback",
     "reverse": "jax.lax.scan",
     "axis_types": "jax.make_mesh",
+    "check_vma": "jax.shard_map",
     "floatX": "PYTENSOR_FLAGS",
     "trust_input": "pytensor.function",
     "swap": "Function.copy",

@@ -22,7 +22,8 @@ from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.link.analyses import Analyses
 from pytensor_jaxlink.link.padded_graph import padded_graph
 from pytensor_jaxlink.runtime import Executor
-from tests.helpers import PYTHON, as_list, black_box, sort_down
+from tests.edges.compare import outcome
+from tests.helpers import PYTHON, as_list, black_box, compile_both, sort_down
 from tests.link.test_dynamic_sizes import answer, assert_same, with_gradient
 
 X, Y, M, T, S = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.dvector("t"), pt.dscalar("s")
@@ -533,3 +534,42 @@ def test_inner_graphs_that_pytensor_has_run() -> None:
     f = pytensor.function([a, b], output, mode="JAXSELECTIVE")
     for n, value in zip((2, 3, 5), expected, strict=True):
         assert_same(f(np.eye(n) / 2, np.eye(n)), value)
+
+
+OF_A_FEW: dict[str, Any] = {
+    "outer product": lambda x: pt.outer(x[:6], x[:6]),
+    "from a place on": lambda x: pt.outer(x[2:6], x[2:6]),
+    "diagonal": lambda x: pt.diag(x[:6])[:2, :9],
+    "Kronecker product": lambda x: pt.linalg.kron(pt.diag(x[:6])[:2], pt.diag(x[:6])[:, :2]),
+    "gradient": lambda x: pytensor.grad((pt.outer(x[:6], x[:6]) ** 2).sum(), x)[:7],
+    "set": lambda x: pt.outer(pt.set_subtensor(x[:3], x[1:4] * 2)[:6], x[:6]),
+    "beside the rest": lambda x: pt.outer(x[:6], x[:6]).sum() + x.sum() + pt.cumsum(x)[:6],
+    "slices of slices": lambda x: pt.outer(x[:9][1:5], x[:3]),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_FEW)
+def test_a_few_entries_of_a_long_array_stay_a_few(name: str) -> None:
+    """The padded program computes as much for them as for short arrays."""
+    x = pt.dvector("x")
+    f, reference = compile_both([x], OF_A_FEW[name](x))
+    for length in (9, 12, 7, 2500, 10, 4, 1):
+        given = np.arange(float(length)) + 1
+        found, expected = outcome(f, given), outcome(reference, given)
+        if isinstance(expected, type):
+            assert found is expected
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-13)
+    padded = f.vm.compiled.changing._padded
+    assert padded is None or padded.executor.entries < 200_000
+
+
+def test_a_long_argument_is_not_padded_where_that_computes_far_too_much() -> None:
+    """The last entries of an argument may be anywhere in a bucket, so their product is large."""
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.outer(x[-3:], x[-3:]), mode="JAXSELECTIVE")
+    for length in (5, 7, 100_000, 9, 100_001):
+        given = np.arange(float(length))
+        np.testing.assert_array_equal(f(given), np.outer(given[-3:], given[-3:]))
+    assert f.stats.padded_calls > 0
+    assert f.vm.compiled.changing._padded.executor.entries < 1 << 24
