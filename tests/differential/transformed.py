@@ -144,7 +144,7 @@ class _Transformed:
             return None  # PyTensor's gradient is wrong
         if self._has_places and self._declares:
             return None  # neither PyTensor's gradient nor the slope is what JAX has to give
-        if self._has_places and self._is_slope(plain, values, found):
+        if not self._declares and self._is_slope(plain, values, found):
             return ""
         return f"{[*map(np.asarray, found)]} where PyTensor has {expected}"
 
@@ -162,7 +162,7 @@ class _Transformed:
         """Return True if a difference quotient agrees with what JAX found.
 
         PyTensor counts the value at a repeated place once for each time that it is written, and
-        an entry that is taken twice is its own equal, which a maximum shares with it.
+        an entry that is taken or joined twice is its own equal, which a maximum shares with it.
         """
         directions = [self._draws.normal(size=value.shape) for value in values]
         after, before = (
