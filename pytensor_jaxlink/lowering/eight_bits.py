@@ -8,14 +8,14 @@ need not round.
 from __future__ import annotations
 
 import jax
-from pytensor.scalar.basic import Abs, Add, Mul, Neg, Pow, Sqr, Sub
+from pytensor.scalar.basic import Abs, Add, Mul, Neg, Sqr, Sub
 
 from pytensor_jaxlink.lowering.coercion import as_dtype
 from pytensor_jaxlink.lowering.rule import JaxFunction
 
 EIGHT_BITS = frozenset(["int8", "uint8"])
 
-MAY_OVERFLOW = (Abs, Add, Mul, Neg, Pow, Sqr, Sub)
+MAY_OVERFLOW = (Abs, Add, Mul, Neg, Sqr, Sub)
 """The scalar Ops whose results may have more bits than their operands."""
 
 

@@ -102,8 +102,9 @@ class Donation:
         """
         if self._place is not None:
             self._place(values)
-        kept = [cell[0] for cell in self._others]
+        kept: Sequence[object] = ()
         if others:
+            kept = [cell[0] for cell in self._others]
             others = ready_as(kept, others)
         free = [p for p in self._states if getrefcount(values[p]) <= _OF_OURS]
         if self._given:
