@@ -75,3 +75,12 @@ def test_lengths_that_change() -> None:
     for shape in ((3, 5), (3, 3), (2, 6), (40, 70)):
         given = np.random.default_rng(1).integers(0, 255, size=shape).astype("uint8")
         np.testing.assert_array_equal(f(given), reference(given))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_powers(dtype: str) -> None:
+    """PyTensor's Python linker computes them with the integers of Python, and raises."""
+    m = pt.matrix("m", dtype=dtype)
+    f = pytensor.function([m], (m**3).max(axis=1), mode="JAXSELECTIVE")
+    given = np.random.default_rng(0).integers(0, 127, size=(100, 64)).astype(dtype)
+    np.testing.assert_array_equal(f(given), (given * given * given).max(axis=1))

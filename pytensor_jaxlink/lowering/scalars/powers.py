@@ -10,6 +10,7 @@ from pytensor.graph.basic import Apply
 from pytensor.scalar import basic
 
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.eight_bits import EIGHT_BITS, narrowed
 from pytensor_jaxlink.lowering.scalars.opaque import hiding
 from pytensor_jaxlink.lowering.scalars.question import (
     ScalarFunction,
@@ -41,6 +42,8 @@ def _pow(op: object, node: Apply) -> ScalarFunction | None:
 
 
 def _power_of_bits(x: jax.Array, y: jax.Array, bits: int) -> jax.Array:
+    if x.dtype.name in EIGHT_BITS:
+        return narrowed(_power_of_bits(x.astype("int32"), y.astype("int32"), bits), x.dtype.name)
     power = jnp.ones((), x.dtype)
     for bit in range(bits):
         power = jnp.where((y >> bit) & 1 == 1, power * x, power)
