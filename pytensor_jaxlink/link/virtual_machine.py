@@ -154,8 +154,7 @@ class VirtualMachine:
         """The same by PyTensor's own implementation, after a condition was false or a failure."""
         executor = self.compiled.executor
         assert isinstance(executor, Executor | Dispatch), "the function has run"
-        outputs = executor.finish(values) if error is None else executor.finish(values, error)
-        return self.ending.of(values, outputs, self.compiled.stats)
+        return self.ending.of(values, executor.finish(values, error), self.compiled.stats)
 
     def _run(self, values: list[object]) -> list[Any]:
         compiled = self.compiled
