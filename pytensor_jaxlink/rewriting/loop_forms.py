@@ -48,20 +48,66 @@ def replace(graph: FunctionGraph, node: Apply, replacements: Sequence[Variable])
 # -- branches ------------------------------------------------------------------------------------
 
 
-def separate_branches(graph: FunctionGraph, origin: object) -> None:
+def separate_branches(graph: FunctionGraph, origin: object, describe: Describe) -> None:
     """Move what only one side of each `IfElse` needs into it, outermost first.
 
     A `Branch` is known by the name of its graph and its place there: what is learned about it holds
     when the graph is prepared again.
     """
+    _merge_branches(graph, describe)
     for place, node in reversed(list(enumerate(graph.toposort()))):
         if isinstance(node.op, IfElse) and node in graph.apply_nodes:
             replace(graph, node, _branch(graph, node, (origin, place)))
 
 
-def _branch(graph: FunctionGraph, node: Apply, origin: tuple[object, int]) -> list[Variable]:
+def _merge_branches(graph: FunctionGraph, describe: Describe) -> None:
+    """Make one of the `IfElse` nodes of one condition that share a break nothing else needs.
+
+    A value and its length are often two of them.  Apart, neither could take in what breaks, and it
+    would run whatever the condition is.
+    """
+    needed = _surely_needed(graph.outputs)
+    groups: dict[Variable, list[Apply]] = {}
+    for node in graph.toposort():
+        if isinstance(node.op, IfElse) and node in needed:
+            groups.setdefault(node.inputs[0], []).append(node)
+    if all(len(group) == 1 for group in groups.values()):
+        return
+    view = GraphView.of(graph)
+    facts = zip(view.nodes, describe(view), strict=True)
+    broken = {node for node, fact in facts if fact.obstacle is not None} - needed
+    for group in groups.values():
+        while group:
+            node = group.pop(0)
+            while other := next((one for one in group if _share(node, one, broken)), None):
+                group.remove(other)
+                node = _merged(graph, node, other)
+
+
+def _share(node: Apply, later: Apply, broken: set[Apply]) -> bool:
+    """Return True if two `IfElse` nodes read the same break, and neither reads the other."""
+    before = set(apply_ancestors(later.inputs))
+    return node not in before and not broken.isdisjoint(before & set(apply_ancestors(node.inputs)))
+
+
+def _merged(graph: FunctionGraph, *nodes: Apply) -> Apply:
+    """Put one `IfElse` in the place of some of one condition."""
+    outputs = [output for node in nodes for output in node.outputs]
+    sides = [value for which in (0, 1) for node in nodes for value in _side(node, which)]
+    merged = IfElse(len(outputs)).make_node(nodes[0].inputs[0], *sides)
+    copy_stack_trace(outputs, merged.outputs)
+    graph.replace_all(list(zip(outputs, merged.outputs, strict=True)), import_missing=True)
+    return merged
+
+
+def _side(node: Apply, which: int) -> list[Variable]:
+    """The values that a side of an `IfElse` gives: the first one where the condition holds."""
     count = len(node.outputs)
-    sides = node.inputs[1 : 1 + count], node.inputs[1 + count :]
+    return node.inputs[1 + which * count :][:count]
+
+
+def _branch(graph: FunctionGraph, node: Apply, origin: tuple[object, int]) -> list[Variable]:
+    sides = _side(node, 0), _side(node, 1)
     exclusive = _exclusive(graph, node, *sides)  # in one order, and so are the inputs
     boundary = {
         variable: None

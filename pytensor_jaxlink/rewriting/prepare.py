@@ -81,9 +81,9 @@ def prepare(
     rewrite_dynamic_slices(graph, changing, exact=True)
     share_products(graph)
     _absorb_transpositions(graph)
-    separate_branches(graph, origin)
+    separate_branches(graph, origin, describe)
     while inline_broken(graph, describe):
-        separate_branches(graph, origin)
+        separate_branches(graph, origin, describe)
     open_loops(graph, describe, changing)
     return graph
 

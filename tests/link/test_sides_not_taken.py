@@ -19,7 +19,7 @@ from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.compat import ifelse
 from tests.edges.compare import outcome
 from tests.edges.known import known
-from tests.helpers import PYTHON, black_box, sort_down
+from tests.helpers import PYTHON, black_box, compile_both, sort_down
 
 X, PLACES, C = pt.dvector("x"), pt.lvector("i"), pt.dscalar("c")
 ON_HOST = black_box(sort_down)
@@ -179,4 +179,54 @@ def test_a_side_with_arrays_of_two_lengths_is_no_failure(name: str) -> None:
     for length in (3, 2, 5):
         assert float(f(np.ones(3), np.ones(length))) == 3
     assert f.stats.fallbacks == 0
+    assert not f.explain().failures
+
+
+SHARED: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "a value and its length": lambda c, on_host: _with_length(ifelse(c, X * 2, on_host)),
+    "two values": lambda c, on_host: [ifelse(c, X, on_host), ifelse(c, X.sum(), on_host.max())],
+    "three": lambda c, on_host: [
+        ifelse(c, X, on_host),
+        ifelse(c, X.min(), on_host.max()),
+        ifelse(c, X.sum(), on_host.min()) * 2,
+    ],
+    "several results each": lambda c, on_host: [
+        *ifelse(c, [X, X + 1], [on_host, on_host * 2]),
+        *ifelse(c, [X.sum(), X], [on_host.sum(), on_host - 1]),
+    ],
+}
+
+
+def _with_length(chosen: Any) -> list[Any]:
+    return [
+        chosen,
+        pytensor.scan(
+            lambda entry, s: s + entry,
+            sequences=[chosen],
+            outputs_info=[pt.zeros(())],
+            go_backwards=True,
+            return_updates=False,
+        ),
+    ]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("graph", SHARED)
+def test_a_host_step_that_two_branches_share(graph: str, condition: str) -> None:
+    """It runs once where it is needed, and neither it nor what it reads where it is not."""
+    calls: list[int] = []
+
+    def counted(x: Any) -> Any:
+        calls.append(len(x))
+        return sort_down(x)
+
+    outputs = SHARED[graph](CONDITIONS[condition](), black_box(counted)(X * Y))
+    f, reference = compile_both([X, Y, C], outputs, JAXLinker())
+    x, other = np.array([3.0, 1.0, 2.0]), np.ones(2)
+    for y, c in ((other, 100.0), (x, -100.0), (other, 100.0), (x, -100.0)):
+        expected = reference(x, x, c)
+        calls.clear()
+        for got, value in zip(f(x, y, c), expected, strict=True):
+            np.testing.assert_allclose(got, value)
+        assert len(calls) == (c < 0)
     assert not f.explain().failures
