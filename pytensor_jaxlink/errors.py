@@ -170,7 +170,7 @@ class NotSavedError(ArtifactError):
 
 
 class CheckFailedError(JAXLinkError, AssertionError, ValueError, IndexError):
-    """A check of a loaded function is false, and PyTensor, which knows which, is not there."""
+    """A check is false, and PyTensor, which knows which, is not there or gets no values."""
 
 
 class JAXLinkWarning(WithCode, UserWarning):

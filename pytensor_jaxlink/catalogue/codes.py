@@ -201,7 +201,7 @@ class Code(Enum):
     LOAD_ARGUMENTS = 808, "The arguments of load do not fit", "TypeError", "ValueError"
     NOT_SAVED = 811, "There is no code for these sizes", "NotSavedError"
     COMPILED_FROM_GRAPH = 812, "A loaded function is compiled from its graph", "JAXLinkWarning"
-    CHECK_FAILED = 813, "A check of a loaded function is false", "CheckFailedError"
+    CHECK_FAILED = 813, "A check is false, and PyTensor cannot say which", "CheckFailedError"
     NO_DERIVATIVE = 814, "The saved code has no derivative", "ArtifactError"
     NOT_MAPPED = 815, "The saved code cannot be mapped over one more axis", "NotImplementedError"
     CALL_OF_LOADED = 816, "A loaded function is called with other arguments", "TypeError"

@@ -12,14 +12,13 @@ from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.link.basic import Container
 
-from pytensor_jaxlink.errors import NewSizeError, NotJittableError, OtherCodeError, is_of_node
+from pytensor_jaxlink.errors import CheckFailedError, NewSizeError, OtherCodeError, is_of_node
 from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays, hold_data
 from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
-    IS_TRACED,
     Convert,
     Dispatch,
     FastCall,
@@ -149,12 +148,10 @@ class FastFunction(FastCall, Function):
             self.interface.commit_states([*args, *self._kept()], self._compiled.policy)
         return self._slow(args) if self._find_fast() is None else self(*args)
 
-    def _again(self, args: tuple[object, ...], error: BaseException) -> object:
-        if isinstance(error, (NewSizeError, NotJittableError, *IS_TRACED)) and any(
-            map(is_traced, args)
-        ):
-            # No size becomes data there: arguments cannot be padded, nor results be cut.
-            return self.interface.stored(self._compiled.trace(*args, *self._kept()))
+    def _traced(self, args: tuple[object, ...]) -> object:
+        return self.interface.stored(self._compiled.trace(*args, *self._kept()))
+
+    def _once_more(self, args: tuple[object, ...], error: BaseException) -> object:
         if isinstance(error, NewSizeError):
             # Nothing has been moved: JAX was stopped while it traced.
             self._stats.bytes_to_device -= bytes_of_numpy(args)
@@ -167,7 +164,7 @@ class FastFunction(FastCall, Function):
             return self(*args)
         if self._shows and is_of_node(error) and not isinstance(self._runs(), Dispatch):
             return self._noting(partial(self._finish, error), args)
-        return super()._again(args, error)
+        return super()._once_more(args, error)
 
     def _follow(self, other: OtherCodeError) -> None:
         """Run the code of an equal function from now on, or no more."""
@@ -219,22 +216,29 @@ class FastFunction(FastCall, Function):
 
     def _checked(self, *args: object, **kwargs: object) -> object:
         """The call with arguments that are checked, or converted by PyTensor."""
+        count = len(self.interface.given)
+        if len(args) == count and any(map(is_traced, args)):
+            return self._traced(args)
         values = None if kwargs else self._values(args)
-        if values is None:
-            count = len(self.interface.given)
-            if len(args) <= count:
-                return super(FastCall, self).__call__(*args, **kwargs)
-            kept = self._kept()
-            try:
-                return super(FastCall, self).__call__(*args, **kwargs)
-            finally:  # PyTensor puts what is too much into shared variables, and then refuses it
-                store(self.interface.storage[count:], kept)
-        return self.interface.stored(self.vm.run(values))
+        if values is not None:
+            return self.interface.stored(self.vm.run(values))
+        if len(args) <= count:
+            return super(FastCall, self).__call__(*args, **kwargs)
+        kept = self._kept()
+        try:
+            return super(FastCall, self).__call__(*args, **kwargs)
+        finally:  # PyTensor puts what is too much into shared variables, and then refuses it
+            store(self.interface.storage[count:], kept)
 
     def _finish(self, error: BaseException | None, *args: object) -> object:
         """The call, finished by PyTensor's own implementation."""
         values = self._values(args)
-        assert values is not None, "the fast path took the arguments"
+        if values is None:  # JAX traces an argument: the check is of other values
+            raise error or CheckFailedError(
+                "a check is false, and JAX traces the call: an assertion, a specified shape, or an "
+                "index or slice that reaches beyond an array. Call the function with these values "
+                "outside of JAX's transformations: PyTensor then says which check it is."
+            )
         return self.interface.stored(self.vm.finish(values, error))
 
     def _values(self, args: tuple[object, ...]) -> list[object] | None:

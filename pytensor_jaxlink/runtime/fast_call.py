@@ -25,8 +25,9 @@ from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.forks import from_parent, replace_in_forked_child
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, class_of, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, IS_TRACED, Tracer, class_of, device_put
 from pytensor_jaxlink.runtime.waiting import all_hold
+from pytensor_jaxlink.trees import is_traced
 
 _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 
@@ -96,7 +97,10 @@ class FastCall:
         self._stats.direct += 1
         if type(found) is ARRAY:
             return found
-        return self._finished(found, args)
+        try:
+            return self._finished(found, args)
+        except IS_TRACED as error:  # JAX traces the conditions
+            return self._again(args, error)
 
     def _finished(self, found: Any, args: tuple[object, ...]) -> object:
         """The answer of a call, when its conditions hold and its updates are stored."""
@@ -165,6 +169,20 @@ class FastCall:
         """The call after the fast path has failed."""
         if isinstance(error, FalseConditionError):
             return self._failed(args)
+        if any(map(is_traced, args)) and len(args) == len(self.interface.given):
+            return self._traced(args)
+        return self._once_more(args, error)
+
+    def _traced(self, args: tuple[object, ...]) -> object:
+        """The call where JAX traces an argument, as the pure function for JAX has it.
+
+        No size becomes data there: arguments cannot be padded, nor results be cut.  Nor could
+        a condition be looked at.
+        """
+        raise NotImplementedError
+
+    def _once_more(self, args: tuple[object, ...], error: BaseException) -> object:
+        """The call with values of which the fast path has failed."""
         accepted = not isinstance(error, NotAcceptedError)
         if not accepted:
             converted = self._convert_all(args, arrays=True)

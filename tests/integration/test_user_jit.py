@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pytensor_jaxlink import JAXLinker, JAXLinkError, NotJittableError, jaxify
+from pytensor_jaxlink import (
+    CheckFailedError,
+    JAXLinker,
+    JAXLinkError,
+    NotJittableError,
+    jaxify,
+    load,
+    save,
+)
 from pytensor_jaxlink.compat import ifelse
 
 X = np.arange(6.0)
@@ -205,3 +214,55 @@ def test_traced_calls_do_not_depend_on_earlier_calls() -> None:
         f(np.ones(9), size)
     assert traced() == before == [(3,), (4,), (9,)]
     np.testing.assert_array_equal(f(np.ones(9), 5), np.full(5, 2.0))
+
+
+CALLABLES: dict[str, Callable[[Any, Any, Path], Any]] = {
+    "function": lambda inputs, outputs, _: pytensor.function(inputs, outputs, mode=JAXLinker()),
+    "profiled": lambda inputs, outputs, _: pytensor.function(
+        inputs, outputs, mode=JAXLinker(), profile=True
+    ),
+    "jit=False": lambda inputs, outputs, _: pytensor.function(
+        inputs, outputs, mode=JAXLinker(jit=False)
+    ),
+    "graph layer": lambda inputs, outputs, folder: _saved(inputs, outputs, folder, "graph"),
+    "compiled layer": lambda inputs, outputs, folder: _saved(inputs, outputs, folder, "compiled"),
+}
+
+
+def _saved(inputs: Any, outputs: Any, folder: Path, prefer: str) -> Any:
+    save(pytensor.function(inputs, outputs, mode=JAXLinker()), folder / "f")
+    return load(folder / "f", prefer=prefer)
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_a_traced_call_with_a_check(name: str, tmp_path: Path) -> None:
+    """Nobody could raise there: the check is dropped, as in `jax_fn`."""
+    x, k = pt.dvector("x"), pt.lscalar("k")
+    f = CALLABLES[name]([x, k], x[k] * 2, tmp_path)
+    values = np.arange(4.0)
+    for _ in range(2):
+        assert float(jax.jit(f)(values, np.int64(1))) == 2
+        if name != "compiled layer":  # JAX has no batching rule for what it has exported
+            np.testing.assert_array_equal(jax.vmap(f, (None, 0))(values, np.arange(3)), [0, 2, 4])
+        assert float(f(values, np.int64(-1))) == 6  # and not in other calls
+        with pytest.raises(IndexError):
+            f(values, np.int64(4))
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_a_traced_call_of_a_graph_that_breaks(name: str, tmp_path: Path) -> None:
+    x = pt.dvector("x")
+    f = CALLABLES[name]([x], pt.unique(x), tmp_path)
+    for _ in range(2):
+        with pytest.raises(NotJittableError, match="static_argnums"):
+            jax.jit(f)(np.arange(4.0))
+        assert len(f(np.array([1.0, 1.0, 2.0]))) == 2
+
+
+def test_a_false_check_of_values_that_nobody_traces() -> None:
+    """Another argument is traced, so that PyTensor cannot run."""
+    x, k = pt.dvector("x"), pt.lscalar("k")
+    f = pytensor.function([x, k], [x.sum(), pt.arange(5)[k]], mode="JAXSELECTIVE")
+    assert float(jax.grad(lambda values: f(values, 4)[0])(np.ones(3))[0]) == 1
+    with pytest.raises(CheckFailedError, match="a check is false, and JAX traces"):
+        jax.grad(lambda values: f(values, 5)[0])(np.ones(3))

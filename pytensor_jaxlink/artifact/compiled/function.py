@@ -180,6 +180,12 @@ class LoadedFunction(FastCall):
             return LoadedFunction.__call__(self, *arguments)
         return self._run(values)
 
+    def _traced(self, args: tuple[object, ...]) -> object:
+        values = [cell[0] for cell in self.interface.storage]
+        for place, value in zip(self.interface.given, args, strict=True):
+            values[place] = value
+        return self.interface.stored(self.jax_fn(*values))
+
     def _slow(self, args: tuple[object, ...]) -> object:
         return self._run(self._values(args, {}))
 
