@@ -119,13 +119,17 @@ def require(condition: ArrayLike) -> None:
 
 def collect(condition: ArrayLike) -> None:
     """State an assumption of a rewrite, or a condition that an inner block has collected."""
-    if isinstance(condition, _KNOWN):
-        if not np.all(condition):
-            error = ValueError("a condition of the graph is false for these shapes and sizes")
-            setattr(error, REFUTED, True)  # it may be a rewrite's: no failure of JAX
-            raise error
-    elif _collectors.stack:
+    if is_false(condition):
+        error = ValueError("a condition of the graph is false for these shapes and sizes")
+        setattr(error, REFUTED, True)  # it may be a rewrite's: no failure of JAX
+        raise error
+    if _collectors.stack and not isinstance(condition, _KNOWN):
         _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))
+
+
+def is_false(condition: ArrayLike) -> bool:
+    """Return True for a condition that is known while JAX traces, and false somewhere."""
+    return isinstance(condition, _KNOWN) and not np.all(condition)
 
 
 def only_where(holds: jax.Array, value: object) -> object:

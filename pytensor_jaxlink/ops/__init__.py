@@ -1,6 +1,7 @@
 """The questions the linker asks about an Op, one open table each.  Needs PyTensor, never JAX."""
 
 from pytensor_jaxlink.ops.assumption import Assumption as Assumption
+from pytensor_jaxlink.ops.assumption import StaticAssumption as StaticAssumption
 from pytensor_jaxlink.ops.contraction import Contraction as Contraction
 from pytensor_jaxlink.ops.control_flow import Branch as Branch
 from pytensor_jaxlink.ops.control_flow import WhileLoop as WhileLoop

@@ -11,3 +11,7 @@ class Assumption(CheckAndRaise):
     A false one says nothing of the user's graph, which may have a value: PyTensor evaluates it.
     So ``checks="ignore"`` does not drop it, as it drops checks that PyTensor would raise for.
     """
+
+
+class StaticAssumption(Assumption):
+    """The same where JAX must know the conditions: no entry of an empty array could be NaN."""

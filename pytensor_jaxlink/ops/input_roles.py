@@ -43,6 +43,7 @@ from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.compat import core_node
 from pytensor_jaxlink.graph import ArrayType, GraphVariable, first_index
+from pytensor_jaxlink.ops.assumption import StaticAssumption
 from pytensor_jaxlink.ops.control_flow import WhileLoop
 from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice, Realign
 
@@ -143,6 +144,7 @@ def _static_inputs_last(op: Op, node: Apply) -> tuple[int, ...]:
 @static_inputs.register(ArgSortOp)  # until PyTensor 3.1 the axis of a sort was an input
 @static_inputs.register(SortOp)
 @static_inputs.register(Split)
+@static_inputs.register(StaticAssumption)
 def _static_inputs_after_first(op: Op, node: Apply) -> tuple[int, ...]:
     return _all_inputs(node)[1:]
 

@@ -83,7 +83,8 @@ def _follow_numbers(op: ARange, node: Apply, known: Known) -> Results:
     mask = known.mask_counted_by(length, or_none=True)
     if mask is None:
         return None
-    return [Selection((first + known.ranks(mask)).astype(op.dtype), (mask,))]
+    numbers = (first + known.ranks(mask)).astype(op.dtype)
+    return [Selection(known.checked(numbers, stop), (mask,))]
 
 
 def _is_one(variable: object) -> bool:

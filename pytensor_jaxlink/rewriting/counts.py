@@ -7,13 +7,13 @@ that a mask selects is one atom.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Apply, Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
@@ -92,8 +92,34 @@ class Counts:
             self._resolved.clear()
 
     def same(self, one: object, other: object) -> bool:
-        """Return True if two integers are known to be equal."""
-        return self.read(one) == self.read(other)
+        """Return True if two integers without checks are known to be equal."""
+        return self.read(one) == self.read(other) and not self.checks([one, other])
+
+    def holds(self, condition: object) -> bool:
+        """Return True for the condition that two lengths are equal which are one by now."""
+        compared = getattr(tensor_behind(condition), "owner", None)
+        if compared is None or not isinstance(getattr(compared.op, "scalar_op", None), scalar.EQ):
+            return False
+        return self.same(*compared.inputs)
+
+    def checks(self, lengths: Iterable[object]) -> list[Apply]:
+        """The checks in lengths of the old graph that `read` passes, and that may fail."""
+        found: list[Apply] = []
+        met: set[object] = set()
+        waiting = [*lengths]
+        while waiting:
+            length: Tensor = waiting.pop()
+            if length in met or length.owner is None:
+                continue
+            met.add(length)
+            value, *conditions = length.owner.inputs
+            if not isinstance(length.owner.op, CheckAndRaise):
+                waiting += length.owner.inputs if _is_passed(length.owner.op) else ()
+                continue
+            waiting.append(value)
+            if not all(map(self.holds, conditions)):
+                found.append(length.owner)
+        return found
 
     def read(self, length: object) -> Polynomial:
         """A length of the old graph as a polynomial of counts."""
@@ -168,7 +194,7 @@ class Counts:
         if length in self._late or self._resolve(length) in self._extents.counts:
             return True
         op = getattr(length.owner, "op", None)
-        return isinstance(op, (Elemwise, *_PASSED)) and any(map(self.is_late, length.owner.inputs))
+        return _is_passed(op) and any(map(self.is_late, length.owner.inputs))
 
     def bound(self, length: Tensor, negative: Collection[Tensor] = ()) -> Tensor:
         """An upper bound of a length, or of the entries of an array; known early, or None.
@@ -243,6 +269,10 @@ class _Extents(Extents):
     def dimension(self, atom: Tensor) -> tuple[Tensor, int] | None:
         """The array and the axis whose length an atom is."""
         return (atom, 0) if atom in self.counts else super().dimension(atom)
+
+
+def _is_passed(op: object) -> bool:
+    return isinstance(op, (Elemwise, *_PASSED))
 
 
 def _dimension(length: Tensor) -> tuple[Tensor, int] | None:

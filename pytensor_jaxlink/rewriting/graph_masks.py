@@ -13,7 +13,6 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar import basic as scalar
 from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.type import discrete_dtypes
 
@@ -288,7 +287,7 @@ class Masks:
         return self._counts.key(length_of(self.fgraph, array, axis))
 
     def has_length(self, length: Tensor, array: Tensor, axes: Iterable[int]) -> bool:
-        """Return True if a length is that of some dimensions of an array together."""
+        """Return True if a length without checks is that of some dimensions of an array."""
         lengths = [length_of(self.fgraph, array, axis) for axis in axes]
         return self._counts.same(length, pt.mul(*lengths) if len(lengths) > 1 else lengths[0])
 
@@ -353,9 +352,16 @@ class Masks:
         return self.mask_counted_by(length_of(self.fgraph, array, axis))
 
     def allocated(self, value: object, *lengths: object) -> Tensor:
-        """A value, if some lengths that masks count are not negative."""
+        """A value, if some lengths that masks count pass their checks, and are not negative."""
+        value = self.checked(value, *lengths)
         sizes = [self.new(each) for each in lengths if self._counts.may_be_negative(each)]
         return not_negative(value, *sizes) if sizes else value
+
+    def checked(self, value: object, *lengths: object) -> Tensor:
+        """A value, if some lengths that masks count pass their checks."""
+        for check in self._counts.checks(lengths):
+            value = check.op(value, *map(self.new, check.inputs[1:]))
+        return value
 
     def _bounded(self, length: object, *, or_none: bool) -> Tensor:
         """The mask of as many entries as a length says, of which a bound is known; or None."""
@@ -383,10 +389,3 @@ class Masks:
     def is_late(self, mask: object) -> bool:
         """Return True for a mask computed late, of which nothing is needed as it is."""
         return mask in self.late_masks and mask not in self.refused
-
-    def holds(self, condition: object) -> bool:
-        """Return True for the condition that two lengths are equal which are one by now."""
-        compared = getattr(tensor_behind(condition), "owner", None)
-        if compared is None or not isinstance(getattr(compared.op, "scalar_op", None), scalar.EQ):
-            return False
-        return self._counts.same(*compared.inputs)

@@ -16,7 +16,7 @@ where branches are taken lazily, because an operation in a branch that is not ta
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from math import prod
@@ -37,6 +37,7 @@ from pytensor_jaxlink.analysis.extents import length_of
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.graph import GraphView, op_name
+from pytensor_jaxlink.ops import StaticAssumption
 from pytensor_jaxlink.rewriting.bounds import entries_of_shape, is_countable, parts_of_range
 from pytensor_jaxlink.rewriting.notes import late_values, note
 
@@ -56,10 +57,10 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
     for node in view.nodes:
         if not isinstance(node.op, CONCERNED):
             continue
-        lengths = _known_lengths(node, known)
+        lengths, *assumed = _known_lengths(node, known)
         if not lengths:
             continue
-        value = _checked(node, lengths)
+        value = _checked(node, lengths, assumed)
         copy_stack_trace(node.outputs[0], value)
         note(fgraph, view, node, NAME, f"the computed size of {op_name(node.op)} is a known length")
         fgraph.replace_all([(node.outputs[0], value)], import_missing=True, reason=NAME)
@@ -88,8 +89,11 @@ class _Known:
         return self._early[length]
 
 
-def _known_lengths(node: Apply, known: _Known) -> dict[int, Any]:
-    """For each late size of a node the known length it must be equal to; empty if one has none."""
+def _known_lengths(node: Apply, known: _Known) -> list[Any]:
+    """For each late size of a node the known length it must be equal to; empty if one has none.
+
+    Then the assumptions of that.
+    """
     late = [axis for axis, size in _sizes(node.op, node).items() if not known.late.isdisjoint(size)]
     found: dict[int, Any] = {}
     for axis in late:
@@ -97,23 +101,29 @@ def _known_lengths(node: Apply, known: _Known) -> dict[int, Any]:
         if length is not None:
             found[axis] = length
     missing = [axis for axis in late if axis not in found]
+    if not missing:
+        return [found]
     if len(missing) == 1 and isinstance(node.op, Reshape):
-        length = _what_is_left(node, missing[0], found)
-        found = {} if length is None else {**found, missing[0]: length}
-    return found if len(found) == len(late) else {}
+        length, *assumed = _what_is_left(node, missing[0], found)
+        return [{}] if length is None else [{**found, missing[0]: length}, *assumed]
+    return [{}]
 
 
-def _what_is_left(node: Apply, axis: int, found: dict[int, object]) -> Any:
-    """The one length of a reshaped array that follows from its size and the other lengths."""
+def _what_is_left(node: Apply, axis: int, found: dict[int, object]) -> list[Any]:
+    """The one length of a reshaped array that follows from its size and the other lengths.
+
+    Of others that are of nothing it follows not: then any will do.
+    """
     sizes = {place: size for place, (size,) in _sizes(node.op, node).items()}
     others = [size for place, size in {**sizes, **found}.items() if place != axis]
     if any(isinstance(size, Constant) and int(size.data) < 0 for size in others):
-        return None
+        return [None]
     rest = prod(int(size.data) for size in others if isinstance(size, Constant))
     for size in others:
         rest = rest if isinstance(size, Constant) else rest * size.astype("int64")
     size = node.inputs[0].size
-    return size // pt.maximum(rest, 1) if others else size
+    length = size // pt.maximum(rest, 1) if others else size
+    return [length] if isinstance(rest, int) and rest else [length, pt.neq(rest, 0)]
 
 
 def _equal_length(node: Apply, axis: int, known: _Known) -> Any:
@@ -157,7 +167,7 @@ def _sizes_reshape(op: Reshape, node: Apply) -> dict[int, tuple[Any, ...]]:
     return {axis: (size,) for axis, size in enumerate(entries_of_shape(node.inputs[1]))}
 
 
-def _checked(node: Apply, lengths: dict[int, object]) -> Any:
+def _checked(node: Apply, lengths: dict[int, object], assumed: Sequence[object]) -> Any:
     """The output of a node, of the given lengths, if its sizes agree."""
     if isinstance(node.op, ARange):
         start, step, count = parts_of_range(node)
@@ -176,7 +186,9 @@ def _checked(node: Apply, lengths: dict[int, object]) -> Any:
                 holds.append(pt.ge(shape, 0).all() | pt.neq(shape, 0).all())
     made = node.outputs[0].type.filter_variable(made.astype(node.outputs[0].type.dtype))
     message = "a length that was computed is not the one that the other arrays or the size demand"
-    return CheckAndRaise(ValueError, message)(made, *holds)
+    made = CheckAndRaise(ValueError, message)(made, *holds)
+    unknown = "a length that is computed does not follow from the others, which are of nothing"
+    return StaticAssumption(ValueError, unknown)(made, *assumed) if assumed else made
 
 
 def _made(node: Apply, sizes: list[Any]) -> Any:

@@ -307,7 +307,7 @@ class _Attempt(Beginnings):
 
     def _renew(self, node: Apply) -> None:
         """The same operation on new values: what comes later must not hold on to the old ones."""
-        if isinstance(node.op, CheckAndRaise) and all(map(self.holds, node.inputs[1:])):
+        if isinstance(node.op, CheckAndRaise) and all(map(self._counts.holds, node.inputs[1:])):
             self.values[node.outputs[0]] = self.new(node.inputs[0])
             return
         outputs = node.clone_with_new_inputs([self.values.get(v, v) for v in node.inputs]).outputs

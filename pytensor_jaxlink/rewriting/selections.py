@@ -195,7 +195,7 @@ class Known(Protocol):
         ...
 
     def has_length(self, length: object, array: object, axes: Iterable[int]) -> bool:
-        """Return True if a length is that of some dimensions of an array together."""
+        """Return True if a length without checks is that of some dimensions of an array."""
         ...
 
     def mask_counted_by(self, length: object, *, or_none: bool = False) -> Tensor:
@@ -213,8 +213,12 @@ class Known(Protocol):
         """Return True for an integer that is no array, and computed late."""
         ...
 
+    def checked(self, value: object, *lengths: object) -> Tensor:
+        """A value, if some lengths that masks count pass their checks."""
+        ...
+
     def allocated(self, value: object, *lengths: object) -> Tensor:
-        """A value, if some lengths that masks count are not negative."""
+        """A value, if some lengths that masks count pass their checks, and are not negative."""
         ...
 
     def derived(self, how: str, of: tuple[object, ...], make: Callable[[], Tensor]) -> Tensor:
