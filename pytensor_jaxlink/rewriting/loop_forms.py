@@ -84,10 +84,10 @@ def _merge_branches(graph: FunctionGraph, describe: Describe) -> None:
                 node = _merged(graph, node, other)
 
 
-def _share(node: Apply, later: Apply, broken: set[Apply]) -> bool:
+def _share(one: Apply, other: Apply, broken: set[Apply]) -> bool:
     """Return True if two `IfElse` nodes read the same break, and neither reads the other."""
-    before = set(apply_ancestors(later.inputs))
-    return node not in before and not broken.isdisjoint(before & set(apply_ancestors(node.inputs)))
+    here, there = (set(apply_ancestors(node.inputs)) for node in (one, other))
+    return one not in there and other not in here and not broken.isdisjoint(here & there)
 
 
 def _merged(graph: FunctionGraph, *nodes: Apply) -> Apply:

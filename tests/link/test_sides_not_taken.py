@@ -7,6 +7,7 @@ PyTensor's Python linker runs both sides, so it raises for the other one:
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -230,3 +231,20 @@ def test_a_host_step_that_two_branches_share(graph: str, condition: str) -> None
             np.testing.assert_allclose(got, value)
         assert len(calls) == (c < 0)
     assert not f.explain().failures
+
+
+def test_branches_of_two_conditions_that_read_each_other() -> None:
+    """Those of one condition may be one, or those of the other."""
+    first, second = black_box(sort_down)(X * Y), black_box(sort_down)(Y + 1)
+    one, two = ifelse(C > 0, X, first), ifelse(N > 0, X, second)
+    outputs = [
+        one,
+        two,
+        ifelse(C > 0, two.sum(), first.max()),
+        ifelse(N > 0, one.sum(), second.max()),
+    ]
+    f, reference = compile_both([X, Y, C, N], outputs, JAXLinker())
+    x = np.array([3.0, 1.0, 2.0])
+    for c, n in product((1.0, -1.0), (0, 1)):
+        for got, value in zip(f(x, x, c, n), reference(x, x, c, n), strict=True):
+            np.testing.assert_allclose(got, value)
