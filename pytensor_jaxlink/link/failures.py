@@ -13,7 +13,6 @@ from pytensor_jaxlink.errors import FAILED_NODE, REFUTED
 from pytensor_jaxlink.graph import op_name, operation_with_place
 from pytensor_jaxlink.link.fallback import PythonFallback, Unpadded
 from pytensor_jaxlink.lowering import Rules
-from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.plan import Plan
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Failures:
         """
         compiled = self._compiled
         node: Apply | None = getattr(error, FAILED_NODE, None)
-        if error is not None and node is None and has_effects(compiled.source):
+        if error is not None and node is None and compiled.has_effects:
             raise error
         compiled.stats.fallbacks += 1
         try:

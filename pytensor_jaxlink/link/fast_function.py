@@ -16,7 +16,6 @@ from pytensor_jaxlink.errors import CheckFailedError, NewSizeError, OtherCodeErr
 from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.link.profile_report import Report
 from pytensor_jaxlink.link.shared import hold_arrays, hold_data
-from pytensor_jaxlink.ops import has_effects
 from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
     Convert,
@@ -80,7 +79,7 @@ class FastFunction(FastCall, Function):
             elif compiled.options.outputs == "jax":
                 hold_arrays(spec.variable.container)
         # Its Ops run once a call, so that no argument may be found to have another type later on.
-        self._shows = not plan.is_one_region and has_effects(compiled.source)
+        self._shows = not plan.is_one_region and compiled.has_effects
         if self._shows:
             self._convert_always()
         if not self._compiled.exported:
@@ -174,7 +173,7 @@ class FastFunction(FastCall, Function):
 
     def _is_final(self, error: BaseException) -> bool:
         # Another operation might raise first in the Python linker, but what shows runs once.
-        return super()._is_final(error) and has_effects(self._compiled.source)
+        return super()._is_final(error) and self._compiled.has_effects
 
     def _slow(self, args: tuple[object, ...]) -> object:
         return self._noting(self._checked, args)

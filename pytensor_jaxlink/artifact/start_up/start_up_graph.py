@@ -103,7 +103,7 @@ class StartUpGraph:
         self.stats, self.executor = original.stats, original.executor
         return outputs
 
-    has_effects = False  # no Op of a user's is kept
+    has_effects = False  # what runs on the host is not kept
 
     def may_change(self, change: NewSizeError) -> bool:
         """Return True beyond the limit alone: the code for each value of a size is kept."""
