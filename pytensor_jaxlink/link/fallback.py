@@ -44,7 +44,7 @@ class PythonFallback:
     def _forget(self) -> None:
         self._process, self._lock, self._runs = os.getpid(), RLock(), False
         self._made: list[Any] = []
-        self._ordered: list[Any] = []
+        self._ordered: dict[tuple[str, ...], Any] = {}
 
     def __call__(
         self, inputs: Sequence[object], cause: BaseException | None, stats: Stats
@@ -140,16 +140,22 @@ class PythonFallback:
             type(other) is type(error) for other in self._all_errors(values)
         ):
             return None
-        if not self._ordered:
-            graph = self._rewritten_for_python()
-            self._ordered.append(PerformLinker(allow_gc=True).accept(graph).make_thunk())
         try:
-            # Of copies: operations in place may write into what they are given.
-            return _evaluated(self._ordered[0], deepcopy(list(values)))
+            return self._in_order(values)
+        except OverflowError:  # what is fused computes with Python's integers
+            return self._in_order(values, "fusion")
         except Exception as other:
             if type(other) is not type(error):
                 raise
             return None
+
+    def _in_order(self, values: Sequence[object], *without: str) -> Sequence[object]:
+        """The outputs of the Python linker, without some of its rewrites."""
+        if without not in self._ordered:
+            graph = self._rewritten_for_python(*without)
+            self._ordered[without] = PerformLinker(allow_gc=True).accept(graph).make_thunk()
+        # Of copies: operations in place may write into what they are given.
+        return _evaluated(self._ordered[without], deepcopy(list(values)))
 
     def _all_errors(self, values: Sequence[object]) -> list[Exception]:
         """The exceptions of all nodes that can be reached without the value of one that raises."""

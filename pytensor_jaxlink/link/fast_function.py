@@ -23,6 +23,7 @@ from pytensor_jaxlink.runtime import (
     FastCall,
     Filter,
     Interface,
+    are_typed_late,
     argument_converter,
     bytes_of_numpy,
     fast_converter,
@@ -78,10 +79,7 @@ class FastFunction(FastCall, Function):
                 hold_data(spec.variable.container, move)
             elif compiled.options.outputs == "jax":
                 hold_arrays(spec.variable.container)
-        # Its Ops run once a call, so that no argument may be found to have another type later on.
-        self._shows = not plan.is_one_region and compiled.has_effects
-        if self._shows:
-            self._convert_always()
+        self._shows = not plan.is_one_region and compiled.has_effects  # its Ops run once a call
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
 
@@ -201,6 +199,9 @@ class FastFunction(FastCall, Function):
         executor = self.vm.compiled.executor
         if executor is not self._executor:
             self._executor, self._stats = executor, self._compiled.stats
+            late = are_typed_late(self._compiled.plan, len(self.interface.given))
+            if self._shows and (late or isinstance(executor, Dispatch)):
+                self._convert_always()  # or an argument has another type when an Op has run
             # Calls of other threads that have begun finish by the path with which they began.
             path = self._fast = None
             if self._has_fast_path and not self.profile:

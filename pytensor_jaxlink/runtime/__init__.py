@@ -45,6 +45,7 @@ from pytensor_jaxlink.runtime.profiling import take_times as take_times
 from pytensor_jaxlink.runtime.pure_arguments import pure_arguments as pure_arguments
 from pytensor_jaxlink.runtime.result import Result as Result
 from pytensor_jaxlink.runtime.reuse import Donatable as Donatable
+from pytensor_jaxlink.runtime.runnable import are_typed_late as are_typed_late
 from pytensor_jaxlink.runtime.runnable import read_on_host as read_on_host
 from pytensor_jaxlink.runtime.runnable import taken_by_regions as taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy

@@ -81,7 +81,7 @@ class Runnable:
         ``late`` is the way of regions that come after steps that show, None where none does.
         """
         plan = executable.plan
-        first = next((s for s in plan.steps if not (isinstance(s, HostStep) and s.folded)), None)
+        first = _first_step(plan)
 
         def ready(step: Step, function: Any) -> Any:
             match step:
@@ -104,6 +104,19 @@ class Runnable:
             policy,
             jit,
         )
+
+
+def _first_step(plan: Plan) -> Step | None:
+    """The first step that is more than arithmetic on sizes."""
+    return next((s for s in plan.steps if not (isinstance(s, HostStep) and s.folded)), None)
+
+
+def are_typed_late(plan: Plan, count: int) -> bool:
+    """Return True if JAX finds the types of some of the first inputs when a step has run."""
+    first = _first_step(plan)
+    typed = first.arguments if isinstance(first, Region) else ()
+    read = {number for step in plan.steps for number in step.reads}
+    return not read.intersection(plan.inputs[:count]) <= set(typed)
 
 
 def read_on_host(step: Step) -> tuple[int, ...]:

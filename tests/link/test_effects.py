@@ -360,6 +360,17 @@ def test_a_call_that_succeeds_runs_it_once(name: str, options: Any, updated: boo
         assert len(runs) == number
 
 
+@pytest.mark.filterwarnings("ignore:region")
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_types_that_the_region_before_it_finds(options: Any) -> None:
+    """No argument is converted before the call for them."""
+    op, runs = counting()
+    f = pytensor.function([X], op(pt.exp(X)) * X, mode=JAXLinker(**options))
+    for number, kind in enumerate(("float64", "float32", "int8", "float64", "bool"), start=1):
+        np.testing.assert_array_equal(f(np.ones(number, kind)), np.full(number, number, float))
+        assert len(runs) == number
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_call_that_fails_runs_it_twice_at_most(options: Any) -> None:
     op, runs = counting()

@@ -14,6 +14,7 @@ from pytensor.raise_op import Assert, CheckAndRaise
 from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.link.fallback import PythonFallback
 from pytensor_jaxlink.rewriting.notes import given_of, hand_on, keep_given
 from pytensor_jaxlink.runtime import Stats
@@ -160,3 +161,23 @@ def test_a_rewriter_of_the_users() -> None:
     np.testing.assert_array_equal(f(np.ones((2, 3)), 1), np.ones(3))
     with pytest.raises(IndexError):
         f(np.ones((2, 3)), 2)
+
+
+def test_what_is_fused_wraps_here() -> None:
+    """Fused, the Python linker computes lengths with Python's integers, and raises."""
+    x, y, m = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m")
+    loop = pytensor.scan(
+        lambda v: ifelse(v > 1.5, pt.tanh(v), v * 2), sequences=[y], return_updates=False
+    )
+    length = pt.minimum(loop[:6].shape[0], x.shape[0])
+    # Of an array of nothing no length follows, so that PyTensor finishes the call.
+    of_nothing = m[:, 1:].reshape(((x > 0).sum(), m.shape[1] - 1))
+    f = pytensor.function(
+        [x, y, m], [of_nothing, loop[:6][:length] - x[:length]], mode="JAXSELECTIVE"
+    )
+    values = np.r_[1.0, np.full(199, -1.0)]
+    for _ in range(2):
+        nothing, difference = f(values, np.ones(200), np.ones((1, 1)))
+        assert nothing.shape == (1, 0)
+        np.testing.assert_array_equal(difference, [1, 3, 3, 3, 3, 3])
+    assert f.stats.fallbacks == 2
