@@ -90,8 +90,8 @@ class Sizes:
         return (
             *(f"{names[k]} {fate}" for k in sorted(self.dynamic)),
             *(
-                f"{names[k]} is data: one program serves all its values{up_to}, and results of a "
-                "length that depends on it are cut when they leave"
+                f"{names[k]} has become data: one program serves all its values{up_to}, and "
+                "results of a length that depends on it are cut when they leave"
                 for k, up_to in sorted(cut.items())
             ),
             *(

@@ -67,7 +67,7 @@ def test_values(name: str, dynamic: Any) -> None:
         compare(outcome(f, arguments(n)), outcome(python, arguments(n)))
     compare(outcome(f, arguments(9, 5)), outcome(python, arguments(9, 5)))
     assert not f.explain().breaks
-    assert "n is data: one program serves all its values up to" in str(f.explain())
+    assert "n has become data: one program serves all its values up to" in str(f.explain())
     assert f.stats.padded.compilations[0] <= 5
 
 
