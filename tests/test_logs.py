@@ -108,7 +108,7 @@ def test_failing_fast_path(log: pytest.LogCaptureFixture) -> None:
     def broken(*_: Any) -> Any:
         raise NameError("a defect of ours")
 
-    f._path, f._fast = replace(f._path, call=broken), broken
+    f._path = f._fast = replace(f._path, call=broken)
     np.testing.assert_array_equal(f(X), X * 2)
     [event] = events(log, Topic.SLOW_CALLS)
     assert "NameError: a defect of ours" in event

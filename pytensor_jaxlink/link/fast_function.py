@@ -79,7 +79,6 @@ class FastFunction(FastCall, Function):
                 hold_data(spec.variable.container, move)
             elif compiled.options.outputs == "jax":
                 hold_arrays(spec.variable.container)
-        self._shows = not plan.is_one_region and compiled.has_effects  # its Ops run once a call
         if not self._compiled.exported:
             self._find_fast()  # and move large constants, now and not in the first call
 
@@ -146,7 +145,19 @@ class FastFunction(FastCall, Function):
         return self._slow(args) if self._find_fast() is None else self(*args)
 
     def _traced(self, args: tuple[object, ...]) -> object:
-        return self.interface.stored(self._compiled.trace(*args, *self._kept()))
+        known = [self._known(value, place) for place, value in enumerate(args)]
+        count = len(self.interface.outputs) + len(self.interface.updated)
+        return self.interface.stored(self._compiled.trace(*known, *self._kept())[:count])
+
+    def _known(self, value: object, place: int) -> object:
+        """An argument in the declared type, if its value is known; or what PyTensor says of it."""
+        if is_traced(value) or self.trust_input:
+            return value
+        found, cell = self.interface.converters[place](value), self.input_storage[place]
+        if found is None:
+            strict, downcast = cell.strict, cell.allow_downcast
+            found = cell.type.filter(value, strict=strict, allow_downcast=downcast)
+        return found
 
     def _once_more(self, args: tuple[object, ...], error: BaseException) -> object:
         if isinstance(error, NewSizeError):
@@ -198,17 +209,17 @@ class FastFunction(FastCall, Function):
         """The fast path of the function as it is compiled now, or None."""
         executor = self.vm.compiled.executor
         if executor is not self._executor:
-            self._executor, self._stats = executor, self._compiled.stats
-            late = are_typed_late(self._compiled.plan, len(self.interface.given))
+            compiled, plan = self._compiled, self._compiled.plan
+            self._executor, self._stats = executor, compiled.stats
+            self._shows = not plan.is_one_region and compiled.has_effects  # its Ops run once a call
+            late = are_typed_late(plan, len(self.interface.given))
             if self._shows and (late or isinstance(executor, Dispatch)):
                 self._convert_always()  # or an argument has another type when an Op has run
             # Calls of other threads that have begun finish by the path with which they began.
             path = self._fast = None
             if self._has_fast_path and not self.profile:
                 path = self.vm.fast(self.interface)
-            self._path = path
-            if path is not None:
-                self._fast = path.call
+            self._path = self._fast = path
         return self._fast
 
     def _runs(self) -> object:

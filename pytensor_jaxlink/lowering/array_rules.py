@@ -19,6 +19,7 @@ from pytensor.tensor.reshape import JoinDims, SplitDims
 
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
+    as_inexact,
     as_jax,
     check_broadcast,
     check_equal_lengths,
@@ -95,13 +96,13 @@ def _split_dims(op: SplitDims, node: Apply, context: Context) -> JaxFunction:
 @_function("RFFTOp")
 def _rfft(array: jax.Array, lengths: np.ndarray) -> jax.Array:
     """Real and imaginary parts in a last dimension of length two."""
-    found = jnp.fft.rfftn(array, s=tuple(int(length) for length in lengths))
+    found = jnp.fft.rfftn(as_inexact(array), s=tuple(int(length) for length in lengths))
     return jnp.stack([found.real, found.imag], axis=-1)
 
 
 @jax_rule.register(Fourier)
 def _fourier(op: Fourier, node: Apply, context: Context) -> JaxFunction:
-    return lambda array, length, axis: jnp.fft.fft(array, n=int(length), axis=int(axis))
+    return lambda array, length, axis: jnp.fft.fft(as_inexact(array), n=int(length), axis=int(axis))
 
 
 @_function("IRFFTOp")
@@ -118,7 +119,7 @@ def _tensor_inverse(op: Any, node: Apply, context: Context) -> JaxFunction:
     def tensor_inverse(array: jax.Array) -> jax.Array:
         if not array.size:
             raise ValueError("NumPy cannot reshape the inverse of an empty array")
-        inverse = with_nan(jnp.linalg.tensorinv(array, op.ind), array.reshape((1, -1)))
+        inverse = with_nan(jnp.linalg.tensorinv(as_inexact(array), op.ind), array.reshape((1, -1)))
         context.check(jnp.isfinite(inverse))  # where one is not finite NumPy decides
         return inverse
 
@@ -132,7 +133,7 @@ def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
         for axis in op.axes or ():  # NumPy puts each of them last, JAX all together
             order.remove(axis)
             order.append(axis)
-        found = jnp.linalg.tensorsolve(jnp.transpose(a, order), b)
+        found = jnp.linalg.tensorsolve(as_inexact(jnp.transpose(a, order)), as_inexact(b))
         solution = with_nan(found, as_jax(a).reshape((1, -1)))
         context.check(jnp.isfinite(solution))  # where one is not finite NumPy decides
         return solution

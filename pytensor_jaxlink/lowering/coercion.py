@@ -50,6 +50,15 @@ def as_dtype(value: ArrayLike, dtype: np.dtype | str) -> jax.Array:
     return jnp.where(value, jnp.ones((), dtype), jnp.zeros((), dtype))
 
 
+def as_inexact(value: ArrayLike) -> jax.Array:
+    """A value as a JAX array of real or complex numbers: integers of any type as float64.
+
+    So does NumPy; JAX takes integers of 32 bits and less for float32, in which few of them fit.
+    """
+    array = jnp.asarray(value)
+    return array if jnp.issubdtype(array.dtype, np.inexact) else as_dtype(array, "float64")
+
+
 def _half_of(value: jax.Array) -> jax.Array:
     """A number rounded to what a float16 holds, in the dtype that it has.
 

@@ -14,7 +14,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor.signal import conv
 
-from pytensor_jaxlink.lowering.coercion import as_dtype
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule_for
 
 
@@ -167,6 +167,7 @@ def _convolve(op: Op, node: Apply, context: Context) -> JaxFunction:
         one, other = as_dtype(one, dtype), as_dtype(other, dtype)
         if method == "direct":
             return _convolved(one, other, full, convolve)
+        one, other = as_inexact(one), as_inexact(other)
         found = convolve(one, other, mode="full" if full else "valid", method=method)
         return jnp.round(found) if jnp.issubdtype(dtype, jnp.integer) else found  # as SciPy does
 

@@ -196,13 +196,13 @@ def _of_something(
             return array
         if empty and not getattr(op, "initial", None):
             raise ValueError(f"{op} of an array of shape {np.shape(array)}, which has no entries")
-        return extreme(array) if isinstance(op, Max | Min) else function(array)
+        return extreme(array, empty=empty) if isinstance(op, Max | Min) else function(array)
 
-    def extreme(array: jax.Array) -> jax.Array:
+    def extreme(array: jax.Array, *, empty: bool) -> jax.Array:
         array = as_dtype(array, node.inputs[0].type.dtype)  # before it is reduced, as NumPy does
         if jnp.iscomplexobj(array):
             return _or_first_nan(function(array), array, reduced_axes(array))
-        if array.dtype.name in EIGHT_BITS:
+        if array.dtype.name in EIGHT_BITS and not empty:  # of nothing it is the type's extreme
             return function(as_dtype(array, "int32")).astype(array.dtype)
         if not jnp.issubdtype(array.dtype, np.floating):
             return function(array)

@@ -34,7 +34,7 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, check_equal_lengths
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact, as_jax, check_equal_lengths
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.ops import Contraction, are_pivots, held_dtype, is_a_factor
 
@@ -116,7 +116,7 @@ def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
         function = partial(jnp.linalg.pinv, rtol=1e-15, hermitian=op.hermitian)
 
     def of_finite(matrix: jax.Array) -> list[jax.Array]:
-        matrix = as_jax(matrix)
+        matrix = as_inexact(matrix)
         context.check(jnp.isfinite(matrix))
         if isinstance(op, Eigh | Eigvalsh):
             read = _mirrored(matrix, lower=op.lower)
@@ -186,11 +186,12 @@ def _expm(op: Expm, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.static)
 
     def exponential(matrix: jax.Array) -> jax.Array:
-        if np.shape(matrix) == (1, 1):
+        matrix = as_inexact(matrix)
+        if matrix.shape == (1, 1):
             return jnp.exp(matrix)
         # JAX squares a result at most 16 times, and a triangular matrix as any other.
         largest = jnp.abs(matrix).sum(axis=-2).max(axis=-1, initial=0)
-        context.check(largest <= (10 if as_jax(matrix).dtype in ("float32", "complex64") else 100))
+        context.check(largest <= (10 if matrix.dtype in ("float32", "complex64") else 100))
         return function(matrix)
 
     return exponential

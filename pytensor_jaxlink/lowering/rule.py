@@ -8,6 +8,7 @@ from functools import singledispatch
 from types import ModuleType
 from typing import Any, TypeVar
 
+import numpy as np
 from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
@@ -15,8 +16,9 @@ from pytensor.link.jax.dispatch.basic import jax_funcify
 
 from pytensor_jaxlink.analysis import InnerAnalysis
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact, as_jax
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
+from pytensor_jaxlink.ops import held_type
 
 JaxFunction = Callable[..., Any]
 Rule = TypeVar("Rule", bound=Callable[..., JaxFunction])
@@ -110,9 +112,12 @@ def upstream_rule(
     With ``dtype`` they come in that: JAX makes float32 of float32 and integers, PyTensor float64.
     """
     function = jax_funcify(node.op, node=node)
+    of_reals = _is_of_real_matrices(node)
 
     def to_jax(value: ArrayLike) -> object:
-        return as_jax(value) if dtype is None else as_dtype(value, dtype)
+        if dtype is not None:
+            return as_dtype(value, dtype)
+        return as_inexact(value) if of_reals and np.ndim(value) > 1 else as_jax(value)
 
     def with_arrays(*values: ArrayLike) -> object:
         return function(
@@ -123,3 +128,12 @@ def upstream_rule(
         )
 
     return with_arrays
+
+
+def _is_of_real_matrices(node: Apply) -> bool:
+    """Return True for linear algebra that gives no integers alone."""
+    core = getattr(node.op, "core_op", node.op)
+    if "linalg" not in type(core).__module__:
+        return False
+    kinds = (held_type(output) for output in node.outputs)
+    return any(np.dtype(getattr(kind, "dtype", "O")).kind in "fc" for kind in kinds)

@@ -18,9 +18,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
+from pytensor.tensor.shape import Shape_i
 from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import TensorType
 
@@ -94,7 +97,7 @@ def _shared(graph: FunctionGraph, earlier: Apply, later: Apply, inner: _InnerGra
             if backward:
                 arrays = {v: array[::-1] for v, array in arrays.items()}
             views = {v: arrays[value] for v, value in taken.items()}
-            _take(graph, later, inner[later], views)
+            _take(graph, later, inner[later], views, steps)
             return True
     return False
 
@@ -164,9 +167,16 @@ def _kept(
 
 
 def _take(
-    graph: FunctionGraph, node: Apply, inner: FunctionGraph, views: dict[Variable, object]
+    graph: FunctionGraph,
+    node: Apply,
+    inner: FunctionGraph,
+    views: dict[Variable, object],
+    steps: Steps,
 ) -> None:
-    """Let a loop go through arrays in the place of what it computes, in its steps or before."""
+    """Let a loop go through arrays in the place of what it computes, in its steps or before.
+
+    *Checked*: a sequence that it needs no longer has an entry for each step.
+    """
     op = node.op
     outside = {v: _like(v, view) for v, view in views.items() if v not in inner.variables}
     for variable in _computed_before(graph, node):
@@ -180,6 +190,13 @@ def _take(
         entry = variable.type()
         inner.replace_all([(variable, entry)], import_missing=True)
         sequences[entry] = views[variable]
+    read = {array for v, array in sequences.items() if inner.clients.get(v)}
+    lost = [v for v in {*op.outer_seqs(node.inputs)} - read if not steps.has_length(v, node)]
+    if lost:
+        holds = [pt.ge(Shape_i(0)(array), node.inputs[0]) for array in lost]
+        check = CheckAndRaise(ValueError, "a sequence has fewer entries than there are steps")
+        for v, array in list(sequences.items()):
+            sequences[v] = check(array, *holds)
     outputs = going_through(node, inner, sequences)
     graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)
 

@@ -43,6 +43,7 @@ from pytensor_jaxlink.runtime.region_bindings import (
     DonatingOrNot,
     accepting,
     checked_region,
+    checking,
     compiling_region,
     fast_region,
 )
@@ -161,9 +162,11 @@ def fast(
             ready.policy,
             stats,
         )
-        is_first = last is ready.plan.steps[0]
+        check, is_first = checking(ready, last, boundary), last is ready.plan.steps[0]
         names["donating"] = (
-            donation if is_first else DonatingOrNot(donation, ready.functions[-1], reuse.taken)
+            donation
+            if is_first
+            else DonatingOrNot(donation, ready.functions[-1], reuse.taken, check)
         )
     source = FunctionSource(
         ready.plan,

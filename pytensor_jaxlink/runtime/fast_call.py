@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import is_not
 from typing import Any
 
+import jax
 import numpy as np
 
 from pytensor_jaxlink.errors import (
@@ -13,6 +15,7 @@ from pytensor_jaxlink.errors import (
     FAILED_ON_HOST,
     FalseConditionError,
     NotAcceptedError,
+    NotJittableError,
     is_of_node,
 )
 from pytensor_jaxlink.frames import running_line
@@ -49,10 +52,11 @@ class FastCall:
     ----------
     interface : Interface
         What it takes and gives.
-    _fast : callable or None
-        The fast path, None where a call has to take the slow one.
+    _fast : FastPath or None
+        The fast path, None where a call has to take the slow one.  A call reads it once: another
+        thread may change the plan meanwhile.
     _path : FastPath or None
-        The same with its other parts.
+        The same without clocks.
     """
 
     interface: Interface
@@ -63,8 +67,8 @@ class FastCall:
 
     def __call__(self, *args: Any, **kwargs: object) -> Any:  # noqa: C901, PLR0912 -- one frame a call
         """Evaluate the function.  A `jax.Array` never visits the host."""
-        fast = self._fast
-        if fast is None or kwargs:
+        path = self._fast
+        if path is None or kwargs:
             return self._first_or_named(args, kwargs)
         moved, all_converted = 0, self._conversions > _MOST_REJECTIONS
         is_typed = not all_converted
@@ -89,7 +93,7 @@ class FastCall:
             else:
                 given = self._detached(args, moved)
         try:
-            found = fast(*given)
+            found = path.call(*given)
         except (Exception, NotAcceptedError) as error:
             if hasattr(error, FAILED_ON_HOST) and self._is_final(error):
                 raise
@@ -98,15 +102,12 @@ class FastCall:
         if type(found) is ARRAY:
             return found
         try:
-            return self._finished(found, args)
+            return self._finished(found, args, path)
         except IS_TRACED as error:  # JAX traces the conditions
             return self._again(args, error)
 
-    def _finished(self, found: Any, args: tuple[object, ...]) -> object:
-        """The answer of a call, when its conditions hold and its updates are stored."""
-        path = self._path
-        if path is None:  # another thread has changed the plan, and there is none any more
-            return self._slow(args)
+    def _finished(self, found: Any, args: tuple[object, ...], path: FastPath) -> object:
+        """The answer of a call on a path, when its conditions hold and its updates are stored."""
         kind = class_of(found)
         if kind is tuple and path.result is not None:
             found = path.result(found, args)
@@ -171,6 +172,9 @@ class FastCall:
             return self._failed(args)
         if any(map(is_traced, args)) and len(args) == len(self.interface.given):
             return self._traced(args)
+        if isinstance(error, (NotJittableError, *IS_TRACED)):
+            with jax.ensure_compile_time_eval():  # somebody's trace, in which all is known here
+                return self._slow(args)
         return self._once_more(args, error)
 
     def _traced(self, args: tuple[object, ...]) -> object:
@@ -223,9 +227,9 @@ class FastCall:
             runs.record(recorder)
         if path is not None and self._fast is not None:
             if recorder is None:
-                self._fast = path.call
-            elif self._fast is path.call:
-                self._fast = path.timed(recorder)
+                self._fast = path
+            elif self._fast is path:
+                self._fast = replace(path, call=path.timed(recorder))
 
     def _runs(self) -> object:
         """The `Executor` or `Dispatch` that runs the function now."""

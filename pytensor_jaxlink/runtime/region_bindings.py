@@ -28,21 +28,33 @@ def accepting(
     ready: Runnable, region: Region, function: CompiledRegion, boundary: Boundary
 ) -> Callable[..., Computed]:
     """A region, to be traced; the inputs among its arguments are checked only then."""
-    generators = ready.plan.generators
-    inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
-    pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
+    check = checking(ready, region, boundary)
 
     def traced(
         static: tuple[object, ...], *arguments: object, meet: Meet | None = None
     ) -> Computed:
-        has_types = ready.policy.has_types()
-        if not has_types or not all(
-            boundary.accepts(position, arguments[k]) for k, position in pairs
-        ):
+        if not ready.policy.has_types():
             raise NotAcceptedError
+        check(arguments)
         return function.traced(static, *arguments, meet=meet)
 
     return traced
+
+
+Check = Callable[[Sequence[object]], None]
+
+
+def checking(ready: Runnable, region: Region, boundary: Boundary) -> Check:
+    """Raises `NotAcceptedError` where an input among the arguments is not what the plan takes."""
+    generators = ready.plan.generators
+    inputs = {n: k for k, n in enumerate(ready.plan.inputs) if n not in generators}
+    pairs = [(k, inputs[n]) for k, n in enumerate(region.arguments) if n in inputs]
+
+    def check(arguments: Sequence[object]) -> None:
+        if not all(boundary.accepts(position, arguments[k]) for k, position in pairs):
+            raise NotAcceptedError
+
+    return check
 
 
 def checked_region(ready: Runnable, region: Region, function: Function) -> Function:
@@ -80,7 +92,7 @@ def fast_region(
     else:
         compiled = _sharing(ready, region, function, traced, code, jitted)
     if region is not ready.plan.steps[0]:
-        compiled = _going_on(function, compiled, first)
+        compiled = _going_on(function, compiled, first, checking(ready, region, boundary))
     if prepare is None:
         return compiled
 
@@ -92,7 +104,7 @@ def fast_region(
     return call
 
 
-def _going_on(function: CompiledRegion, compiled: Function, first: int) -> Function:
+def _going_on(function: CompiledRegion, compiled: Function, first: int, check: Check) -> Function:
     """A region that runs in another way where it has no code: the steps before it have run.
 
     Cost: a call in Python.
@@ -101,7 +113,9 @@ def _going_on(function: CompiledRegion, compiled: Function, first: int) -> Funct
     def call(*given: object) -> object:
         static = cast("tuple[object, ...]", given[0]) if first else ()
         arguments = given[first:]
-        if not function.is_beyond(static, arguments):
+        if function.is_beyond(static, arguments):
+            check(arguments)  # nobody traces them
+        else:
             try:
                 return compiled(*given)
             except GoesOnError:
@@ -114,15 +128,20 @@ def _going_on(function: CompiledRegion, compiled: Function, first: int) -> Funct
 class DonatingOrNot:
     """A region that reuses memory, after other steps: where it has no code, nothing is donated."""
 
-    def __init__(self, donation: Donation, function: CompiledRegion, taken: int) -> None:
+    def __init__(
+        self, donation: Donation, function: CompiledRegion, taken: int, check: Check
+    ) -> None:
         self._donation, self._function, self._taken = donation, function, taken
+        self._check = check
         self.compile = donation.compile
 
     def __call__(
         self, static: tuple[object, ...], values: list[object], others: Sequence[object]
     ) -> tuple[Sequence[object], Sequence[object], bool]:
         """Call it; see `Donation`."""
-        if not self._function.is_beyond(static, values[: self._taken]):
+        if self._function.is_beyond(static, values[: self._taken]):
+            self._check(values)
+        else:
             try:
                 return self._donation(static, values, others)
             except GoesOnError:

@@ -113,6 +113,8 @@ def _first_step(plan: Plan) -> Step | None:
 
 def are_typed_late(plan: Plan, count: int) -> bool:
     """Return True if JAX finds the types of some of the first inputs when a step has run."""
+    if plan.is_one_region:
+        return False
     first = _first_step(plan)
     typed = first.arguments if isinstance(first, Region) else ()
     read = {number for step in plan.steps for number in step.reads}

@@ -268,7 +268,7 @@ class TestDirectCalls:
         )
         f(2.0)
         g(2.0)
-        pairs = [function._fast.__self__.constants_at(None) for function in (f, g)]
+        pairs = [function._fast.call.__self__.constants_at(None) for function in (f, g)]
         assert pairs[0][0] is pairs[1][0]
 
     def test_a_condition_and_then_none(self) -> None:

@@ -32,6 +32,7 @@ from pytensor_jaxlink.runtime import (
     Filter,
     Interface,
     Stats,
+    are_typed_late,
     argument_converter,
     as_jax_array,
     brought_along,
@@ -41,6 +42,7 @@ from pytensor_jaxlink.runtime import (
     refused,
     value_of_state,
 )
+from pytensor_jaxlink.trees import is_traced
 
 
 class SavedState:
@@ -183,7 +185,8 @@ class LoadedFunction(FastCall):
     def _traced(self, args: tuple[object, ...]) -> object:
         values = [cell[0] for cell in self.interface.storage]
         for place, value in zip(self.interface.given, args, strict=True):
-            values[place] = value
+            is_typed = self.signature.trust_input or is_traced(value)
+            values[place] = value if is_typed else self._converters[place](value)
         return self.interface.stored(self.jax_fn(*values))
 
     def _slow(self, args: tuple[object, ...]) -> object:
@@ -220,9 +223,9 @@ class LoadedFunction(FastCall):
         return self.interface.stored(outputs)
 
     def _find_fast(self) -> None:
-        self._path = self.interface.fast(self._executor, repeatable=True)
-        if self._path is not None:
-            self._fast = self._path.call
+        self._path = self._fast = self.interface.fast(self._executor, repeatable=True)
+        if are_typed_late(self.plan, len(self.interface.given)):
+            self._convert_always()  # or an argument has another type when an Op has run
 
     def _runs(self) -> Executor:
         return self._executor

@@ -17,6 +17,7 @@ from pytensor.scalar import basic, math
 from pytensor.scalar.loop import ScalarLoop
 
 from pytensor_jaxlink.errors import NotDifferentiableError
+from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, canonical_dtype
 from pytensor_jaxlink.lowering.node_by_node import node_by_node
 from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, scalar_function
@@ -80,6 +81,8 @@ def _scalar_loop(op: ScalarLoop, node: Apply) -> ScalarFunction:
     dtypes = [variable.type.dtype for variable in op.outputs]
 
     def scalar_loop(steps: jax.Array, *values: jax.Array) -> Any:
+        if not op.is_while:
+            require(steps >= 0)
         limit, *inputs = jnp.broadcast_arrays(steps, *values)
         start, constant = inputs[:carried], inputs[carried:]
         state = tuple(
