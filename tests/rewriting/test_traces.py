@@ -18,10 +18,12 @@ from pytensor.scan import scan_checkpoints
 from pytensor.scan.op import Scan
 from pytensor.scan.utils import until
 
+from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
 from pytensor_jaxlink.rewriting.hoisting import hoist_from_loops
 from pytensor_jaxlink.rewriting.traces import share_traces
 from tests.helpers import check_against_python, compile_both
+from tests.link.test_dynamic_sizes import answer, assert_same
 
 X, W = pt.dmatrices("x", "w")
 START, V = pt.dvectors("start", "v")
@@ -334,3 +336,50 @@ def test_it_can_be_excluded(excluded: tuple[str, ...], count: int) -> None:
     mode = get_mode("JAXSELECTIVE").excluding(*excluded)
     f = pytensor.function([X, START], gradient(smoothed(), X), mode=mode)
     assert f.plan.regions[0].operations.count("Exp") == count
+
+
+K, L = pt.lscalar("k"), pt.lscalar("l")
+
+
+def _sums(step: Callable[..., Any], sequences: list[Any]) -> Any:
+    return pytensor.scan(
+        step,
+        sequences=sequences,
+        outputs_info=[pt.zeros(())],
+        n_steps=K,
+        return_updates=False,
+    )
+
+
+def shorter() -> dict[str, Any]:
+    """Loops over a trace and over sequences that may end before it."""
+    x, y = pt.dvector("x"), pt.dvector("y")
+    one = _sums(lambda p, s: s + pt.exp(p), [x])
+    two = _sums(lambda p, q, s: s + pt.exp(p * q), [x, y])
+
+    def last(sequence: Any) -> Any:
+        return _sums(lambda p, a, s: s * pt.exp(p) + a, [sequence, one])
+
+    graphs = {
+        "a literal slice": last(x[:3]),
+        "a slice to an argument": last(x[:L]),
+        "all but the last": last(x[:-1]),
+        "the last value": last(x[:L])[-1],
+        "a function of a slice": _sums(lambda p, a, s: s * p + a, [pt.exp(x[:L]), one]),
+        "a function of two": _sums(lambda p, a, s: s * p + a, [pt.exp(x[:L] * y[:K]), two]),
+        "two sequences": _sums(lambda p, q, a, s: s * pt.exp(p * q) + a, [x[:L], y, two]),
+    }
+    return {name: ([x, y, K, L], graph) for name, graph in graphs.items()}
+
+
+@pytest.mark.parametrize("dynamic", ["auto", False, True])
+@pytest.mark.parametrize("name", shorter())
+def test_sequences_that_are_too_short(name: str, dynamic: Any) -> None:
+    """They are not read any more, and still have to be there."""
+    inputs, output = shorter()[name]
+    f, reference = compile_both(inputs, output, JAXLinker(dynamic=dynamic))
+    values = np.arange(6.0) / 9
+    for steps, stop in ((4, 3), (3, 3), (4, 6), (6, 5), (5, 6), (2, 2), (0, 0)):
+        arguments = values, values + 1, steps, stop
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    assert not f.explain().failures
