@@ -191,14 +191,31 @@ def _take(
         inner.replace_all([(variable, entry)], import_missing=True)
         sequences[entry] = views[variable]
     read = {array for v, array in sequences.items() if inner.clients.get(v)}
-    lost = [v for v in {*op.outer_seqs(node.inputs)} - read if not steps.has_length(v, node)]
-    if lost:
-        holds = [pt.ge(Shape_i(0)(array), node.inputs[0]) for array in lost]
+    lost = [v for v in op.outer_seqs(node.inputs) if v not in read]
+    holds = [condition for array in lost for condition in _long_enough(array, node, steps)]
+    if holds:
         check = CheckAndRaise(ValueError, "a sequence has fewer entries than there are steps")
         for v, array in list(sequences.items()):
             sequences[v] = check(array, *holds)
     outputs = going_through(node, inner, sequences)
     graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)
+
+
+def _long_enough(array: Any, node: Apply, steps: Steps) -> list[Any]:
+    """Conditions that an array has an entry for each step of a loop; none if that is known."""
+    roots = dict.fromkeys(_roots(array))
+    if all(steps.has_length(root, node) for root in roots):
+        return []
+    first, *others = (Shape_i(0)(root) for root in roots)
+    return [pt.ge(first, node.inputs[0]), *(pt.eq(other, first) for other in others)]
+
+
+def _roots(array: Any) -> list[Any]:
+    """The arrays from which one is computed entry by entry; itself if from none."""
+    if of_entries(array) is None:
+        return [array]
+    long = (v for v in array.owner.inputs if not v.type.broadcastable[0])
+    return [root for v in long for root in _roots(v)]
 
 
 def _like(array: object, view: object) -> Any:

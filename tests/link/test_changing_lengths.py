@@ -345,7 +345,7 @@ def test_a_size_stays_data_beside_a_length_that_cannot_be() -> None:
         arguments = [np.array(n) if v is N else known[v] for v in inputs]
         assert_same(answer(f, arguments), answer(reference, arguments))
     sizes = "; ".join(f.explain().sizes)
-    assert "n is data" in sizes
+    assert "n has become data" in sizes
     assert "the length of x is static" in sizes
     assert f.stats.fallbacks == 0
 

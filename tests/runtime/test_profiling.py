@@ -268,8 +268,6 @@ def test_rows_are_named_as_in_the_explanation() -> None:
     f = function([X], pt.exp(sort(pt.tanh(X))))
     found = run(f, A)
     assert table(found) == [
-        ("arguments", 0, 3),  # all are converted where an Op of the user's is to run once
-        ("transfer to device copies of arguments", 0, 3),
         ("region 0: 1 operation", 0, 3),
         ("wait for region 0", 0, 3),
         ("transfer to host tanh(x)", 0, 3),
