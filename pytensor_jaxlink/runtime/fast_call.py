@@ -225,11 +225,12 @@ class FastCall:
         runs, path = self._runs(), self._path
         if isinstance(runs, Executor | Dispatch):  # and no refusal to run
             runs.record(recorder)
-        if path is not None and self._fast is not None:
-            if recorder is None:
-                self._fast = path
-            elif self._fast is path:
-                self._fast = replace(path, call=path.timed(recorder))
+        fast = self._fast
+        if path is None or fast is None or (recorder is not None and fast is not path):
+            return
+        new = path if recorder is None else replace(path, call=path.timed(recorder))
+        if self._fast is fast:  # or another thread has found another path meanwhile
+            self._fast = new
 
     def _runs(self) -> object:
         """The `Executor` or `Dispatch` that runs the function now."""
