@@ -54,17 +54,18 @@ def separate_branches(graph: FunctionGraph, origin: object, describe: Describe) 
     A `Branch` is known by the name of its graph and its place there: what is learned about it holds
     when the graph is prepared again.
     """
-    _merge_branches(graph, describe)
-    for place, node in reversed(list(enumerate(graph.toposort()))):
+    places = {node: place for place, node in enumerate(graph.toposort())}
+    _merge_branches(graph, describe, places)
+    for node in reversed(graph.toposort()):
         if isinstance(node.op, IfElse) and node in graph.apply_nodes:
-            replace(graph, node, _branch(graph, node, (origin, place)))
+            replace(graph, node, _branch(graph, node, (origin, places[node])))
 
 
-def _merge_branches(graph: FunctionGraph, describe: Describe) -> None:
+def _merge_branches(graph: FunctionGraph, describe: Describe, places: dict[Apply, int]) -> None:
     """Make one of the `IfElse` nodes of one condition that share a break nothing else needs.
 
     A value and its length are often two of them.  Apart, neither could take in what breaks, and it
-    would run whatever the condition is.
+    would run whatever the condition is.  What they become has the place of the first one.
     """
     needed = _surely_needed(graph.outputs)
     groups: dict[Variable, list[Apply]] = {}
@@ -81,7 +82,8 @@ def _merge_branches(graph: FunctionGraph, describe: Describe) -> None:
             node = group.pop(0)
             while other := next((one for one in group if _share(node, one, broken)), None):
                 group.remove(other)
-                node = _merged(graph, node, other)
+                place, node = places[node], _merged(graph, node, other)
+                places[node] = place
 
 
 def _share(one: Apply, other: Apply, broken: set[Apply]) -> bool:

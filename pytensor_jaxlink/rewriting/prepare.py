@@ -6,6 +6,7 @@ These changes are made after PyTensor's rewrites, and no graph of the user ever 
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import count
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
@@ -81,9 +82,10 @@ def prepare(
     rewrite_dynamic_slices(graph, changing, exact=True)
     share_products(graph)
     _absorb_transpositions(graph)
-    separate_branches(graph, origin, describe)
+    passes = count()
+    separate_branches(graph, (origin, next(passes)), describe)
     while inline_broken(graph, describe):
-        separate_branches(graph, origin, describe)
+        separate_branches(graph, (origin, next(passes)), describe)
     open_loops(graph, describe, changing)
     return graph
 
