@@ -82,9 +82,10 @@ class Failures:
             number = view.inputs[position]
             is_shared = isinstance(self._compiled.source.inputs[position], SharedVariable)
             what = "the shared variable" if is_shared else f"argument {position},"
+            value = np.array2string(np.asarray(values[number]), threshold=10, separator=", ")
             error.add_note(
                 f"{what} {view.expression_of(number)!r}, a size or bound of "
-                f"this function, was {np.asarray(values[number]).tolist()}"
+                f"this function, was {value}"
             )
 
     def _record(self, node: Apply, error: BaseException) -> None:
