@@ -52,6 +52,7 @@ class FastFunction(FastCall, Function):
 
     vm: VirtualMachine
     maker: JAXFunctionMaker
+    _shows = False  # whether an Op shows outside of the graph, beside regions: it runs once a call
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -211,7 +212,7 @@ class FastFunction(FastCall, Function):
         if executor is not self._executor:
             compiled, plan = self._compiled, self._compiled.plan
             self._executor, self._stats = executor, compiled.stats
-            self._shows = not plan.is_one_region and compiled.has_effects  # its Ops run once a call
+            self._shows = not plan.is_one_region and compiled.has_effects
             late = are_typed_late(plan, len(self.interface.given))
             if self._shows and (late or isinstance(executor, Dispatch)):
                 self._convert_always()  # or an argument has another type when an Op has run
