@@ -201,7 +201,7 @@ def _take(
     graph.replace_all(list(zip(node.outputs, outputs, strict=True)), import_missing=True)
 
 
-def _long_enough(array: object, node: Apply, steps: Steps) -> list[object]:
+def _long_enough(array: Variable, node: Apply, steps: Steps) -> list[object]:
     """Conditions that an array has an entry for each step of a loop; none if that is known."""
     roots = dict.fromkeys(_roots(array))
     if all(steps.has_length(root, node) for root in roots):
@@ -210,7 +210,7 @@ def _long_enough(array: object, node: Apply, steps: Steps) -> list[object]:
     return [pt.ge(first, node.inputs[0]), *(pt.eq(other, first) for other in others)]
 
 
-def _roots(array: object) -> list[object]:
+def _roots(array: Variable) -> list[Variable]:
     """The arrays from which one is computed entry by entry; itself if from none."""
     if of_entries(array) is None:
         return [array]
