@@ -77,7 +77,7 @@ def _merge_branches(graph: FunctionGraph, describe: Describe, places: dict[Apply
     view = GraphView.of(graph)
     facts = zip(view.nodes, describe(view), strict=True)
     broken = {node for node, fact in facts if fact.obstacle is not None} - needed
-    for group in groups.values():
+    for group in groups.values() if broken else ():  # pairs are compared by all that they read
         while group:
             node = group.pop(0)
             while other := next((one for one in group if _share(node, one, broken)), None):

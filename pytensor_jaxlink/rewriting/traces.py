@@ -203,7 +203,7 @@ def _take(
 
 def _long_enough(array: Variable, node: Apply, steps: Steps) -> list[object]:
     """Conditions that an array has an entry for each step of a loop; none if that is known."""
-    roots = dict.fromkeys(_roots(array))
+    roots = _roots(array)
     if all(steps.has_length(root, node) for root in roots):
         return []
     first, *others = (Shape_i(0)(root) for root in roots)
@@ -212,10 +212,17 @@ def _long_enough(array: Variable, node: Apply, steps: Steps) -> list[object]:
 
 def _roots(array: Variable) -> list[Variable]:
     """The arrays from which one is computed entry by entry; itself if from none."""
-    if of_entries(array) is None:
-        return [array]
-    long = (v for v in array.owner.inputs if not v.type.broadcastable[0])
-    return [root for v in long for root in _roots(v)]
+    waiting = [array]
+    met, roots = {array}, list[Variable]()
+    while waiting:
+        part = waiting.pop()
+        if of_entries(part) is None:
+            roots.append(part)
+            continue
+        new = {v: None for v in part.owner.inputs if not v.type.broadcastable[0] and v not in met}
+        met.update(new)
+        waiting += new
+    return roots
 
 
 def _like(array: object, view: object) -> Any:
