@@ -20,7 +20,9 @@ from pytensor.scan.utils import until
 
 from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.compat import EMPTY_SOFTMAX_RAISES
+from pytensor_jaxlink.rewriting import traces
 from pytensor_jaxlink.rewriting.hoisting import hoist_from_loops
+from pytensor_jaxlink.rewriting.steps import of_entries
 from pytensor_jaxlink.rewriting.traces import share_traces
 from tests.helpers import check_against_python, compile_both
 from tests.link.test_dynamic_sizes import answer, assert_same
@@ -383,3 +385,27 @@ def test_sequences_that_are_too_short(name: str, dynamic: Any) -> None:
         arguments = values, values + 1, steps, stop
         assert_same(answer(f, arguments), answer(reference, arguments))
     assert not f.explain().failures
+
+
+def test_a_sequence_that_is_computed_in_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of which reads the one before twice: it is looked into once."""
+    x, looks = pt.dvector("x"), list[object]()
+
+    def counted(array: object) -> object:
+        looks.append(array)
+        return of_entries(array)
+
+    monkeypatch.setattr(traces, "of_entries", counted)
+
+    def chain(value: Any) -> Any:
+        for _ in range(24):
+            value = value + pt.tanh(value)
+        return value
+
+    one = _sums(lambda p, s: s + chain(p), [x])
+    two = _sums(lambda p, a, s: s * p + a, [chain(x[:L]), one])
+    f, reference = compile_both([x, K, L], two, JAXLinker(dynamic=False))
+    for steps, stop in ((2, 3), (3, 2)):
+        arguments = np.array([0.1, 0.2, 0.3]), steps, stop
+        assert_same(answer(f, arguments), answer(reference, arguments))
+    assert 0 < len(looks) < 10_000
