@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.basic import Nonzero
 from pytensor.tensor.extra_ops import Unique
-from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.sort import sort
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.type import discrete_dtypes, float_dtypes
@@ -43,6 +43,11 @@ class Beginnings(Masks):
             case _:
                 return []
         return [] if found is None else [found]
+
+    def is_only_measured(self, variable: Variable) -> bool:
+        """Return True if nothing but lengths is read of an array."""
+        readers = self.fgraph.clients[variable]
+        return all(isinstance(reader.op, Shape | Shape_i) for reader, _ in readers)
 
     def _places(self, node: Apply) -> list[Selection]:
         """``nonzero(mask)`` selects from the numbers of the rows, columns, ..., by the mask."""

@@ -115,6 +115,10 @@ class Counts:
             value, *conditions = length.owner.inputs
             if not isinstance(length.owner.op, CheckAndRaise):
                 waiting += length.owner.inputs if _is_passed(length.owner.op) else ()
+                if isinstance(length.owner.op, Shape_i):
+                    waiting.append(self._new(length))
+                elif _dimension(length) is not None:
+                    waiting.append(self._new(value))
                 continue
             waiting.append(value)
             if not all(map(self.holds, conditions)):

@@ -30,14 +30,28 @@ from pytensor_jaxlink.rewriting.selections import (
 
 @follow.register(Shape_i)
 def _follow_length(op: Shape_i, node: Apply, known: Known) -> Results:
-    return [selected_length(known.selections[node.inputs[0]], op.i, known)]
+    length = selected_length(known.selections[node.inputs[0]], op.i, known)
+    return [_once_selected(length, node.inputs[0], known)]
 
 
 @follow.register(Shape)
 def _follow_shape(op: Shape, node: Apply, known: Known) -> Results:
     chosen = known.selections[node.inputs[0]]
     lengths = [selected_length(chosen, axis, known) for axis in range(node.inputs[0].type.ndim)]
-    return [pt.stack(lengths).astype("int64")]
+    return [_once_selected(pt.stack(lengths).astype("int64"), node.inputs[0], known)]
+
+
+def _once_selected(length: Tensor, variable: Tensor, known: Known) -> Tensor:
+    """Lengths of an array that nothing else needs: what it is made of may fail.
+
+    PyTensor's rewrites compute most of them without the array.  The condition is known when the
+    program is traced, so it costs no call anything.
+    """
+    chosen = known.selections[variable]
+    if chosen.full.owner is None or not known.is_only_measured(variable):
+        return length
+    there = pt.ge(Shape_i(chosen.places(chosen.axes[0])[0])(chosen.full), 0)
+    return CheckAndRaise(AssertionError, "an array has no length")(length, there)
 
 
 def selected_length(chosen: Selection, axis: int, known: Known) -> Tensor:

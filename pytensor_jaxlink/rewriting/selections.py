@@ -194,6 +194,10 @@ class Known(Protocol):
         """Equal keys of lengths that are known to be equal."""
         ...
 
+    def is_only_measured(self, variable: Variable) -> bool:
+        """Return True if nothing but lengths is read of an array."""
+        ...
+
     def has_length(self, length: object, array: object, axes: Iterable[int]) -> bool:
         """Return True if a length without checks is that of some dimensions of an array."""
         ...

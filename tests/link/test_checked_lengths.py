@@ -10,6 +10,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.mode import Mode
 from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import JAXLinker, NotJittableError, jaxify
@@ -81,3 +82,48 @@ def test_a_length_that_does_not_follow_from_an_array_of_nothing(name: str) -> No
     run = jaxify(inputs, output)
     with pytest.raises(NotJittableError, match="does not follow"):
         jax.jit(lambda x: run(x, np.ones(4, int), np.zeros((0, 0))))(np.ones(3))
+
+
+B, OK = pt.vector("b", dtype="bool"), X.sum() > 0
+# Selections of which something is checked before they are there.
+SELECTED: dict[str, Any] = {
+    "mask": X[B],
+    "increased": X[B] + Y,
+    "checked": Assert("sum")(X, OK)[X > 0],
+    "checked mask": X[Assert("sum")(X > 0, OK)],
+    "entries": X[J][X[J] > 0],
+    "entries of a mask": pt.exp(X[B])[J],
+    "part": X[J][: (X > 0).sum()],
+    "places": pt.nonzero(X[J] > 0)[0],
+    "distinct": pt.unique(X[J]),
+    "rows": M[B],
+    "set": pt.set_subtensor(X[B], Y[B]),
+}
+MEASURED: dict[str, Callable[[Any], Any]] = {
+    "length": lambda v: v.shape[0],
+    "shape": lambda v: v.shape,
+    "zeros": lambda v: pt.zeros(v.shape[0]),
+    "range": lambda v: (pt.arange(v.shape[0]) * 2).sum(),
+    "part": lambda v: X[: v.shape[0]].sum(),
+}
+
+
+@pytest.mark.parametrize("measured", MEASURED)
+@pytest.mark.parametrize("selected", SELECTED)
+def test_the_length_of_a_selection_needs_the_selection(selected: str, measured: str) -> None:
+    """Without PyTensor's rewrites, which take the length of the mask."""
+    inputs, output = [X, B, J, M, Y], MEASURED[measured](SELECTED[selected])
+    f, reference = (
+        pytensor.function(inputs, output, mode=Mode(linker, None), on_unused_input="ignore")
+        for linker in (JAXLinker(), "py")
+    )
+    mask, places, rows = np.array([True, False, True]), np.array([0, 1, 2]), np.ones((3, 2))
+    for x, b, j, m, y in (
+        ([1, -2, 3], mask, places, rows, [1, 2, 3]),
+        ([1, -2, 3], [*mask, True], places, rows, [1, 2, 3]),
+        ([1, -2, 3], mask, [0, 7, 0], rows, [1, 2]),
+        ([-1, -2, 1], mask, [0, -9, 0], rows, [1]),
+        ([1, -2, 3, 4], [*mask, True], [3, 1], np.ones((4, 1)), [1, 2, 3]),
+    ):
+        arguments = np.array(x, float), np.array(b), np.array(j), m, np.array(y, float)
+        assert_same(answer(f, arguments), answer(reference, arguments))
