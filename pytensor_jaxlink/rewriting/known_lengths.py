@@ -57,7 +57,7 @@ def rewrite_lengths(fgraph: FunctionGraph, changing: Collection[int] = ()) -> No
     for node in view.nodes:
         if not isinstance(node.op, CONCERNED):
             continue
-        lengths, *assumed = _known_lengths(node, known)
+        lengths, assumed = _known_lengths(node, known)
         if not lengths:
             continue
         value = _checked(node, lengths, assumed)
@@ -89,10 +89,10 @@ class _Known:
         return self._early[length]
 
 
-def _known_lengths(node: Apply, known: _Known) -> list[Any]:
-    """For each late size of a node the known length it must be equal to; empty if one has none.
+def _known_lengths(node: Apply, known: _Known) -> tuple[dict[int, object], list[object]]:
+    """For each late size of a node the known length it must be equal to; none if one has none.
 
-    Then the assumptions of that.
+    Beside them the conditions under which they are known.
     """
     late = [axis for axis, size in _sizes(node.op, node).items() if not known.late.isdisjoint(size)]
     found: dict[int, Any] = {}
@@ -102,28 +102,28 @@ def _known_lengths(node: Apply, known: _Known) -> list[Any]:
             found[axis] = length
     missing = [axis for axis in late if axis not in found]
     if not missing:
-        return [found]
+        return found, []
     if len(missing) == 1 and isinstance(node.op, Reshape):
-        length, *assumed = _what_is_left(node, missing[0], found)
-        return [{}] if length is None else [{**found, missing[0]: length}, *assumed]
-    return [{}]
+        length, assumed = _what_is_left(node, missing[0], found)
+        return ({}, []) if length is None else ({**found, missing[0]: length}, assumed)
+    return {}, []
 
 
-def _what_is_left(node: Apply, axis: int, found: dict[int, object]) -> list[Any]:
-    """The one length of a reshaped array that follows from its size and the other lengths.
+def _what_is_left(node: Apply, axis: int, found: dict[int, object]) -> tuple[object, list[object]]:
+    """The one length of a reshaped array that follows from its size and the other lengths, or None.
 
-    Of others that are of nothing it follows not: then any will do.
+    It does under the conditions beside it: where the others are of nothing, any length will do.
     """
     sizes = {place: size for place, (size,) in _sizes(node.op, node).items()}
     others = [size for place, size in {**sizes, **found}.items() if place != axis]
     if any(isinstance(size, Constant) and int(size.data) < 0 for size in others):
-        return [None]
+        return None, []
     rest = prod(int(size.data) for size in others if isinstance(size, Constant))
     for size in others:
         rest = rest if isinstance(size, Constant) else rest * size.astype("int64")
     size = node.inputs[0].size
     length = size // pt.maximum(rest, 1) if others else size
-    return [length] if isinstance(rest, int) and rest else [length, pt.neq(rest, 0)]
+    return length, [] if isinstance(rest, int) and rest else [pt.neq(rest, 0)]
 
 
 def _equal_length(node: Apply, axis: int, known: _Known) -> Any:
