@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any, TypeVar
 
 import jax
@@ -27,6 +28,10 @@ DTYPES_OF_JAX = frozenset([
     "float16", "float32", "float64", "complex64", "complex128",
 ])  # fmt: skip
 """The names of the dtypes that PyTensor and JAX share."""
+
+
+_MOST_ENTRIES = (2**63 - 1) // 16
+"""So many entries of any dtype have fewer bytes than an int64 can count."""
 
 
 def canonical_dtype(dtype: np.dtype | str) -> np.dtype:
@@ -95,6 +100,23 @@ def as_size(value: object) -> int:
     if isinstance(size, int) and size < 0:
         raise ValueError(f"negative dimensions are not allowed, and a size is {size}")
     return size
+
+
+def as_sizes(values: Iterable[object], dtype: str) -> tuple[int, ...]:
+    """The lengths of an array that is made of them."""
+    sizes = tuple(map(as_size, values))
+    check_bytes(sizes, dtype)
+    return sizes
+
+
+def check_bytes(lengths: Sequence[int], dtype: str | np.dtype) -> None:
+    """Raise `ValueError`, as NumPy does, for an array of more bytes than an int64 can count.
+
+    XLA raises another error, or (with JAX 0.10) ends the process.
+    """
+    size = prod(lengths)
+    if isinstance(size, int) and size > _MOST_ENTRIES and size * np.dtype(dtype).itemsize >= 2**63:
+        raise ValueError(f"array is too big: its lengths are {tuple(lengths)}")
 
 
 def check_broadcast(variables: Sequence[Variable], shapes: Sequence[tuple[int, ...]]) -> None:
@@ -194,6 +216,7 @@ def as_declared(value: object, kind: Any) -> object:
             f"the JAX rule returned an array with {array.ndim} dimensions where the graph "
             f"declares {kind.ndim}"
         )
+    check_bytes(array.shape, array.dtype)
     return array
 
 

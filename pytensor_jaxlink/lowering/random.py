@@ -20,7 +20,7 @@ from pytensor.tensor.random.basic import ChoiceWithoutReplacement, MvNormalRV
 from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_size, canonical_dtype
+from pytensor_jaxlink.lowering.coercion import as_size, as_sizes, canonical_dtype
 from pytensor_jaxlink.lowering.domains import domain_conditions
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.samplers import sampler_of
@@ -145,7 +145,7 @@ def _shape(
         for parameter, core in zip(parameters, op.ndims_params, strict=True)
     ]
     if size is not None:
-        shape = tuple(map(as_size, size))
+        shape = as_sizes(size, op.dtype)
         for each in shapes:
             # JAX would stretch a length of 1 of the size; lengths that are open here are its own.
             if any(

@@ -43,7 +43,7 @@ from pytensor_jaxlink.lowering.checks import are_read, collect, is_false
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
-    as_size,
+    as_sizes,
     canonical_dtype,
     check_broadcast,
     check_equal_lengths,
@@ -121,7 +121,7 @@ def reshaped(array: jax.Array, lengths: Iterable[int]) -> jax.Array:
 @jax_rule.register(Alloc)
 def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
     def alloc(value: jax.Array, *shape: object) -> jax.Array:
-        sizes = tuple(map(as_size, shape))
+        sizes = as_sizes(shape, node.outputs[0].type.dtype)
         check_broadcast([node.inputs[0], node.outputs[0]], [np.shape(value), sizes])
         return jnp.broadcast_to(value, sizes)
 
@@ -130,7 +130,7 @@ def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
 
 @jax_rule.register(AllocEmpty)
 def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
-    return lambda *shape: jnp.empty(tuple(map(as_size, shape)), dtype=canonical_dtype(op.dtype))
+    return lambda *shape: jnp.empty(as_sizes(shape, op.dtype), dtype=canonical_dtype(op.dtype))
 
 
 @jax_rule.register(ARange)
@@ -155,7 +155,8 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Eye)
 def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
     def eye(rows: object, columns: object, offset: object) -> jax.Array:
-        diagonal = jnp.eye(as_size(rows), as_size(columns), as_integer(offset), dtype=bool)
+        sizes = as_sizes((rows, columns), op.dtype)
+        diagonal = jnp.eye(*sizes, as_integer(offset), dtype=bool)
         return as_dtype(diagonal, op.dtype)  # JAX's own lets XLA make 0 of a product with NaN
 
     return eye

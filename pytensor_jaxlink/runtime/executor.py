@@ -39,6 +39,7 @@ from pytensor_jaxlink.runtime.runnable import Runnable, static_of
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, kind_of
 from pytensor_jaxlink.runtime.static_values import hashable
 from pytensor_jaxlink.runtime.stats import Stats
+from pytensor_jaxlink.runtime.typed_jax import is_out_of_memory
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import SharedCode, Whole
 
@@ -240,9 +241,11 @@ class Executor:
                 raise
             return list(self._fallback(inputs, None))
         except Exception as error:
-            if self._fallback is None or not is_of_node(error):
-                raise
-            return list(self._fallback(inputs, error))
+            if self._fallback is not None and is_of_node(error):
+                return list(self._fallback(inputs, error))
+            if is_out_of_memory(error):
+                raise MemoryError(f"{error}") from error
+            raise
         if conditions and self._fallback is not None and not all_hold(*conditions):
             return list(self._fallback(inputs, None))
         return outputs

@@ -1,0 +1,63 @@
+"""Arrays that no memory holds: the exception of NumPy, and the process goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import JAXLinker, jaxify, load, save
+from tests.helpers import compile_both
+from tests.link.test_dynamic_sizes import answer, assert_same
+
+N, X = pt.lscalar("n"), pt.dvector("x")
+COUNTLESS: dict[str, Any] = {
+    "zeros": pt.zeros(N),
+    "scaled": pt.ones(N) * X[0],
+    "matrix": pt.alloc(X.sum(), N, 2),
+    "unit matrix": pt.eye(N),
+    "bytes": pt.zeros(N * 8, dtype="int8"),
+    "range": pt.arange(N),
+    "repeated": pt.repeat(X, N),
+    "padded": pt.pad(X, (0, N)),
+    "room": pt.set_subtensor(pt.empty((N,))[:], 1.0),
+    "loop": pytensor.scan(lambda s: s + 1, outputs_info=[X[0]], n_steps=N, return_updates=False)[
+        :0
+    ],
+}
+
+
+@pytest.mark.parametrize("linker", [{}, {"jit": False}, {"dynamic": True}], ids=str)
+@pytest.mark.parametrize("name", COUNTLESS)
+def test_more_bytes_than_can_be_counted(name: str, linker: dict[str, Any]) -> None:
+    """With JAX 0.10 XLA would end the process."""
+    f, reference = compile_both([N, X], COUNTLESS[name], JAXLinker(**linker))
+    for n in (3, 2**60, 5, 2**61, 2):
+        assert_same(answer(f, (n, np.ones(3))), answer(reference, (n, np.ones(3))))
+
+
+def test_it_is_a_value_error_for_functions_of_jax_too() -> None:
+    run = jaxify([N, X], COUNTLESS["scaled"])
+    with pytest.raises(ValueError, match="too big"):
+        run(2**60, np.ones(3))
+
+
+def test_more_than_the_memory_has(tmp_path: Any) -> None:
+    total = pytensor.shared(0.0)
+    f = pytensor.function(
+        [N, X], pt.ones(N) * X[0], updates={total: total + X.sum()}, mode="JAXSELECTIVE"
+    )
+    assert f(3, np.ones(3)).shape == (3,)
+    for n in (2**50, 2**59):
+        with pytest.raises(MemoryError, match="emory") as raised:
+            f(n, np.ones(3))
+        assert isinstance(raised.value.__cause__, jax.errors.JaxRuntimeError)
+    assert f(4, np.ones(3)).shape == (4,)
+    assert total.get_value() == 6
+    save(f, tmp_path / "f", static={"n": [3, 2**50]})
+    with pytest.raises(MemoryError, match="emory"):
+        load(tmp_path / "f")(2**50, np.ones(3))
