@@ -145,7 +145,7 @@ def _shape(
         for parameter, core in zip(parameters, op.ndims_params, strict=True)
     ]
     if size is not None:
-        shape = as_sizes(size, op.dtype)
+        shape = as_sizes(size, op.dtype or "float64")
         for each in shapes:
             # JAX would stretch a length of 1 of the size; lengths that are open here are its own.
             if any(

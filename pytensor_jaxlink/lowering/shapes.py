@@ -155,8 +155,8 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Eye)
 def _eye(op: Eye, node: Apply, context: Context) -> JaxFunction:
     def eye(rows: object, columns: object, offset: object) -> jax.Array:
-        sizes = as_sizes((rows, columns), op.dtype)
-        diagonal = jnp.eye(*sizes, as_integer(offset), dtype=bool)
+        height, width = as_sizes((rows, columns), op.dtype)
+        diagonal = jnp.eye(height, width, as_integer(offset), dtype=bool)
         return as_dtype(diagonal, op.dtype)  # JAX's own lets XLA make 0 of a product with NaN
 
     return eye
