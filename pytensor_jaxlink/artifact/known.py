@@ -129,6 +129,7 @@ pytensor.compile.sharedvalue: SharedVariable
 pytensor.gradient: DisconnectedInputError DisconnectedType NullTypeGradError
 pytensor.graph.null_type: NullType
 pytensor.graph.utils: InconsistencyError MethodNotDefined MissingInputError
+pytensor.link.c.type: Generic
 pytensor.scalar.basic: ComplexError IntegerDivisionError ScalarType specific_out unary_out_lookup
 pytensor.scalar.sharedvar: ScalarSharedVariable
 pytensor.sparse.sharedvar: SparseTensorSharedVariable

@@ -43,6 +43,9 @@ class Cell:
     name: str | None
     type: Kind
     value: Parsed
+    # As in `pytensor.shared`: how a value that is put in is converted.
+    strict: bool = False
+    allow_downcast: bool | None = None
 
 
 @dataclass(frozen=True)

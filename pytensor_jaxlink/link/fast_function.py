@@ -141,7 +141,7 @@ class FastFunction(FastCall, Function):
             return self(*args, *[kwargs[name] for name in names])
         if kwargs or (self._fast is None and self._executor is self.vm.compiled.executor):
             return self._checked(*args, **kwargs)
-        if self._compiled.exported:
+        if self._compiled.exported and len(args) == len(self.interface.given):
             self.interface.commit_states([*args, *self._kept()], self._compiled.policy)
         return self._slow(args) if self._find_fast() is None else self(*args)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 from pytensor.compile.maker import FunctionMaker
+from pytensor.configdefaults import config
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import OtherCodeError
@@ -185,6 +186,8 @@ def _shown(total: int) -> Callable[[int], None]:
 
 
 def _rebuild(maker: FunctionMaker, containers: list[object], trust_input: bool) -> Any:
+    if not config.unpickle_function:
+        return None  # as PyTensor
     function = maker.create(containers)
     function.trust_input = trust_input
     return function

@@ -201,8 +201,10 @@ class JAXLinker(PerformLinker):
         input_storage, output_storage, storage_map = map_storage(
             fgraph, nodes, input_storage, output_storage, storage_map
         )
-        if entry is not None and entry.found:  # the nodes are not those that will be run
-            storage_map = dict(zip(fgraph.inputs, input_storage, strict=True))
+        # Nothing between them is stored.  Of what is in here `Function.copy` wants to find a copy,
+        # also where only an update that it deletes needs it.
+        cells = zip(fgraph.inputs, input_storage, strict=True)
+        storage_map = dict(cells) | dict(zip(fgraph.outputs, output_storage, strict=True))
         machine = VirtualMachine(
             compiled,
             input_storage,

@@ -239,7 +239,8 @@ def _for_others(container: Container, mutable: bool) -> np.ndarray:
 def _copied_with_array(deepcopied: Callable[..., Any]) -> Callable[..., Any]:
     """`Container.__deepcopy__`, which also copies one that holds an array of JAX.
 
-    These arrays are immutable, so the copy may hold the same one; what is copied is the cell.
+    These arrays are immutable, so the copy may hold the same one; what is copied is the cell.  Of
+    one that was only moved the copy holds NumPy's, into which its owner may write.
     """
 
     @wraps(deepcopied)
@@ -247,9 +248,12 @@ def _copied_with_array(deepcopied: Callable[..., Any]) -> Callable[..., Any]:
         value = container.storage[0]
         if type(value) is not ARRAY:
             return deepcopied(container, memo)
+        kind = container.type
+        is_lent = isinstance(kind, _HoldsArrays) and kind.has_moved(value)
+        copied = memo.setdefault(id(value), np.array(value) if is_lent else value)
         return Container(
-            deepcopy(container.type, memo),
-            memo.setdefault(id(container.storage), [memo.setdefault(id(value), value)]),
+            deepcopy(kind, memo),
+            memo.setdefault(id(container.storage), [copied]),
             readonly=container.readonly,
             strict=container.strict,
             allow_downcast=container.allow_downcast,

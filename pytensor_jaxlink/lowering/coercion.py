@@ -156,7 +156,7 @@ def as_static(value: object, kind: Type) -> object:
     Raises
     ------
     TypeError
-        If an integer is declared and the value is not one.
+        If an integer is declared and the value is not one: 2.0 is, as in PyTensor.
     """
     if value is None or not isinstance(kind, ArrayType | ScalarType):
         return value  # a shared variable without a value: NumPy would make NaN of it
@@ -172,10 +172,12 @@ def as_static(value: object, kind: Type) -> object:
     if array.dtype != dtype:
         if is_open(array):
             return array
-        if dtype.kind in "iu" and array.dtype.kind not in "biu" and array.size:
+        with np.errstate(invalid="ignore"):  # NaN as an integer
+            given, array = array, array.astype(dtype)
+        is_exact = given.dtype.kind in "biu" or np.array_equal(array, given)
+        if dtype.kind in "iu" and not is_exact:
             text = f"{value!r} is not an integer, and {kind} is declared"
             raise TypeError(Code.CALL_OF_PURE.mark(text))
-        array = array.astype(dtype)
     return array if isinstance(kind, ArrayType) else array[()]
 
 

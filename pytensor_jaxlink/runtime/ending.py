@@ -97,8 +97,12 @@ class Ending:
         count = len(outputs) - len(self.overwritten)
         for position, value in zip(self.overwritten, outputs[count:], strict=True):
             given = values[position]
-            if isinstance(given, np.ndarray) and given.flags.writeable:
-                np.copyto(values[position], to_numpy(value, stats))
+            if not isinstance(given, np.ndarray) or not given.flags.writeable:
+                continue
+            before = (other for other in values[:position] if isinstance(other, np.ndarray))
+            # PyTensor copies an argument that shares memory with one before it.
+            if not any(np.may_share_memory(given, other) for other in before):
+                np.copyto(given, to_numpy(value, stats))
         return outputs[:count]
 
 

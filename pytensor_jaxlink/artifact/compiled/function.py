@@ -51,7 +51,8 @@ class SavedState:
     def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
         self.name, self.type, self.storage = cell.name, cell.type, storage
         brought_along(self)
-        self._convert = argument_converter(cell.name, cell.type, Filter(float_type=float_type))
+        how = Filter(cell.strict, cell.allow_downcast, float_type=float_type)
+        self._convert = argument_converter(cell.name, cell.type, how)
         self._on_device = False
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:

@@ -92,7 +92,16 @@ class Cells:
 
     def described(self, value: Callable[[object], Json]) -> list[Cell]:
         """The cells for the manifest; ``value`` describes their values."""
-        return [Cell(each.name, each.type, value(each.storage[0])) for each in self._table.entries]
+        return [
+            Cell(each.name, each.type, value(each.storage[0]), *_conversion(each.variable))
+            for each in self._table.entries
+        ]
+
+
+def _conversion(variable: Variable | None) -> tuple[bool, bool | None]:
+    """How strictly a shared variable converts what is put into it."""
+    container = getattr(variable, "container", None)  # what `Function.copy` puts there has none
+    return (False, None) if container is None else (container.strict, container.allow_downcast)
 
 
 def describe_signature(
@@ -156,7 +165,9 @@ def make_cell(
     kind: Any = reader.part(described["part"], Type)
     name = described["class"]
     found = reader.kind(name, (SharedVariable,)) if name else type(shared(storage[0]))
-    container = Container(kind, storage, name=cell.name)
+    container = Container(
+        kind, storage, strict=cell.strict, allow_downcast=cell.allow_downcast, name=cell.name
+    )
     strict = cast("bool", None)  # what PyTensor wants to see beside a container
     return found(type=kind, value=None, strict=strict, container=container, name=cell.name)
 
@@ -199,7 +210,7 @@ def make_function(
                 mutable=spec.mutable,
                 strict=spec.strict,
                 allow_downcast=spec.allow_downcast,
-                borrow=spec.borrow,
+                borrow=spec.borrow or spec.mutable,  # an updated input is mutable
                 shared=is_shared,
                 implicit=is_shared,
             )
