@@ -205,14 +205,15 @@ def _entries(
 ) -> Callable[[Sequence[int]], int | None]:
     """For buckets the entries that a graph of padded arguments computes, where they are known.
 
-    The arguments are like those of a call.
+    At least as many as the arguments have, which are like those of a call.
     """
     kinds = [kind_of(value) for value in inputs]
     lengths = padding.lengths(inputs) or [0] * len(padding.groups)
 
     def entries(buckets: Sequence[int]) -> int | None:
         values = padding.pad(kinds, lengths, buckets, padded.stats)
-        return padded.installed.executor.measure(values)
+        computed = padded.installed.executor.measure(values)
+        return None if computed is None else max(computed, padding.entries(kinds, buckets))
 
     return entries
 

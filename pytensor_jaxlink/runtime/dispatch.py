@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +19,7 @@ from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
 from pytensor_jaxlink.runtime.devices import held
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
-from pytensor_jaxlink.runtime.padding import Padding, Programs
+from pytensor_jaxlink.runtime.padding import MANY, Padding, Programs, Work
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
@@ -28,12 +27,6 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 
 _OFTEN = 32
 """Calls; a length that comes more rarely has no program of its own."""
-
-_LONG = 1 << 14
-"""Entries of arguments from which on the work of a padded program is measured."""
-
-_MANY = 1 << 24
-"""Entries that a padded program may compute, whatever another one does."""
 
 _FAR_TOO_MUCH = 64
 
@@ -160,24 +153,34 @@ class Dispatch:
         """Return True if the padded program serves a call."""
         if self._is_own(lengths, values) or not self._padding.can_pad(values, lengths):
             return False
-        return prod(lengths) < _LONG or not self._is_costly(lengths, values)
-
-    def _is_costly(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
-        """Return True if the padded program computes far too much for long arguments.
-
-        A bucket is up to twice as long as an argument, and the product of some may be; but not
-        where the graph takes the last few entries of a long argument.
-        """
         work = self._padding.work
         if work is None:  # the user knows the buckets
-            return False
+            return True
         buckets = self._padding.buckets(lengths)
         if buckets not in self._costly:
-            entries, own = work.at(buckets), None
-            if entries is not None and entries > _MANY:
-                own = self.own.measure(values)
-            self._costly[buckets] = own is not None and (entries or 0) > _FAR_TOO_MUCH * own
-        return self._costly[buckets]
+            self._costly[buckets] = self._is_costly(work, buckets, lengths, values)
+        return not self._costly[buckets]
+
+    def _is_costly(
+        self,
+        work: Work,
+        buckets: tuple[int, ...],
+        lengths: tuple[int, ...],
+        values: Sequence[object],
+    ) -> bool:
+        """Return True if the padded program computes far too much.
+
+        A bucket is up to twice as long as a long argument, and the product of some may be; but not
+        where the graph takes the last few entries.  A short argument of several axes may become a
+        huge one.
+        """
+        if work.is_at_most(MANY, buckets):
+            return False
+        padded, given = (self._padding.entries(values, each) for each in (buckets, lengths))
+        entries, own = work.at(buckets), self.own.measure(values)
+        if entries is None or own is None:  # the arguments alone are known
+            entries = own = 0
+        return max(entries, padded) > max(MANY, _FAR_TOO_MUCH * max(own, given))
 
     def _note(self, lengths: tuple[int, ...], values: Sequence[object]) -> None:
         """Note lengths and sizes for which the own plan may be saved, if it is one region."""

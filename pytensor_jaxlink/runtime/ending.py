@@ -36,6 +36,10 @@ Form = Callable[[Any], object]
 """Changes the form of an output when it leaves."""
 
 
+_NUMPY_ARRAY: type[Any] = np.ndarray
+"""Also its subclasses, such as memory maps."""
+
+
 @dataclass(frozen=True)
 class Ending:
     """The last steps of a call.
@@ -96,12 +100,12 @@ class Ending:
             return outputs
         count = len(outputs) - len(self.overwritten)
         for position, value in zip(self.overwritten, outputs[count:], strict=True):
-            given = values[position]
-            if not isinstance(given, np.ndarray) or not given.flags.writeable:
+            given, before = values[position], values[:position]
+            if not isinstance(given, _NUMPY_ARRAY) or not given.flags.writeable:
                 continue
-            before = (other for other in values[:position] if isinstance(other, np.ndarray))
             # PyTensor copies an argument that shares memory with one before it.
-            if not any(np.may_share_memory(given, other) for other in before):
+            arrays = [other for other in before if isinstance(other, _NUMPY_ARRAY)]
+            if not any(np.may_share_memory(given, other) for other in arrays):
                 np.copyto(given, to_numpy(value, stats))
         return outputs[:count]
 

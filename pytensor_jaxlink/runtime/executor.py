@@ -170,7 +170,8 @@ class Executor:
         -------
         int or None
             None where that shows only when the plan runs: of several regions, of one with static
-            values, and of what takes other values than arrays.
+            values, and of what takes other values than arrays.  A program that JAX cannot trace
+            computes more than any other.
         """
         plan = self.plan
         if not plan.takes_arrays:
@@ -183,8 +184,8 @@ class Executor:
         try:
             with jax.enable_x64(True):
                 return function.measure(list(map(kind_of, arrays)))
-        except Exception:  # the call fails in the same way, and says so
-            return None
+        except Exception:  # arrays of more bytes than can be counted; a call would say so
+            return 1 << 62
 
     @property
     def static(self) -> set[int]:

@@ -31,6 +31,12 @@ Place = tuple[int, int]
 SMALLEST_BUCKETS = (64, 256, 1024)
 """The candidates for the smallest bucket; see `smallest_bucket`."""
 
+_FOR_MANY_AXES = 16
+"""The smallest bucket where the shortest of these is too long: four of them make 16 million."""
+
+MANY = 1 << 22
+"""Entries that a padded program may compute, whatever another one does: they take some 10 ms."""
+
 _TOO_LONG = 1 << 40
 """Entries; more are a mistake, and PyTensor's own error is the right one."""
 
@@ -83,7 +89,7 @@ def _listed(buckets: Sequence[int], smallest: Callable[[], int], length: int) ->
     place = bisect_left(buckets, length)
     if place < len(buckets):
         return buckets[place]
-    power = _power(length)
+    power = 1 << (length - 1).bit_length()
     return power if power >= SMALLEST_BUCKETS[-1] else max(smallest(), power)
 
 
@@ -120,13 +126,22 @@ class Work:
     def smallest_bucket(self, count: int, little: int) -> int:
         """The largest of the candidates at which so little is computed; else the shortest.
 
-        ``count`` is the number of buckets in a call; all of them have that length.
+        ``count`` is the number of buckets in a call; all of them have that length.  Arrays with
+        several axes of such a length may have far too many entries.
         """
+        entries: int | None = 0
         for bucket in reversed(SMALLEST_BUCKETS):
             entries = self.at((bucket,) * count)
-            if entries is None or entries <= little:
-                return SMALLEST_BUCKETS[0] if entries is None else bucket
-        return SMALLEST_BUCKETS[0]
+            if entries is None:
+                break
+            if entries <= little:
+                return bucket
+        return SMALLEST_BUCKETS[0] if (entries or 0) <= MANY else _FOR_MANY_AXES
+
+    def is_at_most(self, most: int, buckets: tuple[int, ...]) -> bool:
+        """Return True if a program as long is known to compute at most so many entries."""
+        known = [(each, entries) for each, entries in self._known.items() if entries is not None]
+        return any(entries <= most and all(map(ge, each, buckets)) for each, entries in known)
 
     def ahead(self, lengths: Sequence[int]) -> tuple[int, ...] | None:
         """The buckets to compile for, where no program is long enough for a call.
@@ -259,6 +274,11 @@ class Padding:
         sizes = dict(zip(self.sizes, lengths[first:], strict=False))
         return (*lengths[:first], *[sizes[position] for position in self.unbounded])
 
+    def entries(self, values: Sequence[Any], buckets: Sequence[int]) -> int:
+        """The entries of the arguments that are padded, at the lengths of some buckets."""
+        axes = self._axes.items()
+        return sum(prod(_at(values[place].shape, each, buckets)) for place, each in axes)
+
     def pad(
         self, values: Sequence[Any], lengths: Sequence[int], buckets: Sequence[int], stats: Stats
     ) -> list[object]:
@@ -266,10 +286,7 @@ class Padding:
         padded, first = list(values), len(self.groups)
         for position, axes in self._axes.items():
             value = padded[position]
-            shape = [*value.shape]
-            for axis, number in axes:
-                shape[axis] = buckets[number]
-            padded[position] = _padded(value, (*shape,), stats)
+            padded[position] = _padded(value, _at(value.shape, axes, buckets), stats)
         padded += [np.array(length) for length in lengths[:first]]
         if self.unbounded:
             padded += [np.broadcast_to(_NOTHING, bucket) for bucket in buckets[first:]]
@@ -326,6 +343,16 @@ class Programs:
 def _whole(value: SupportsIndex) -> int:
     """A number as Python's; an array of one boolean is none for `operator.index`."""
     return index(bool(value) if getattr(value, "dtype", None) == "bool" else value)
+
+
+def _at(
+    shape: Sequence[int], axes: Sequence[tuple[int, int]], buckets: Sequence[int]
+) -> tuple[int, ...]:
+    """A shape with the lengths of buckets; ``axes`` says which, each with its bucket's number."""
+    found = [*shape]
+    for axis, number in axes:
+        found[axis] = buckets[number]
+    return (*found,)
 
 
 def _padded(value: Any, shape: tuple[int, ...], stats: Stats) -> object:

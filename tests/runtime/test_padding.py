@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
 import pytest
 
 from pytensor_jaxlink.runtime.padding import SMALLEST_BUCKETS, Padding, Programs, Work, bucket_of
@@ -36,6 +37,32 @@ def test_the_smallest_bucket_is_the_longest_that_computes_little(count: int) -> 
     assert programs.work.smallest_bucket(count, 5 * 256**count) == 256
     assert programs.work.smallest_bucket(count, 1) == SMALLEST_BUCKETS[0]
     assert programs.asked == [(1024,) * count, (256,) * count, (64,) * count]
+
+
+def test_arrays_of_several_axes_have_shorter_buckets() -> None:
+    """Four axes of 64 are 16 million entries."""
+    found = [Measured(1).work.smallest_bucket(count, 25_000) for count in range(1, 6)]
+    assert found == [1024, 64, 64, 16, 16]
+    bucket = bucket_of(None, lambda: 16)
+    assert [bucket(n) for n in (0, 3, 16, 17, 1000)] == [16, 16, 16, 32, 1024]
+
+
+def test_a_longer_program_tells_of_shorter_ones() -> None:
+    known = Measured(1)
+    assert not known.work.is_at_most(5000, (64, 64))
+    known.work.at((64, 64))
+    assert known.work.is_at_most(5000, (64, 64))
+    assert known.work.is_at_most(5000, (64, 16))
+    assert not known.work.is_at_most(4000, (64, 16))
+    assert not known.work.is_at_most(5000, (16, 128))
+    assert known.asked == [(64, 64)]
+
+
+def test_the_entries_of_padded_arguments() -> None:
+    padding = Padding((((0, 0), (0, 2)), ((1, 1),)), bucket_of(None))
+    values = np.ones((3, 2, 3)), np.ones((5, 7))
+    assert padding.entries(values, (3, 7)) == 3 * 2 * 3 + 5 * 7
+    assert padding.entries(values, (64, 16)) == 64 * 2 * 64 + 5 * 16
 
 
 def test_a_long_argument_asks_for_no_smallest_bucket() -> None:

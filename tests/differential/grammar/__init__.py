@@ -15,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 from tests.differential.grammar import (
     arrays,
     branches,
+    cubes,
     elementwise,
     indexing,
     loops,
@@ -32,7 +33,7 @@ from tests.differential.grammar.pool import Pool
 
 FAMILIES = (
     elementwise, arrays, sizes, indexing, loops, branches, state, sparse, wrapped, matrices,
-    prefixes, rare,
+    prefixes, rare, cubes,
 )  # fmt: skip
 
 PRODUCTIONS: dict[str, Production] = {

@@ -107,6 +107,16 @@ def _matrix(setting: Setting, dtype: Any) -> Any:
     return entries(setting, dtype, (setting.rows, width))
 
 
+def _cube(axes: int) -> Draw:
+    """Short, because there are many axes; each has a length of its own."""
+
+    def draw(setting: Setting, dtype: Any) -> Any:
+        lengths = np.minimum(setting.shapes.integers(0, 7, size=axes), 5)
+        return entries(setting, dtype, tuple(lengths.tolist()))
+
+    return draw
+
+
 def _square(setting: Setting, dtype: Any) -> Any:
     return entries(setting, dtype, (setting.length, setting.length))
 
@@ -173,6 +183,8 @@ def give_inputs(pool: Pool) -> list[Input]:
     add("square", pt.matrix("square", dtype=main), _square)
     form = one_of(("csr", "csc"))
     add("sparse", sparse.matrix(form, "sp", one_of(("float64", "float32"))), _sparse(form))
+    add("cube", pt.tensor("cube", dtype=main, shape=(None,) * 3), _cube(3))
+    add("cube", pt.tensor("block", dtype=main, shape=(None,) * 4), _cube(4))
     pool.add("size", pt.constant(2), "two")
     pool.add("scalar", pt.constant(1.5), "one and a half")
     return inputs

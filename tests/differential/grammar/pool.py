@@ -9,8 +9,11 @@ from typing import Any
 
 import pytensor.tensor as pt
 
-KINDS = ("vector", "matrix", "size", "scalar", "index", "mask", "sparse", "square")
-"""An index is a vector of integers, a mask one of booleans, a size a scalar integer."""
+KINDS = ("vector", "matrix", "size", "scalar", "index", "mask", "sparse", "square", "cube")
+"""An index is a vector of integers, a mask one of booleans, a size a scalar integer.
+
+A cube has three axes or more.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,64 @@
+"""Arrays of which several lengths change: the padded ones stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+
+from pytensor_jaxlink import JAXLinker
+from tests.helpers import black_box, compile_both, sort_down
+
+_MOST = 2_000_000
+"""Entries of a padded argument, or computed by a padded program."""
+
+GRAPHS: dict[str, Callable[[Any], Any]] = {
+    "scaled": lambda x: x * 2,
+    "sum": lambda x: (x * x).sum(axis=0),
+    "an entry": lambda x: x[(0,) * x.ndim] * 2,
+    "a few entries": lambda x: x[(slice(2), *[0] * (x.ndim - 1))] + 1,
+    "an index known late": lambda x: x[(x > 9).sum() % x.shape[0]].sum(axis=-1),
+    "selected": lambda x: x[x[(slice(None), *[0] * (x.ndim - 1))] > 0].sum(),
+    "largest": lambda x: x - x.max(axis=(0, 1), keepdims=True),
+    "on the host": lambda x: black_box(sort_down)(x.flatten()) * 2,
+}
+
+
+def _shapes(ndim: int, longest: int = 6) -> Sequence[Sequence[int]]:
+    return np.random.default_rng(ndim).integers(1, longest, size=(6, ndim)).tolist()
+
+
+@pytest.mark.parametrize("dynamic", ["auto", True])
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("ndim", [3, 5, 7])
+def test_every_axis_changes(ndim: int, name: str, dynamic: Any) -> None:
+    x = pt.TensorType("float64", (None,) * ndim)("x")
+    f, reference = compile_both([x], GRAPHS[name](x), JAXLinker(dynamic=dynamic))
+    for shape in _shapes(ndim):
+        given = np.arange(float(np.prod(shape))).reshape(shape) + 1
+        np.testing.assert_allclose(f(given), reference(given), rtol=1e-13)
+    padded = f.vm.compiled.changing._padded
+    assert padded is None or getattr(padded.executor, "entries", 0) < 5 * _MOST
+
+
+def test_small_matrices_that_multiply_their_lengths() -> None:
+    matrices, kron = pt.dmatrices("a", "b", "c"), pt.linalg.kron
+    a, b, c = matrices
+    f, reference = compile_both(matrices, kron(kron(a, b), c).sum())
+    rng = np.random.default_rng(1)
+    for lengths in rng.integers(2, 5, size=(6, 3, 2)):
+        given = [rng.normal(size=each) for each in lengths]
+        np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-10)
+
+
+def test_arrays_of_four_axes_share_a_program() -> None:
+    x = pt.dtensor4("x")
+    f, reference = compile_both([x], (x * 2).sum(axis=-1))
+    for shape in _shapes(4, 16):
+        given = np.arange(float(np.prod(shape))).reshape(shape)
+        np.testing.assert_allclose(f(given), reference(given))
+    assert f.stats.padded.compilations == [1]
+    assert f.vm.compiled.changing._padded.executor.entries < _MOST
