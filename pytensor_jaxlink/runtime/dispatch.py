@@ -153,34 +153,40 @@ class Dispatch:
         """Return True if the padded program serves a call."""
         if self._is_own(lengths, values) or not self._padding.can_pad(values, lengths):
             return False
-        work = self._padding.work
-        if work is None:  # the user knows the buckets
-            return True
-        buckets = self._padding.buckets(lengths)
-        if buckets not in self._costly:
-            self._costly[buckets] = self._is_costly(work, buckets, lengths, values)
-        return not self._costly[buckets]
+        return not self._is_costly(lengths, values)
 
-    def _is_costly(
-        self,
-        work: Work,
-        buckets: tuple[int, ...],
-        lengths: tuple[int, ...],
-        values: Sequence[object],
-    ) -> bool:
+    def _is_costly(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
         """Return True if the padded program computes far too much.
 
         A bucket is up to twice as long as a long argument, and the product of some may be; but not
         where the graph takes the last few entries.  A short argument of several axes may become a
         huge one.
         """
+        padding, work = self._padding, self._padding.work
+        if work is None or not work.is_asked(padding.bounded(lengths)):
+            return False  # where the user knows the buckets, too
+        buckets = padding.buckets(lengths)
+        if buckets not in self._costly:
+            self._costly[buckets] = self._computes_too_much(work, buckets, lengths, values)
+        return self._costly[buckets]
+
+    def _computes_too_much(
+        self,
+        work: Work,
+        buckets: tuple[int, ...],
+        lengths: tuple[int, ...],
+        values: Sequence[object],
+    ) -> bool:
         if work.is_at_most(MANY, buckets):
             return False
         padded, given = (self._padding.entries(values, each) for each in (buckets, lengths))
-        entries, own = work.at(buckets), self.own.measure(values)
+        entries = work.at(buckets)
+        if max(entries or 0, padded) <= MANY:
+            return False
+        own = self.own.measure(values)
         if entries is None or own is None:  # the arguments alone are known
             entries = own = 0
-        return max(entries, padded) > max(MANY, _FAR_TOO_MUCH * max(own, given))
+        return max(entries, padded) > _FAR_TOO_MUCH * max(own, given)
 
     def _note(self, lengths: tuple[int, ...], values: Sequence[object]) -> None:
         """Note lengths and sizes for which the own plan may be saved, if it is one region."""

@@ -34,6 +34,9 @@ SMALLEST_BUCKETS = (64, 256, 1024)
 _FOR_MANY_AXES = 16
 """The smallest bucket where the shortest of these is too long: four of them make 16 million."""
 
+_LONG = 1 << 14
+"""The product of buckets from which on a program is traced to learn what it computes."""
+
 MANY = 1 << 22
 """Entries that a padded program may compute, whatever another one does: they take some 10 ms."""
 
@@ -137,6 +140,14 @@ class Work:
             if entries <= little:
                 return bucket
         return SMALLEST_BUCKETS[0] if (entries or 0) <= MANY else _FOR_MANY_AXES
+
+    def is_asked(self, lengths: Sequence[int]) -> bool:
+        """Return True if it matters what the program of some lengths computes.
+
+        No program is traced for the sake of a few short axes.
+        """
+        shortest = tuple(map(_power, lengths))
+        return prod(shortest) >= _LONG or shortest in self._known
 
     def is_at_most(self, most: int, buckets: tuple[int, ...]) -> bool:
         """Return True if a program as long is known to compute at most so many entries."""

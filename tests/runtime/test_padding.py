@@ -50,11 +50,14 @@ def test_arrays_of_several_axes_have_shorter_buckets() -> None:
 def test_a_longer_program_tells_of_shorter_ones() -> None:
     known = Measured(1)
     assert not known.work.is_at_most(5000, (64, 64))
+    assert known.work.is_asked((200, 3))
+    assert not known.work.is_asked((50, 3))
     known.work.at((64, 64))
+    assert known.work.is_asked((50, 3))
     assert known.work.is_at_most(5000, (64, 64))
     assert known.work.is_at_most(5000, (64, 16))
-    assert not known.work.is_at_most(4000, (64, 16))
-    assert not known.work.is_at_most(5000, (16, 128))
+    assert not known.work.is_at_most(4000, (64, 64))
+    assert not known.work.is_at_most(5000, (16, 1024))
     assert known.asked == [(64, 64)]
 
 
