@@ -204,8 +204,7 @@ class JAXLinker(PerformLinker):
         )
         # Nothing between them is stored.  Of what is in here `Function.copy` wants to find a copy,
         # also where only an update that it deletes needs it.
-        cells = zip(fgraph.inputs, input_storage, strict=True)
-        storage_map = dict(cells) | dict(zip(fgraph.outputs, output_storage, strict=True))
+        storage_map = dict(zip(fgraph.inputs, input_storage, strict=True))
         machine = VirtualMachine(
             compiled,
             input_storage,

@@ -18,9 +18,19 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of, with_inplace
 from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, finder
-from pytensor_jaxlink.rewriting import hand_on, keep_given, keep_rewrites, keeping_lines
+from pytensor_jaxlink.rewriting import given_of, hand_on, keep_given, keep_rewrites, keeping_lines
 
 _copied: ContextVar[FunctionGraph | None] = ContextVar("_copied", default=None)
+
+
+def _hand_on_given(original: FunctionGraph, copied: FunctionGraph) -> None:
+    """Give a copy of a rewritten graph the one that the user gave, without deleted updates."""
+    given, count = given_of(original), len(copied.outputs)
+    if given is None or len(given.inputs) != len(copied.inputs):
+        return
+    if count < len(given.outputs):
+        given = FunctionGraph(given.inputs, given.outputs[:count], clone=True)
+    keep_given(copied, given)
 
 
 class JAXFunctionMaker(FunctionMaker):
@@ -42,6 +52,7 @@ class JAXFunctionMaker(FunctionMaker):
         original = _copied.get()
         if original is not None and options.get("no_fgraph_prep"):
             hand_on(original, options["fgraph"])
+            _hand_on_given(original, options["fgraph"])
         self._entry: StartUpEntry | None = None
         self._rewrite: Postponed | None = None
         self._made = False

@@ -30,6 +30,7 @@ from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Instruction, Program
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction
 from pytensor_jaxlink.lowering.rules import Rules
+from pytensor_jaxlink.lowering.work import count
 from pytensor_jaxlink.ops import Branch, CutResult, WhileLoop
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
 from pytensor_jaxlink.plan import (
@@ -357,6 +358,7 @@ def _inner_function(program: Program, inner: InnerAnalysis) -> JaxFunction:
             if not is_open(value)
         }
         program.evaluate(static, traced, program.small_barriers, SMALL)
+        count(value for number, value in traced.items() if number not in view.inputs)
         types = [view.variables[number].type for number in view.outputs]  # a loop's states stay so
         return [
             program.result(number, static, traced, kind)

@@ -139,6 +139,13 @@ def only_where(holds: jax.Array, value: object) -> object:
     """
     if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jnp.inexact):
         return value
+    return nan_unless(holds, value)
+
+
+def nan_unless(holds: jax.Array, value: jax.Array) -> jax.Array:
+    """Real or complex numbers; NaN where a condition is false, and their derivatives, too."""
+    if jnp.iscomplexobj(value):  # a product of complex numbers makes NaN of infinities
+        return jax.lax.complex(nan_unless(holds, value.real), nan_unless(holds, value.imag))
     return value * jnp.where(holds, 1.0, jnp.nan).astype(value.dtype)
 
 

@@ -197,7 +197,7 @@ def _pushforward(pullback: Map, shapes: Sequence[jax.ShapeDtypeStruct]) -> Map:
                 return pullback(residuals, cotangents)
 
             moves = sum(
-                (rows.reshape(shape.size, -1) @ tangent.ravel()).astype(shape.dtype)
+                (rows.reshape(shape.size, tangent.size) @ tangent.ravel()).astype(shape.dtype)
                 for rows, tangent in zip(jax.vmap(row)(units), tangents, strict=True)
             )
             results.append(jnp.reshape(moves, shape.shape))

@@ -34,6 +34,7 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
+from pytensor_jaxlink.lowering.checks import nan_unless
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact, as_jax, check_equal_lengths
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.ops import Contraction, are_pivots, held_dtype, is_a_factor
@@ -145,7 +146,7 @@ def _lu_factor(op: LUFactor, node: Apply, context: Context) -> JaxFunction:
     def lu_factor(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
         factors, pivots = function(matrix)
         factors = with_nan(factors, matrix)
-        return jnp.where(_has_zero(factors)[..., None, None], jnp.nan, factors), pivots
+        return nan_unless(~_has_zero(factors)[..., None, None], factors), pivots
 
     return lu_factor
 
@@ -302,15 +303,17 @@ def _factor_or_nan(factor: jax.Array, matrix: jax.Array) -> jax.Array:
     that of the matrix is: LAPACK does not look for NaN.
     """
     failed = jnp.isnan(factor[..., :1, :1]) & ~jnp.isnan(matrix[..., :1, :1])
-    return jnp.where(failed, jnp.nan, factor)
+    return nan_unless(~failed, factor)
 
 
 def _finite_or_nan(function: JaxFunction, matrix: jax.Array) -> list[jax.Array]:
     """The outputs for a matrix, or NaN where it is not finite."""
-    finite = jnp.isfinite(matrix).all()
-    outputs = function(jnp.where(finite, matrix, jnp.zeros((), matrix.dtype)))
+    finite, zero = jnp.isfinite(matrix).all(), jnp.zeros((), matrix.dtype)
+    outputs = function(jnp.where(finite, matrix, zero))
     outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
-    return [jnp.where(finite, output, jnp.nan) for output in outputs]
+    # A sum with -0.0 changes nothing; the other one hands NaN back to the matrix as its derivative.
+    lost = jnp.where(finite, -0.0, jnp.nan * jnp.where(finite, zero, matrix).real.sum())
+    return [nan_unless(finite, output) + lost.astype(output.dtype) for output in outputs]
 
 
 def with_nan(output: jax.Array, matrix: jax.Array) -> jax.Array:
@@ -371,4 +374,4 @@ def _solved(solution: jax.Array, matrix: jax.Array, given: jax.Array, core_ndim:
 
 def _solution_or_nan(solution: jax.Array, singular: jax.Array, core_ndim: int) -> jax.Array:
     """The solution, or NaN in the elements of the batch whose matrix is singular."""
-    return jnp.where(jnp.expand_dims(singular, tuple(range(-core_ndim, 0))), jnp.nan, solution)
+    return nan_unless(~jnp.expand_dims(singular, tuple(range(-core_ndim, 0))), solution)

@@ -27,6 +27,7 @@ from pytensor_jaxlink.lowering.histories import (
 from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.summed_entries import summed_buffers
+from pytensor_jaxlink.lowering.work import repeated
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import LoopLayout, StepOutputs
 from pytensor_jaxlink.size_functions import as_integer
@@ -181,9 +182,10 @@ class _Loop:
         length = steps if isinstance(steps, int) else None
         # An open length is only known by a sequence of that many entries, and be they empty.
         counted = jnp.zeros((steps, 0)) if length is None else None
-        final, outputs = jax.lax.scan(
-            body, start, (*entries, counted), length=length, reverse=self.backward
-        )
+        with repeated(length):
+            final, outputs = jax.lax.scan(
+                body, start, (*entries, counted), length=length, reverse=self.backward
+            )
         leaving, stacked, emitted, conditions = self._in_order(outputs)
         for condition in conditions:
             collect(condition)
@@ -297,9 +299,10 @@ class _Loop:
 
         start = (self.zero, self.scattered, list(map(split_history, self.initial)), self.carried)
         false, true = jnp.asarray(False), jnp.asarray(True)
-        state, rings, free, _, holds = jax.lax.while_loop(
-            goes_on, body, (start, rings, free, false, true)
-        )
+        with repeated(max((n for n in self.lengths if isinstance(n, int)), default=1)):
+            state, rings, free, _, holds = jax.lax.while_loop(
+                goes_on, body, (start, rings, free, false, true)
+            )
         collect(holds)
         made, scattered, histories, carried = state
         states, lengths = [], []

@@ -43,6 +43,7 @@ from pytensor_jaxlink.lowering.selected_gradients import (
     selected_chains,
 )
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
+from pytensor_jaxlink.lowering.work import count, counting
 from pytensor_jaxlink.ops import given_type, held_type, may_show
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
@@ -160,14 +161,14 @@ class Program:
             number: as_declared(value, self.types[number])
             for number, value in zip(self.arguments, arguments, strict=True)
         }
-        with collecting() as conditions:
+        with collecting() as conditions, counting() as work:
             self.evaluate(static_values, traced, self.barriers)
             results = tuple(
                 self.result(number, static_values, traced, self._given_type(number))
                 for number in self.results
             )
-            computed = (value for number, value in traced.items() if number not in self.arguments)
-            self.entries = sum(getattr(value, "size", 1) for value in computed)
+            count(value for number, value in traced.items() if number not in self.arguments)
+            self.entries = work.entries
             holds = conjunction(conditions)
         if holds and not are_read():
             return tuple(only_where(holds[0], result) for result in results), ()

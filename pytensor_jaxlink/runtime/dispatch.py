@@ -28,7 +28,10 @@ from pytensor_jaxlink.runtime.waiting import all_hold
 _OFTEN = 32
 """Calls; a length that comes more rarely has no program of its own."""
 
-_FAR_TOO_MUCH = 64
+_FAR_TOO_MUCH, _TOO_MUCH = 64, 4
+"""Times as much as programs of the true lengths compute; the latter of as many as `_HUGE`."""
+
+_HUGE = 1 << 26
 
 _SHARE = 16
 """One call in so many has a length that comes often."""
@@ -186,7 +189,8 @@ class Dispatch:
         own = self.own.measure(values)
         if entries is None or own is None:  # the arguments alone are known
             entries = own = 0
-        return max(entries, padded) > _FAR_TOO_MUCH * max(own, given)
+        entries = max(entries, padded)
+        return entries > (_FAR_TOO_MUCH if entries < _HUGE else _TOO_MUCH) * max(own, given)
 
     def _note(self, lengths: tuple[int, ...], values: Sequence[object]) -> None:
         """Note lengths and sizes for which the own plan may be saved, if it is one region."""

@@ -230,6 +230,7 @@ class Executor:
         counted = [*self.stats.general_region_calls]
         try:
             outputs, conditions, _ = self._run(*inputs)
+            holds = self._fallback is None or not conditions or all_hold(*conditions)
         except NewSizeError as error:
             if self._finish is None:
                 raise
@@ -242,12 +243,13 @@ class Executor:
                 raise
             return list(self._fallback(inputs, None))
         except Exception as error:
-            if self._fallback is not None and is_of_node(error):
+            needs_more = is_out_of_memory(error)  # than PyTensor does, perhaps
+            if self._fallback is not None and (is_of_node(error) or needs_more):
                 return list(self._fallback(inputs, error))
-            if is_out_of_memory(error):
+            if needs_more:
                 raise MemoryError(f"{error}") from error
             raise
-        if conditions and self._fallback is not None and not all_hold(*conditions):
+        if self._fallback is not None and not holds:
             return list(self._fallback(inputs, None))
         return outputs
 

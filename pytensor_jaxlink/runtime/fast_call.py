@@ -28,7 +28,14 @@ from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.forks import from_parent, replace_in_forked_child
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, IS_TRACED, Tracer, class_of, device_put
+from pytensor_jaxlink.runtime.typed_jax import (
+    ARRAY,
+    IS_TRACED,
+    FailureOfXLA,
+    Tracer,
+    class_of,
+    device_put,
+)
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.trees import is_traced
 
@@ -103,7 +110,7 @@ class FastCall:
             return found
         try:
             return self._finished(found, args, path)
-        except IS_TRACED as error:  # JAX traces the conditions
+        except (*IS_TRACED, FailureOfXLA) as error:  # of conditions that JAX traces, or computes
             return self._again(args, error)
 
     def _finished(self, found: Any, args: tuple[object, ...], path: FastPath) -> object:

@@ -132,14 +132,12 @@ class Work:
         ``count`` is the number of buckets in a call; all of them have that length.  Arrays with
         several axes of such a length may have far too many entries.
         """
-        entries: int | None = 0
+        shortest = SMALLEST_BUCKETS[0]
         for bucket in reversed(SMALLEST_BUCKETS):
             entries = self.at((bucket,) * count)
-            if entries is None:
-                break
-            if entries <= little:
-                return bucket
-        return SMALLEST_BUCKETS[0] if (entries or 0) <= MANY else _FOR_MANY_AXES
+            if entries is None or entries <= little:
+                return bucket if entries is not None else shortest
+        return shortest if (self.at((shortest,) * count) or 0) <= MANY else _FOR_MANY_AXES
 
     def is_asked(self, lengths: Sequence[int]) -> bool:
         """Return True if it matters what the program of some lengths computes.
@@ -360,10 +358,8 @@ def _at(
     shape: Sequence[int], axes: Sequence[tuple[int, int]], buckets: Sequence[int]
 ) -> tuple[int, ...]:
     """A shape with the lengths of buckets; ``axes`` says which, each with its bucket's number."""
-    found = [*shape]
-    for axis, number in axes:
-        found[axis] = buckets[number]
-    return (*found,)
+    changed = {axis: buckets[number] for axis, number in axes}
+    return tuple([changed.get(axis, length) for axis, length in enumerate(shape)])
 
 
 def _padded(value: Any, shape: tuple[int, ...], stats: Stats) -> object:

@@ -78,7 +78,7 @@ def test_signs(dtype: str, tmp_path: Path) -> None:
     "name",
     [
         "pytensor.raise_op:ExceptionType",
-        "pytensor.link.c.type:Generic",
+        "pytensor.link.c.type:CDataType",
         "pytensor.link.c.op:ExternalCOp",
         "pytensor.breakpoint:PdbBreakpoint",
         "pytensor.tensor.basic:as_tensor_variable",

@@ -119,3 +119,14 @@ def test_a_size_may_be_a_real_number_that_is_an_integer() -> None:
     assert np.asarray(run(np.arange(3.0), 2.0)).tolist() == [0, 1]
     with pytest.raises(TypeError, match="real numbers"):
         run(np.arange(3.0), 2.5)
+
+
+def test_copies_raise_what_the_function_raises() -> None:
+    """Of two operations that would raise, the one that comes first in the user's graph."""
+    x, y, s = pt.fmatrix("x"), pt.fvector("y"), shared(np.ones(2))
+    outputs = [pt.inc_subtensor(x[y > 0], 2)[::-1], pt.set_subtensor(x[:, 0], y)]
+    f = pytensor.function([x, y], outputs, updates={s: s + 1}, mode="JAXSELECTIVE")
+    swapped = f.copy(swap={s: shared(np.ones(2))})
+    for each in (f, f.copy(), f.copy(delete_updates=True), swapped, f.copy().copy()):
+        with pytest.raises(ValueError, match="broadcast"):
+            each(np.ones((4, 3), "float32"), np.ones(3, "float32"))

@@ -43,6 +43,7 @@ from pytensor_jaxlink.runtime import (
     Stats,
     argument_converter,
     hashable,
+    is_out_of_memory,
 )
 from pytensor_jaxlink.size_functions import size_function, takes
 
@@ -177,6 +178,8 @@ def _bound(constraint: str) -> tuple[str, int]:
 
 def _check_failed(inputs: Sequence[object], error: BaseException | None) -> Sequence[object]:
     """The substitute for PyTensor's own implementation, which is not there."""
+    if error is not None and is_out_of_memory(error):
+        raise MemoryError(f"{error}") from error
     if error is not None:
         raise error
     raise CheckFailedError(
