@@ -84,3 +84,15 @@ def test_a_loop_of_scalars_counts_no_negative_steps(values: np.ndarray) -> None:
             assert found is expected
         else:
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["inverse", "slogdet", "svd", "pseudo-inverse", "solve"])
+def test_operations_on_what_is_declared_single(name: str) -> None:
+    """Python hands float64 on, and here it is the float32 that is declared."""
+    a = pt.matrix("a", dtype="int8")
+    matrix = np.array([[93, 71, 11], [27, -85, 3], [-101, 56, 77]], "int8")
+    f, reference = compile_both([a], OF_MATRICES[name](a).astype("float64"))
+    found, expected = outcome(f, matrix), outcome(reference, matrix)
+    assert found.dtype == expected.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert (found != expected).any()
