@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 
 import numpy as np
 import pytensor.tensor as pt
@@ -30,6 +31,9 @@ from pytensor_jaxlink.rewriting.selections import Tensor
 
 _MOST = 1_000_000
 """A literal that bounds a length is not used beyond it: an array of so many entries is made."""
+
+_TOO_MANY = 1 << 22
+"""Entries; to compute as many takes some 10 ms."""
 
 _PASSED = (CheckAndRaise, ScalarFromTensor, TensorFromScalar)
 
@@ -57,6 +61,7 @@ class Counts:
         self._lengths: dict[Tensor, Polynomial] = {}
         self._resolved: dict[Tensor, Tensor] = {}
         self._stops: dict[Tensor, Tensor] = {}
+        self._most: dict[Tensor, int] = {}
 
     def of(self, mask: object) -> Tensor:
         """The number of entries of a mask: one variable."""
@@ -72,6 +77,21 @@ class Counts:
     def know(self, mask: object, count: object) -> None:
         """Take a value for the number of entries of a mask."""
         self._counts.setdefault(mask, count)
+
+    def note_most(self, mask: object, bound: Tensor) -> None:
+        """Note the bound of a length that a mask has for its own, if it is a known number."""
+        between = range_of(bound)
+        if between is not None:
+            self._most[mask] = int(between.most)
+
+    def are_too_many(self, masks: Iterable[object]) -> bool:
+        """Return True if masks are known to leave far more entries than a call should compute.
+
+        A bound may be far above the length, and the product of two is farther.
+        """
+        selecting = [mask for mask in masks if mask is not None]
+        known = [self._most[mask] for mask in selecting if mask in self._most]
+        return 1 < len(known) == len(selecting) and prod(known) > _TOO_MANY
 
     def bound_by(self, stop: object, mask: object) -> None:
         """Take the length of a mask for a bound of where it stops."""

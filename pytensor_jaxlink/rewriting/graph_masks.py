@@ -378,6 +378,7 @@ class Masks:
 
         how = "length or none" if or_none else "length"
         found = self.derived(how, self._counts.key(length), make)
+        self._counts.note_most(found, bound)
         if self.origin[found] is found:
             self.origin[found] = length
         return found

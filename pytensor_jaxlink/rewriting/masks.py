@@ -287,9 +287,10 @@ class _Attempt(Beginnings):
                 self._select(output, result)
             else:
                 self.values[output] = result.full if isinstance(result, Selection) else result
-        if self._masks_of([v for v in node.outputs if v in self.selections]) & {*node.inputs}:
+        selected = [v for v in node.outputs if v in self.selections]
+        if self._masks_of(selected) & {*node.inputs}:
             self.made.append(node)
-        return []
+        return [v for v in selected if self._counts.are_too_many(self.selections[v].masks)]
 
     def _select(self, variable: Variable, selection: Selection) -> None:
         self.selections[variable] = selection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,32 @@ def test_more_than_the_memory_has(tmp_path: Any) -> None:
 
 
 def test_python_finishes_a_call_that_needs_less_memory_there() -> None:
-    """A bound of a length may be far above it."""
-    k = pt.clip(X.sum().astype("int64"), 0, 1_000_000)
-    f, reference = compile_both([X], pt.exp(pt.eye(k)).sum())
-    for length in (3, 4):
-        assert_same(answer(f, (np.ones(length),)), answer(reference, (np.ones(length),)))
+    """A selection of a few entries, of which the program computes the pairs of all.
+
+    The call waits for the check of the index; without one the error comes late.
+    """
+    few = X[X > 3]
+    f, reference = compile_both([X], pt.sqr(few[:, None] - few[None, :]).sum() + few[0])
+    x = np.zeros(3_000_000)
+    x[:3] = 5, 6, 7
+    assert_same(answer(f, (x,)), answer(reference, (x,)))
     assert f.stats.fallbacks > 0
+
+
+BOUNDED: dict[str, Callable[[Any], Any]] = {
+    "unit matrix": lambda k: pt.exp(pt.eye(k)).sum(),
+    "pairs": lambda k: (pt.arange(k)[:, None] * pt.arange(k)[None, :]).sum(),
+    "factor": lambda k: pt.linalg.cholesky(pt.eye(k) * 2.0).sum(),
+    "one axis": lambda k: (pt.arange(k)[:, None] * pt.arange(3)[None, :]).sum(),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_the_product_of_two_bounds_may_be_far_too_large(name: str) -> None:
+    """Then the length is fetched; of one axis it is the length of a mask."""
+    k = pt.clip(X.sum().astype("int64"), 0, 20_000)
+    f, reference = compile_both([X], BOUNDED[name](k))
+    for length in (3, 4, 5, 3):
+        assert_same(answer(f, (np.ones(length),)), answer(reference, (np.ones(length),)))
+    assert (f.explain().graph_break_count == 0) == (name == "one axis")
+    assert f.stats.fallbacks == 0
