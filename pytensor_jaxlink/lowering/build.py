@@ -23,6 +23,7 @@ from pytensor_jaxlink.analysis.facts import static_variables
 from pytensor_jaxlink.graph import UNKNOWN, GraphView, indices_of, user_location
 from pytensor_jaxlink.lowering.barriers import SMALL
 from pytensor_jaxlink.lowering.callbacks import HostCall
+from pytensor_jaxlink.lowering.checks import count
 from pytensor_jaxlink.lowering.coercion import as_static
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
@@ -30,7 +31,6 @@ from pytensor_jaxlink.lowering.loop_rules import layout_of
 from pytensor_jaxlink.lowering.program import Instruction, Program
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction
 from pytensor_jaxlink.lowering.rules import Rules
-from pytensor_jaxlink.lowering.work import count
 from pytensor_jaxlink.ops import Branch, CutResult, WhileLoop
 from pytensor_jaxlink.partition import Partition, RegionDraft, SlotDraft, schedule, select, sink
 from pytensor_jaxlink.plan import (

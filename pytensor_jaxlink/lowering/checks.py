@@ -1,4 +1,4 @@
-"""Conditions that a region computes and that are checked after it has run.
+"""Conditions that are checked after a region has run, and the entries that it computes.
 
 JAX cannot raise from inside a compiled region.  A rule hands a condition to `require`; the region
 returns the conjunction of them as one boolean, and where that is false the function is evaluated
@@ -7,12 +7,15 @@ again by PyTensor's own implementation, which raises what it raises.
 Where the user traces, nobody can look at a condition, and `require` drops it.  The assumptions of
 rewrites stay (`collect`): where one is false, the graph has a value, and the region another one.
 Real results are NaN then.
+
+The entries of arrays are counted while JAX traces, those of inner graphs too: once for each step of
+a loop, and for both sides of a branch.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 
@@ -180,3 +183,31 @@ def conjunction(conditions: list[jax.Array]) -> tuple[jax.Array, ...]:
 def one_condition(conditions: list[jax.Array]) -> jax.Array:
     """The conditions as one value, also where there are none: for functions with fixed results."""
     return reduce(jnp.logical_and, conditions or [jnp.asarray(True)])
+
+
+class _Work(threading.local):
+    """The entries that have been computed in a thread, and how often a block is run."""
+
+    def __init__(self) -> None:
+        self.entries, self.times = 0, 1
+
+
+_work = _Work()
+
+
+@contextmanager
+def counting() -> Iterator[_Work]:
+    """Count what is computed in the block, from 0 on."""
+    with in_this_block(_work, "entries", 0), in_this_block(_work, "times", 1):
+        yield _work
+
+
+def repeated(times: object) -> AbstractContextManager[None]:
+    """The block is the body of a loop; once for a number of steps that is not known."""
+    known = max(times, 1) if isinstance(times, int) else 1
+    return in_this_block(_work, "times", _work.times * known)
+
+
+def count(values: Iterable[object]) -> None:
+    """Count some values; one that is no array is one entry."""
+    _work.entries += _work.times * sum(getattr(value, "size", 1) for value in values)

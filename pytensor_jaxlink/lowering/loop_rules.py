@@ -12,7 +12,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 
-from pytensor_jaxlink.lowering.checks import collect, collecting, conjunction, require
+from pytensor_jaxlink.lowering.checks import collect, collecting, conjunction, repeated, require
 from pytensor_jaxlink.lowering.coercion import canonical_dtype, given_to_graph, hidden
 from pytensor_jaxlink.lowering.histories import (
     History,
@@ -27,7 +27,6 @@ from pytensor_jaxlink.lowering.histories import (
 from pytensor_jaxlink.lowering.orders import goes_backward
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.summed_entries import summed_buffers
-from pytensor_jaxlink.lowering.work import repeated
 from pytensor_jaxlink.ops import WhileLoop
 from pytensor_jaxlink.plan import LoopLayout, StepOutputs
 from pytensor_jaxlink.size_functions import as_integer

@@ -31,6 +31,8 @@ from pytensor_jaxlink.lowering.checks import (
     are_read,
     collecting,
     conjunction,
+    count,
+    counting,
     is_differentiable,
     is_refuted,
     only_where,
@@ -43,7 +45,6 @@ from pytensor_jaxlink.lowering.selected_gradients import (
     selected_chains,
 )
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
-from pytensor_jaxlink.lowering.work import count, counting
 from pytensor_jaxlink.ops import given_type, held_type, may_show
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
