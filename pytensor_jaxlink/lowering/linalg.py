@@ -313,7 +313,14 @@ def _finite_or_nan(function: JaxFunction, matrix: jax.Array) -> list[jax.Array]:
     outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
     # A sum with -0.0 changes nothing; the other one hands NaN back to the matrix as its derivative.
     lost = jnp.where(finite, -0.0, jnp.nan * jnp.where(finite, zero, matrix).real.sum())
-    return [nan_unless(finite, output) + lost.astype(output.dtype) for output in outputs]
+    return [_plus(nan_unless(finite, output), lost) for output in outputs]
+
+
+def _plus(value: jax.Array, zero: jax.Array) -> jax.Array:
+    """A sum with -0.0, or with NaN; of complex numbers in both parts, whose signs stay."""
+    if jnp.iscomplexobj(value):
+        return jax.lax.complex(_plus(value.real, zero), _plus(value.imag, zero))
+    return value + zero.astype(value.dtype)
 
 
 def with_nan(output: jax.Array, matrix: jax.Array) -> jax.Array:
