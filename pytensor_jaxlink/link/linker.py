@@ -64,8 +64,8 @@ class JAXLinker(PerformLinker):
         program of its own.
     buckets : sequence of int or callable, optional
         The lengths to which arguments are padded, ascending, or a function that gives the one for a
-        length.  By default, and beyond the longest: the powers of two from 64 on, from
-        16 on for arrays of several changing axes.
+        length.  By default, and beyond the longest: the powers of two from 64 on, or from 16 on for
+        arrays of several changing axes.
     recompile_limit : int
         For how many combinations of shapes and static values a region is compiled.
     on_recompile_limit : {"host", "compile", "error"}

@@ -243,12 +243,10 @@ class Executor:
                 raise
             return list(self._fallback(inputs, None))
         except Exception as error:
-            needs_more = is_out_of_memory(error)  # than PyTensor does, perhaps
-            if self._fallback is not None and (is_of_node(error) or needs_more):
-                return list(self._fallback(inputs, error))
-            if needs_more:
-                raise MemoryError(f"{error}") from error
-            raise
+            # PyTensor may need less memory.
+            if self._fallback is None or not (is_of_node(error) or is_out_of_memory(error)):
+                raise
+            return list(self._fallback(inputs, error))
         if self._fallback is not None and not holds:
             return list(self._fallback(inputs, None))
         return outputs

@@ -1,4 +1,4 @@
-"""What PyTensor's users do with functions beside calling them."""
+"""Functions are copied, pickled, saved and asked for their variables, as PyTensor's users do it."""
 
 from __future__ import annotations
 
