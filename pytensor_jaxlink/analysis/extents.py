@@ -212,7 +212,7 @@ def measured_by(variable: GraphVariable) -> tuple[GraphVariable, int] | None:
 
 def slice_of(node: GraphNode) -> slice[Any, Any, Any] | None:
     """The slice that a `Subtensor` takes along the first dimension, if it takes nothing else."""
-    taken, *rest = indices_of(node)
+    taken, *rest = indices_of(node) or [slice(None)]
     is_slice = isinstance(taken, slice)
     if not is_slice or any(other != slice(None) for other in rest):
         return None

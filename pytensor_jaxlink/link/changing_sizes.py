@@ -19,6 +19,7 @@ from pytensor_jaxlink.link.dynamic import Sizes, is_worth
 from pytensor_jaxlink.link.form import Way
 from pytensor_jaxlink.link.padded_graph import (
     Groups,
+    SuitedBuckets,
     described_bounds,
     described_lengths,
     divided,
@@ -27,7 +28,6 @@ from pytensor_jaxlink.link.padded_graph import (
     length_of_group,
     may_be_padded,
     padded_graph,
-    with_buckets,
     with_programs,
 )
 from pytensor_jaxlink.logs import Topic
@@ -317,9 +317,8 @@ class ChangingSizes:
         }
         before = len(self._padding.groups) + len(self._padding.sizes)
         compiled.stats.dynamic_sizes += len(groups) + len(padding.sizes) - before
-        if padding.count and inputs is not None:
-            padding = with_buckets(padded, padding, inputs)
-        self._padding = padding
+        self._suit = SuitedBuckets(padded, padding)
+        self._padding = padding if inputs is None else self._suit(inputs)
         self._padded, padded.when_installed = padded, self._dispatch
         self._dispatch()
 
@@ -332,6 +331,7 @@ class ChangingSizes:
             compiled.installed.executor,
             padded,
             self._padding,
+            self._suit,
             compiled.stats,
             kept=self._kept,
             limit=compiled.policy.limit,
@@ -348,7 +348,7 @@ class ChangingSizes:
         if new := self._changed_lengths(change):
             self._pad((*self._padding.groups, *self._groups_of(new)), new, inputs)
         else:
-            buckets = self._padding.buckets(lengths)
+            buckets = self._suit(inputs).buckets(lengths)
             values = self._padding.pad(inputs, lengths, buckets, compiled.stats)
             padded.changing.make_dynamic(values, change)
             if change.plan is padded.plan:  # no value became data

@@ -188,16 +188,49 @@ def _specified(array: Any, shape: Sequence[Any]) -> Any:
     return specify(array, *shape)
 
 
-def with_buckets(padded: CompiledGraph, padding: Padding, inputs: Sequence[Any]) -> Padding:
-    """The padding with the buckets of the options, or those that suit what the graph computes."""
-    buckets = padded.options.buckets
-    if buckets is not None:
-        return replace(padding, bucket=bucket_of(buckets))
+class SuitedBuckets:
+    """A padding, with the buckets that suit what the graph computes for the arguments of a call.
 
-    measure = _entries(padded, padding, inputs)
-    work = Work(measure, lambda: padded.installed.executor.entries)
-    smallest = cache(partial(work.smallest_bucket, padding.count, LITTLE))
-    return replace(padding, bucket=bucket_of(None, smallest), work=work)
+    Parameters
+    ----------
+    padded
+        The graph of padded arguments.
+    padding
+        Which these are.
+
+    Attributes
+    ----------
+    others
+        The dimensions that are not padded, and whose lengths are open.
+    """
+
+    def __init__(self, padded: CompiledGraph, padding: Padding) -> None:
+        self._padded, self._padding = padded, padding
+        self._known: dict[tuple[int, ...], Padding] = {}
+        graph, taken = padded.source, {place for group in padding.groups for place in group}
+        self.others: tuple[Place, ...] = tuple(
+            (position, axis)
+            for position, variable in enumerate(graph.inputs[: -padding.count or None])
+            for axis in range(getattr(variable.type, "ndim", 0))
+            if (position, axis) not in taken and may_be_padded(graph, (position, axis))
+        )
+
+    def __call__(self, inputs: Sequence[Any]) -> Padding:
+        """The padding with the buckets of the options, or those that suit such arguments."""
+        padded, padding = self._padded, self._padding
+        if padded.options.buckets is not None:
+            return replace(padding, bucket=bucket_of(padded.options.buckets))
+        if not padding.count:
+            return padding
+        others = tuple(inputs[position].shape[axis] for position, axis in self.others)
+        if others not in self._known:
+            work = Work(
+                _entries(padded, padding, inputs), lambda: padded.installed.executor.entries
+            )
+            smallest = cache(partial(work.smallest_bucket, padding.count, LITTLE))
+            found = replace(padding, bucket=bucket_of(None, smallest), work=work)
+            self._known = {others: found}  # the last one: `Dispatch` remembers more of them
+        return self._known[others]
 
 
 def _entries(

@@ -25,7 +25,7 @@ def _is_reversed(array: Variable) -> bool:
     while array.owner is not None and array.type.ndim and not array.type.broadcastable[0]:
         op, inputs = array.owner.op, array.owner.inputs
         if isinstance(op, Subtensor):
-            first, *_ = indices_of(array.owner)
+            first, *_ = indices_of(array.owner) or [slice(None)]
             if not isinstance(first, slice):
                 return False
             if getattr(first.step, "data", first.step) == -1:

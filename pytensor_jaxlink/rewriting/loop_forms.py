@@ -250,7 +250,7 @@ def _literal_first_index(reader: object) -> list[Any]:
     """
     if not isinstance(reader, Apply) or not isinstance(reader.op, Subtensor):
         return [None]
-    first, *rest = indices_of(reader)
+    first, *rest = indices_of(reader) or [slice(None)]
     if isinstance(first, Constant):
         return [int(first.data), *rest] if int(first.data) == -1 else [None]
     start = getattr(getattr(first, "start", None), "data", 0)

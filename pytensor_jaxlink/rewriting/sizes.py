@@ -222,7 +222,7 @@ def _indexed(node: Apply, late: Late) -> _Found | None:
     """Entries of a range, rows or entries of a unit matrix."""
     source = node.inputs[0].owner
     indices = indices_of(node)
-    if source is None or any(isinstance(index, slice) for index in indices):
+    if source is None or not indices or any(isinstance(index, slice) for index in indices):
         return None
     indices = [pt.as_tensor(index) for index in indices]
     if any(index.type.dtype not in integer_dtypes for index in indices):

@@ -259,5 +259,5 @@ def _reads_last(node: Apply) -> bool:
     """Return True if a node takes the last entry of an array."""
     if not isinstance(node.op, Subtensor):
         return False
-    first, *_ = indices_of(node)
+    first, *_ = indices_of(node) or [slice(None)]
     return not isinstance(first, slice) and getattr(tensor_behind(first), "data", None) == -1

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from pytensor_jaxlink.errors import NewSizeError
+from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
 from pytensor_jaxlink.runtime.devices import held
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
-from pytensor_jaxlink.runtime.padding import MANY, Padding, Programs, Work
+from pytensor_jaxlink.runtime.padding import MANY, Padding, Place, Programs, Work
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
@@ -36,6 +37,9 @@ _HUGE = 1 << 26
 _SHARE = 16
 """One call in so many has a length that comes often."""
 
+_OTHERS = 64
+"""For so many combinations of the lengths that are not padded the programs are remembered."""
+
 
 class PaddedGraph(Protocol):
     """The compiled graph of padded arguments and their lengths."""
@@ -49,6 +53,35 @@ class PaddedGraph(Protocol):
     def stats(self) -> Stats:
         """Its counters."""
         ...
+
+
+class Suit(Protocol):
+    """Gives the padding that suits the arguments of a call.
+
+    What a program computes depends on the lengths that are not padded, too.  So each combination of
+    these has buckets and programs of its own.
+    """
+
+    @property
+    def others(self) -> Sequence[Place]:
+        """The dimensions of arguments that are not padded, and whose lengths are open."""
+        ...
+
+    def __call__(self, inputs: Sequence[object], /) -> Padding:
+        """The padding."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Suited:
+    """The padding and the programs of calls in which the other lengths are the same.
+
+    ``costly`` says for buckets whether their program computes far too much.
+    """
+
+    padding: Padding
+    programs: Programs
+    costly: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
 
 class Dispatch:
@@ -65,6 +98,8 @@ class Dispatch:
         The graph of padded arguments.
     padding
         Its arguments and outputs.
+    suit
+        Gives the buckets.
     stats
         The counters of the function.
     kept
@@ -84,6 +119,7 @@ class Dispatch:
         own: Executor,
         padded: PaddedGraph,
         padding: Padding,
+        suit: Suit,
         stats: Stats,
         *,
         kept: set[tuple[int, ...]],
@@ -95,23 +131,23 @@ class Dispatch:
         self.own, self._padded, self._padding, self._stats = own, padded, padding, stats
         self._kept, self._limit, self._unequal, self._regroup = kept, limit, unequal, regroup
         self._specialises = specialises
-        self._pad, self._programs = padding.pad, Programs(padding)
+        self._pad, self._suit, self._others = padding.pad, suit, tuple(suit.others)
+        self._suited: dict[tuple[int, ...], _Suited] = {}
         self._counts: Counter[tuple[int, ...]] = Counter()
         self._noted: set[tuple[int, ...]] = set()
-        self._costly: dict[tuple[int, ...], bool] = {}
 
     def __call__(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
         lengths = self._padding.lengths(inputs)
         if lengths is None:
             return self._finish_unequal(inputs)
-        if not self._pads(lengths, inputs):
+        if (programs := self._programs(lengths, inputs)) is None:
             return self.own(inputs)
         stats = self._stats
         stats.general_calls += 1
         stats.padded_calls += 1
         try:
-            padded = self._pad(inputs, lengths, self._programs.serving(lengths), stats)
+            padded = self._pad(inputs, lengths, programs.serving(lengths), stats)
             return self._padded.executor(padded)
         except NewSizeError as error:
             stats.general_calls -= 1  # the plan that finishes the call counts it
@@ -152,26 +188,43 @@ class Dispatch:
             counts.clear()
         return False
 
-    def _pads(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
-        """Return True if the padded program serves a call."""
+    def _programs(self, lengths: tuple[int, ...], values: Sequence[object]) -> Programs | None:
+        """The padded programs that serve a call; None if its own program does."""
         if self._is_own(lengths, values) or not self._padding.can_pad(values, lengths):
-            return False
-        return not self._is_costly(lengths, values)
+            return None
+        suited = self._suited_for(values)
+        return None if self._is_costly(suited, lengths, values) else suited.programs
 
-    def _is_costly(self, lengths: tuple[int, ...], values: Sequence[object]) -> bool:
+    def _suited_for(self, values: Sequence[object]) -> _Suited:
+        try:
+            others = tuple([getattr(values[k], "shape", ())[axis] for k, axis in self._others])
+        except IndexError:
+            raise NotAcceptedError from None
+        found = self._suited.get(others)
+        if found is None:
+            if len(self._suited) >= _OTHERS:
+                self._suited.clear()
+            padding = self._suit(values)
+            found = self._suited[others] = _Suited(padding, Programs(padding))
+        return found
+
+    def _is_costly(
+        self, suited: _Suited, lengths: tuple[int, ...], values: Sequence[object]
+    ) -> bool:
         """Return True if the padded program computes far too much.
 
         A bucket is up to twice as long as a long argument, and the product of some may be; but not
         where the graph takes the last few entries.  A short argument of several axes may become a
         huge one.
         """
-        padding, work = self._padding, self._padding.work
+        padding, costly = suited.padding, suited.costly
+        work = padding.work
         if work is None or not work.is_asked(padding.bounded(lengths)):
             return False  # where the user knows the buckets, too
         buckets = padding.buckets(lengths)
-        if buckets not in self._costly:
-            self._costly[buckets] = self._computes_too_much(work, buckets, lengths, values)
-        return self._costly[buckets]
+        if buckets not in costly:
+            costly[buckets] = self._computes_too_much(work, buckets, lengths, values)
+        return costly[buckets]
 
     def _computes_too_much(
         self,
@@ -216,7 +269,7 @@ class Dispatch:
         if padded is None:
             return None
         cells, forms = list(boundary.cells.values()), boundary.leave
-        padding, programs, stats = self._padding, self._programs, self._stats
+        padding, stats = self._padding, self._stats
 
         def dispatching(own_call: Function, padded_call: Function) -> Function:
             def call(*args: object) -> object:
@@ -224,7 +277,7 @@ class Dispatch:
                 lengths = padding.lengths(values)
                 if lengths is None:
                     return Result(None, (False,))  # `finish` says why
-                if not self._pads(lengths, values):
+                if (programs := self._programs(lengths, values)) is None:
                     return own_call(*args)
                 values[len(args) :] = map(held, cells)
                 values = self._pad(values, lengths, programs.serving(lengths), stats)
@@ -254,7 +307,7 @@ class Dispatch:
             ):
                 own.compile(values)
             else:
-                buckets = programs.compiled_for(lengths)
+                buckets = self._suited_for(values).programs.compiled_for(lengths)
                 padded.compile(padding.pad(values, lengths, buckets, stats))
 
         call = dispatching(own.call, padded.call)

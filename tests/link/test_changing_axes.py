@@ -61,3 +61,42 @@ def test_arrays_of_four_axes_share_a_program() -> None:
         np.testing.assert_allclose(f(given), reference(given))
     assert f.stats.padded.compilations == [1]
     assert f.vm.compiled.changing._padded.executor.entries < _MOST
+
+
+OTHERS: dict[str, Callable[[Any, Any], Any]] = {
+    "scaled": lambda x, y: x * 2,
+    "an entry": lambda x, y: x[0, 0, 0, 0] + y.sum(),
+    "beside a vector": lambda x, y: (x.sum(axis=0) * 2, y * 2),
+    "after a step on the host": lambda x, y: black_box(sort_down)(x.flatten()) * 2,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("dynamic", ["auto", True])
+def test_an_axis_changes_after_the_others(name: str, dynamic: Any) -> None:
+    """The buckets that suited an empty array, or a short one, are far too long for it then."""
+    x, y = pt.dtensor4("x"), pt.dvector("y")
+    graph = OTHERS[name](x, y)
+    f, reference = compile_both([x, y], graph, JAXLinker(dynamic=dynamic))
+    for length in (0, 1):
+        for shape in ((length, 1, 5, 5), (length, 4, 1, 0), (5, 3, 3, 2), (4000, 2, 2, 3)):
+            given = np.arange(float(np.prod(shape))).reshape(shape) + 1, np.arange(shape[1] + 1.0)
+            if 0 in shape and name == "an entry":
+                continue
+            for ours, theirs in zip(
+                *[v if isinstance(v, list) else [v] for v in (f(*given), reference(*given))],
+                strict=True,
+            ):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-13)
+
+
+def test_programs_of_lengths_that_are_not_padded() -> None:
+    """Each of them has buckets that suit what is computed for it."""
+    x, y = pt.dvectors("x", "y")
+    # The length of the other vector cannot be padded: it is the length of a sample.
+    f, reference = compile_both(
+        [x, y], (x[:, None] * pt.linalg.eigvalsh(pt.outer(y, y), None)).sum()
+    )
+    for n, m in ((3, 2), (4, 2), (5, 2), (6, 2), (6, 30), (7, 30), (9, 2)):
+        given = np.arange(1.0, n + 1), np.linspace(1, 2, m)
+        np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-12)
