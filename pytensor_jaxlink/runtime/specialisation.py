@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
     FAILED_NODE,
     GoesOnError,
     NewSizeError,
     OtherCodeError,
-    RecompileLimitError,
 )
-from pytensor_jaxlink.frames import running_line, warn_at_user_line
+from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
-from pytensor_jaxlink.runtime.devices import named_device, to_numpy
+from pytensor_jaxlink.runtime.beyond import BeyondLimit, run_on_host
+from pytensor_jaxlink.runtime.devices import named_device
+from pytensor_jaxlink.runtime.memory import NotEnoughMemoryError, may_not_fit, missing
 from pytensor_jaxlink.runtime.resizing import Resizing
-from pytensor_jaxlink.runtime.selectors import compiled_once_more, limit_reached
+from pytensor_jaxlink.runtime.selectors import compiled_once_more
 from pytensor_jaxlink.runtime.stats import Stats, this_thread
 from pytensor_jaxlink.runtime.typed_jax import (
     FailureOfXLA,
@@ -107,6 +106,10 @@ class Policy:
         return jit(function, **options)
 
 
+_LARGE = 1 << 26
+"""Entries; fewer fit everywhere."""
+
+
 class _LimitReachedError(GoesOnError):
     """They would be compiled once too often."""
 
@@ -117,6 +120,10 @@ class _NotTogetherError(GoesOnError):
 
 class _OtherRankError(GoesOnError):
     """An argument has another number of dimensions than the program is for."""
+
+
+class _IsLargeError(GoesOnError):
+    """There may be too little memory for what the region computes."""
 
 
 class CompiledRegion:
@@ -143,12 +150,12 @@ class CompiledRegion:
         self._plan, self._region, self._program = plan, region, program
         self._policy, self._stats, self._resizing = policy, stats, resizing
         self._seen: dict[tuple[object, ...], None] = {}  # in order
-        self._counted = set[tuple[object, ...]]()  # for which it will be compiled again
+        self._counted: dict[tuple[object, ...], str] = {}  # for which it is compiled again, and why
         self._not_together = set[tuple[object, ...]]()  # for which XLA fails to compile it
+        self._missing: dict[tuple[object, ...], str | None] = {}  # the memory, of large ones
         self.entries = 0
-        self._said = False
         self._lock = Lock()
-        self._kept: OrderedDict[tuple[object, ...], Callable[..., object]] = OrderedDict()
+        self._limited: BeyondLimit | None = None  # from the first call beyond the limit on
         self._jitted_itself = jitted = self.jitted(self.traced)
 
         def without_static(_: tuple[object, ...], *arguments: object) -> Any:
@@ -161,15 +168,12 @@ class CompiledRegion:
         """The results of the region, and its conditions."""
         if self.is_beyond(static, arguments):
             return self._beyond(static, arguments)
+        if self._missing and self._missing.get(_signature(static, arguments)) is not None:
+            return self._large(static, arguments)  # JAX would find what was compiled
         try:
             return self._jitted(static, *arguments)
-        except _LimitReachedError:
-            return self._beyond(static, arguments)
-        except _OtherRankError:
-            self._stats.fallbacks += 1
-            return self._called_on_host(static, arguments)
-        except _NotTogetherError:
-            return self._one_by_one(static, arguments)
+        except GoesOnError as reason:
+            return self._otherwise(reason, static, arguments)
         except (NotImplementedError, TypeError) as error:
             # JAX can trace an operation that it has no code for, for these types or here.
             if not hasattr(error, FAILED_NODE):
@@ -183,12 +187,51 @@ class CompiledRegion:
             self._not_together.add(_signature(static, arguments))
             return found
 
+    def _otherwise(
+        self, reason: GoesOnError, static: tuple[object, ...], arguments: Sequence[object]
+    ) -> Computed:
+        """The same in the way that a signal asks for."""
+        if isinstance(reason, _IsLargeError):
+            return self._large(static, arguments)
+        if isinstance(reason, _NotTogetherError):
+            return self._one_by_one(static, arguments)
+        if isinstance(reason, _OtherRankError):
+            self._stats.fallbacks += 1
+            return run_on_host(self._region, self._program, self._stats, static, arguments)
+        return self._beyond(static, arguments)
+
+    def _beyond(self, static: tuple[object, ...], arguments: Sequence[object]) -> Computed:
+        """The same beyond the limit."""
+        signature = _signature(static, arguments)
+        limited = self._limited
+        if limited is None:
+            parts = self._plan, self._region, self._program, self._policy, self._stats
+            self._limited = limited = BeyondLimit(*parts, [*self._seen], signature)
+            limited.warn()
+        return limited(signature, static, arguments)
+
+    def _large(self, static: tuple[object, ...], arguments: Sequence[object]) -> Computed:
+        """The results where there is enough memory for them; else `NotEnoughMemoryError`."""
+        signature = _signature(static, arguments)
+        with self._lock:
+            if signature not in self._missing:
+                self._missing[signature] = None  # so that JAX may trace it
+                account = self._compiled(static, arguments).memory_analysis()
+                self._missing[signature] = missing(account, arguments)
+        if (text := self._missing[signature]) is not None:
+            raise NotEnoughMemoryError(text)
+        return self._jitted(static, *arguments)
+
+    def _compiled(self, static: tuple[object, ...], arguments: Sequence[object]) -> Any:
+        """The region compiled for such arguments; `jax.jit` finds it when it is called."""
+        given = (static, *arguments) if self._region.static else arguments
+        return self._jitted_itself.lower(*given).compile()
+
     def _is_not_compiled(self, static: tuple[object, ...], arguments: Sequence[object]) -> bool:
         """Return True if XLA cannot compile the region, but for want of memory."""
         self._policy.jit(jax.numpy.negative).lower(0.0).compile()  # not for unknown options
-        given = (static, *arguments) if self._region.static else arguments
         try:
-            self._jitted_itself.lower(*given).compile()
+            self._compiled(static, arguments)
         except FailureOfXLA as error:
             return not is_out_of_memory(error)
         return False
@@ -210,7 +253,7 @@ class CompiledRegion:
 
     def is_beyond(self, static: tuple[object, ...], arguments: Sequence[object]) -> bool:
         """Return True if the limit has been reached, and there is no code for the arguments."""
-        return self._said and _signature(static, arguments) not in self._seen
+        return self._limited is not None and _signature(static, arguments) not in self._seen
 
     def traced(
         self, static: tuple[object, ...], *arguments: object, meet: Meet | None = None
@@ -235,6 +278,8 @@ class CompiledRegion:
         signature = _signature(static, arguments)
         if signature in self._not_together:
             raise _NotTogetherError
+        if self._missing.get(signature) is not None:
+            raise _IsLargeError
         if (self._seen or self._policy.dynamic) and signature not in self._seen:
             self._look_for_new_sizes(static, signature)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
@@ -243,9 +288,8 @@ class CompiledRegion:
             Topic.RECOMPILES.log(lambda: self._recompiled(signature))
         self._seen.setdefault(signature)
         this_thread.kind = "compilation of region"
-        if signature in self._counted:
-            self._counted.discard(signature)
-            Topic.RECOMPILES.log(lambda: f"region {self._region.index} stops sharing its code")
+        if (why := self._counted.pop(signature, None)) is not None:
+            Topic.RECOMPILES.log(lambda: f"region {self._region.index} {why}")
         else:
             self._stats.compilations[self._region.index] += 1
             self._note(static, arguments)
@@ -256,6 +300,10 @@ class CompiledRegion:
         self.entries = max(self.entries, entries)
         if code is not None:
             code.entries = entries
+        is_new = entries > _LARGE and signature not in self._missing
+        if is_new and may_not_fit(entries, arguments):
+            self._counted[signature] = "is compiled to see how much memory it needs"
+            raise _IsLargeError
         return found
 
     def _met(self, meet: Meet) -> RegionCode:
@@ -272,7 +320,7 @@ class CompiledRegion:
 
     def compile_again(self) -> None:
         """Expect the compilations that have been counted once more: the code is not there now."""
-        self._counted.update(self._seen)
+        self._counted |= dict.fromkeys(self._seen, "stops sharing its code")
 
     def measure(self, kinds: Sequence[jax.ShapeDtypeStruct]) -> int:
         """The entries that the program computes for such arguments; JAX only traces it."""
@@ -318,49 +366,6 @@ class CompiledRegion:
         """Keep what the region is traced for, so that it can be saved for that."""
         kinds = jax.tree_util.tree_map(kind_of, list(arguments))
         self._stats.signatures[self._region.index].append((static, kinds))
-
-    def _beyond(self, static: tuple[object, ...], arguments: Sequence[object]) -> Computed:
-        self._warn(_signature(static, arguments))
-        if self._policy.beyond == "compile":
-            return self._kept_for(_signature(static, arguments))(static, *arguments)
-        self._stats.host_region_calls[self._region.index] += 1
-        return self._called_on_host(static, arguments)
-
-    def _called_on_host(self, static: tuple[object, ...], arguments: Sequence[object]) -> Computed:
-        this_thread.kind = "on the host: region"
-        Topic.FALLBACKS.log(
-            lambda: f"region {self._region.index} runs on the host, called at {running_line()}"
-        )
-        return self._program.on_host(static, *[self._on_host(value) for value in arguments])
-
-    def _on_host(self, value: object) -> object:
-        return to_numpy(value, self._stats) if isinstance(value, jax.Array) else value
-
-    def _kept_for(self, signature: tuple[object, ...]) -> Callable[..., Any]:
-        """The compiled function for one combination, kept while it is among the last used."""
-        with self._lock:
-            found = self._kept.pop(signature, None)
-            if found is None:
-                self._stats.compilations[self._region.index] += 1
-                Topic.RECOMPILES.log(lambda: self._recompiled(signature))
-                this_thread.kind = "compilation of region"
-                found = self._policy.jit(self._program, static_argnums=0)
-            self._kept[signature] = found
-            if len(self._kept) > self._policy.limit:
-                self._kept.popitem(last=False)
-        return found
-
-    def _warn(self, signature: tuple[object, ...]) -> None:
-        """Say once what keeps changing, or raise."""
-        if self._said:
-            return
-        seen = [*self._seen]
-        message = limit_reached(self._plan, self._region, seen, signature, self._policy)
-        if self._policy.beyond == "error":
-            raise RecompileLimitError(message)
-        self._said = True
-        Topic.RECOMPILES.log(lambda: message)
-        warn_at_user_line(message, Code.RECOMPILED)
 
     def _recompiled(self, signature: tuple[object, ...]) -> str:
         return compiled_once_more(self._plan, self._region, [*self._seen], signature)

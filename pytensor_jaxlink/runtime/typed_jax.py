@@ -47,7 +47,12 @@ class_of: Callable[[object], type[Any]] = type
 class Device(Protocol):
     """A device."""
 
+    id: int
     platform: str
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """What the device says of its memory, in bytes."""
+        ...
 
 
 class Configuration(Protocol):
@@ -96,9 +101,10 @@ def device_put_now(value: object, place: Sharding | None = None) -> jax.Array:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if XLA failed for want of memory, by the code of its error."""
+    """Return True if memory is missing, where XLA says so by the code of its error."""
     code = getattr(error, "error_code_string", None)
-    return isinstance(error, FailureOfXLA) and code == "RESOURCE_EXHAUSTED"
+    is_of_xla = isinstance(error, FailureOfXLA) and code == "RESOURCE_EXHAUSTED"
+    return is_of_xla or isinstance(error, MemoryError)
 
 
 def sources_of_last(jaxpr: Jaxpr) -> list[int]:

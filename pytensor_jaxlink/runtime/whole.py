@@ -28,7 +28,7 @@ from typing import Any
 import jax
 from jax.sharding import Sharding
 
-from pytensor_jaxlink.errors import NotAcceptedError, OtherCodeError
+from pytensor_jaxlink.errors import GoesOnError, NotAcceptedError, OtherCodeError
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
 from pytensor_jaxlink.runtime.devices import held, place_for
@@ -349,7 +349,7 @@ class SharedCode:
         shapes = _shapes(values)
         try:
             return traced(*values, meet=lambda: self._meet(code, form, shapes))
-        except Exception:  # there will be no such code
+        except (Exception, GoesOnError):  # there will be no such code
             _withdraw(code)
             raise
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink import JAXLinker, jaxify, load, save
+from pytensor_jaxlink.runtime import memory, specialisation
 from tests.helpers import compile_both
 from tests.link.test_dynamic_sizes import answer, assert_same
 
@@ -63,17 +66,52 @@ def test_more_than_the_memory_has(tmp_path: Any) -> None:
             load(tmp_path / "f", prefer=prefer)(2**50, np.ones(3))
 
 
-def test_python_finishes_a_call_that_needs_less_memory_there() -> None:
-    """A selection of a few entries, of which the program computes the pairs of all.
+FEW = X[X > 3]
+PAIRS = pt.exp(FEW[:, None] - FEW[None, :])
+TOO_MANY: dict[str, Any] = {
+    "checked": pt.sqr(FEW[:, None] - FEW[None, :]).sum() + FEW[0],
+    "one program": (PAIRS @ PAIRS).sum(),
+    "a vector": PAIRS @ FEW,
+    "several regions": (PAIRS @ PAIRS).sum() + pt.unique(X)[0],
+}
 
-    The call waits for the check of the index; without one the error comes late.
-    """
-    few = X[X > 3]
-    f, reference = compile_both([X], pt.sqr(few[:, None] - few[None, :]).sum() + few[0])
-    x = np.zeros(3_000_000)
+
+@pytest.mark.parametrize(
+    ("name", "linker"), [*((name, {}) for name in TOO_MANY), ("one program", {"dynamic": True})]
+)
+def test_python_finishes_a_call_that_needs_less_memory_there(
+    name: str, linker: dict[str, Any]
+) -> None:
+    """A selection of a few entries, of which the program computes the pairs of all."""
+    f, reference = compile_both([X], TOO_MANY[name], JAXLinker(**linker))
+    count = math.isqrt(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4)
+    x = np.zeros(count)
     x[:3] = 5, 6, 7
-    assert_same(answer(f, (x,)), answer(reference, (x,)))
+    for length in (count, 50, count):
+        assert_same(answer(f, (x[:length],)), answer(reference, (x[:length],)))
     assert f.stats.fallbacks > 0
+
+
+def test_a_program_that_may_be_too_large_runs_where_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """XLA says how much memory it needs; the call after that runs what was compiled."""
+    monkeypatch.setattr(memory, "_memory_of", lambda device: 10**6)
+    monkeypatch.setattr(specialisation, "_LARGE", 0)
+    total = pytensor.shared(0.0)
+    f = pytensor.function(
+        [X], pt.exp(X * 2).sum() + 1, updates={total: total + 1}, mode="JAXSELECTIVE"
+    )
+    for _ in range(4):
+        np.testing.assert_allclose(f(np.zeros(100_000)), 100_001)  # 800,000 bytes
+    assert f.stats.compilations <= [2]  # once more for calls that go straight to it
+    assert f.stats.fallbacks == 0
+    for _ in range(8):  # and some more of them
+        np.testing.assert_allclose(f(np.zeros(130_000)), 130_001)
+    assert f.stats.fallbacks == 8
+    np.testing.assert_allclose(f(np.zeros(100_000)), 100_001)
+    assert total.get_value() == 13
+    assert f.stats.fallbacks == 8
 
 
 BOUNDED: dict[str, Callable[[Any], Any]] = {
