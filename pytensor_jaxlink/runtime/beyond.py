@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import jax
 
@@ -20,6 +20,18 @@ from pytensor_jaxlink.runtime.stats import Stats, this_thread
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.specialisation import Computed, Policy
+
+
+class RegionProgram(Protocol):
+    """The program of a region."""
+
+    def __call__(self, static: tuple[object, ...], /, *arguments: object) -> Computed:
+        """The results and the conditions by JAX."""
+        ...
+
+    def on_host(self, static: tuple[object, ...], /, *arguments: object) -> Computed:
+        """The same without JAX."""
+        ...
 
 
 class BeyondLimit:
@@ -42,7 +54,7 @@ class BeyondLimit:
         self,
         plan: Plan,
         region: Region,
-        program: Any,
+        program: RegionProgram,
         policy: Policy,
         stats: Stats,
         seen: Sequence[Signature],
@@ -90,7 +102,7 @@ class BeyondLimit:
 
 def run_on_host(
     region: Region,
-    program: Any,
+    program: RegionProgram,
     stats: Stats,
     static: tuple[object, ...],
     arguments: Sequence[object],

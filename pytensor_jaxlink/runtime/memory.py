@@ -10,15 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
-from pytensor_jaxlink.runtime.typed_jax import (
-    ARRAY,
-    Device,
-    class_of,
-    configuration,
-    local_devices,
-)
+from pytensor_jaxlink.runtime.devices import place_for
+from pytensor_jaxlink.runtime.typed_jax import Device, configuration, local_devices
 
 _BYTES = 16
 """The most bytes of an entry: those of a complex number."""
@@ -60,9 +55,9 @@ def missing(account: Account | None, values: Sequence[object]) -> str | None:
 
 
 def _device_of(values: Sequence[object]) -> Device:
-    arrays: list[Any] = [value for value in values if class_of(value) is ARRAY]  # and no tracers
-    if arrays:
-        return min(arrays[0].devices(), key=_number)
+    if (place := place_for(values)) is not None:
+        devices: set[Device] = place.device_set
+        return min(devices, key=_number)
     given = configuration.jax_default_device
     return local_devices(backend=given)[0] if given is None or isinstance(given, str) else given
 

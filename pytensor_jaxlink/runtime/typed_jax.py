@@ -51,7 +51,7 @@ class Device(Protocol):
     platform: str
 
     def memory_stats(self) -> dict[str, int] | None:
-        """What the device says of its memory, in bytes."""
+        """Figures of its memory, in bytes; None where the device has none."""
         ...
 
 
