@@ -13,7 +13,7 @@ from functools import cache
 from typing import Protocol
 
 from pytensor_jaxlink.runtime.devices import place_for
-from pytensor_jaxlink.runtime.typed_jax import Device, configuration, local_devices
+from pytensor_jaxlink.runtime.typed_jax import Device, configuration, first_device, local_devices
 
 _BYTES = 16
 """The most bytes of an entry: those of a complex number."""
@@ -56,14 +56,9 @@ def missing(account: Account | None, values: Sequence[object]) -> str | None:
 
 def _device_of(values: Sequence[object]) -> Device:
     if (place := place_for(values)) is not None:
-        devices: set[Device] = place.device_set
-        return min(devices, key=_number)
+        return first_device(place)
     given = configuration.jax_default_device
     return local_devices(backend=given)[0] if given is None or isinstance(given, str) else given
-
-
-def _number(device: Device) -> int:
-    return device.id
 
 
 @cache

@@ -100,6 +100,11 @@ def device_put_now(value: object, place: Sharding | None = None) -> jax.Array:
         return device_put(value, place)
 
 
+def first_device(place: Sharding) -> Device:
+    """The first of the devices of a sharding."""
+    return min(place.device_set, key=lambda device: device.id)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if memory is missing, where XLA says so by the code of its error."""
     code = getattr(error, "error_code_string", None)
