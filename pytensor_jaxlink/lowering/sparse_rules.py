@@ -19,11 +19,13 @@ from pytensor.sparse import basic
 from pytensor.sparse import math as sparse_math
 
 from pytensor_jaxlink.lowering.checks import require
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax
+from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, plus_zero
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, functions_by, jax_rule_for
 from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.ops import held_dtype
 from pytensor_jaxlink.sparse_values import SparseValue
+
+Dense: TypeAlias = "jax.Array | np.ndarray"
 
 JaxRule: TypeAlias = Callable[[Op, Apply, Context], JaxFunction]
 
@@ -53,7 +55,7 @@ def _register(*names: str) -> Callable[[JaxRule], JaxRule]:
 _function = functions_by(_register)
 
 _function("CSMProperties")(lambda x: (x.data, x.indices, x.indptr, jnp.asarray(x.shape, "int32")))
-_function("DenseFromSparse")(lambda x: jnp.zeros(x.shape, x.dtype).at[x.coordinates].add(x.data))
+_function("DenseFromSparse")(lambda x: _added(x.shape, x.coordinates, x.data))
 _function("Transpose")(lambda x: x.transposed)
 
 
@@ -236,7 +238,7 @@ def _cast(op: Any, node: Apply, context: Context) -> JaxFunction:
 
 
 @_function("Dot", "StructuredDot")
-def _dot(x: Any, y: Any) -> jax.Array:
+def _dot(x: Any, y: Any) -> Dense:
     if x.shape[-1] != y.shape[0]:
         raise ValueError(f"shapes {x.shape} and {y.shape} do not fit a product")
     if isinstance(x, SparseValue):
@@ -244,12 +246,12 @@ def _dot(x: Any, y: Any) -> jax.Array:
     return _times_dense(y.transposed, x.T).T
 
 
-def _times_dense(x: SparseValue, y: jax.Array) -> jax.Array:
+def _times_dense(x: SparseValue, y: jax.Array) -> Dense:
     """The product of a sparse and a dense matrix or vector."""
     x, y = _in_one_type(x, y)
     rows, columns = x.coordinates
     entries = x.data.reshape((-1,) + (1,) * (y.ndim - 1)) * y[columns]
-    return jnp.zeros((x.shape[0], *y.shape[1:]), y.dtype).at[rows].add(entries)
+    return _added((x.shape[0], *y.shape[1:]), rows, entries)
 
 
 def _entries_of_product(
@@ -281,12 +283,12 @@ def _sum(op: Any, node: Apply, context: Context) -> JaxFunction:
     """In the type in which NumPy adds, and SciPy too."""
     dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
 
-    def total(x: SparseValue) -> jax.Array:
+    def total(x: SparseValue) -> Dense:
         data = as_dtype(x.data, dtype)
         if op.axis is None:
-            return data.sum()
+            return np.zeros((), data.dtype) if data.shape[0] == 0 else data.sum()
         kept = 1 - op.axis % 2
-        return jnp.zeros((x.shape[kept],), data.dtype).at[x.coordinates[kept]].add(data)
+        return _added((x.shape[kept],), x.coordinates[kept], data)
 
     return total
 
@@ -310,9 +312,22 @@ def _add_dense(x: SparseValue, y: jax.Array) -> jax.Array:
 
 
 @_function("Diag")
-def _diagonal(x: SparseValue) -> jax.Array:
+def _diagonal(x: SparseValue) -> Dense:
     if x.shape[0] != x.shape[1]:
         raise ValueError("Diag only apply on square matrix")
     rows, columns = x.coordinates
     entries = jnp.where(rows == columns, x.data, jnp.zeros((), x.dtype))
-    return jnp.zeros(x.shape[:1], x.dtype).at[rows].add(entries)
+    return _added(x.shape[:1], rows, entries)
+
+
+def _added(
+    shape: tuple[int, ...], places: jax.Array | tuple[jax.Array, ...], entries: jax.Array
+) -> Dense:
+    """Zeros to which entries are added at some places.
+
+    They are 0.0 to what reads them, too: XLA adds the entries to the other term of a sum, and takes
+    a sum with known zeros for the other term.
+    """
+    if entries.shape[0] == 0:
+        return np.zeros(shape, entries.dtype)
+    return plus_zero(jnp.zeros(shape, entries.dtype).at[places].add(entries))

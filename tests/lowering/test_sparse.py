@@ -53,6 +53,18 @@ TRACED = {
     "cast": ([X], lambda: ps.cast(X, "float32"), (ROWS,)),
     "shape": ([X], lambda: pt.zeros(X.shape[1]) + X.shape[0], (ROWS,)),
 }
+T = pt.dscalar("t")
+SUMS_WITH_ZEROS = {
+    "sum_of_columns": ps.sp_sum(X, axis=0) + T,
+    "sum_of_rows": T + ps.sp_sum(X, axis=1),
+    "sum": ps.sp_sum(X) + T,
+    "vector": ps.dot(X, V) + T,
+    "matrix": ps.structured_dot(X, M[:3]) + T,
+    "dense": X.toarray() + T,
+    "diagonal": ps.diag(X) + T,
+    "incremented": pt.inc_subtensor(ps.sp_sum(X, axis=0)[1:], pt.tanh(V[1:]) * T),
+    "gradient": pytensor.grad((ps.structured_dot(X, M[:3]) ** 2).sum(), M) + T,
+}
 ON_THE_HOST = {
     "sum_of_two": ([X], lambda: X + X * 2.0, (ROWS,)),
     "product_of_two": ([X], lambda: ps.dot(X, X.T), (ROWS,)),
@@ -73,6 +85,20 @@ def check(inputs: Any, graph: Any, values: Any) -> Any:
     np.testing.assert_allclose(np.asarray(found), expected)
     assert f.stats.fallbacks == 0
     return f
+
+
+@pytest.mark.parametrize("name", SUMS_WITH_ZEROS)
+@pytest.mark.parametrize("stored", [0, 1])
+def test_zeros_that_are_not_stored_are_positive(name: str, stored: int) -> None:
+    """XLA takes ``0.0 + y`` for y, which may be -0.0."""
+    matrix = sparse.csr_matrix((3, 3))
+    if stored:
+        matrix = sparse.csr_matrix(([2.0], ([1], [1])), shape=(3, 3))
+    f, reference = compile_both([X, V, M, T], SUMS_WITH_ZEROS[name])
+    for v in (np.ones(3), np.zeros(3), -np.zeros(3)):
+        found, expected = (np.asarray(run(matrix, v, v[:, None], -0.0)) for run in (f, reference))
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
 @pytest.mark.parametrize("name", TRACED)
