@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +21,15 @@ from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
 from pytensor_jaxlink.runtime.devices import held
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
-from pytensor_jaxlink.runtime.padding import MANY, Padding, Place, Programs, Work
+from pytensor_jaxlink.runtime.padding import (
+    FOR_MANY_AXES,
+    MANY,
+    Padding,
+    Place,
+    Programs,
+    Work,
+    bucket_of,
+)
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
@@ -38,7 +47,7 @@ _SHARE = 16
 """One call in so many has a length that comes often."""
 
 _OTHERS = 64
-"""For so many combinations of the lengths that are not padded the programs are remembered."""
+"""For so many combinations of the lengths that are not padded JAX traces to learn the buckets."""
 
 
 class PaddedGraph(Protocol):
@@ -201,12 +210,21 @@ class Dispatch:
         except IndexError:
             raise NotAcceptedError from None
         found = self._suited.get(others)
-        if found is None:
-            if len(self._suited) >= _OTHERS:
-                self._suited.clear()
-            padding = self._suit(values)
-            found = self._suited[others] = _Suited(padding, Programs(padding))
-        return found
+        if found is not None:
+            return found
+        if len(self._suited) >= _OTHERS:  # they run on the host, and to trace takes longer
+            return self._unsuited
+        padding = self._suit(values)
+        return self._suited.setdefault(others, _Suited(padding, Programs(padding)))
+
+    @cached_property
+    def _unsuited(self) -> _Suited:
+        """The same with short buckets, whatever is computed."""
+        padding = self._padding
+        if padding.work is not None:  # and no buckets of the user's
+            short = bucket_of(None, lambda: FOR_MANY_AXES)
+            padding = replace(padding, bucket=short, work=None)
+        return _Suited(padding, Programs(padding))
 
     def _is_costly(
         self, suited: _Suited, lengths: tuple[int, ...], values: Sequence[object]

@@ -31,7 +31,7 @@ Place = tuple[int, int]
 SMALLEST_BUCKETS = (64, 256, 1024)
 """The candidates for the smallest bucket; see `smallest_bucket`."""
 
-_FOR_MANY_AXES = 16
+FOR_MANY_AXES = 16
 """The smallest bucket where the shortest of these is too long: four of them make 16 million."""
 
 _LONG = 1 << 14
@@ -137,7 +137,7 @@ class Work:
             entries = self.at((bucket,) * count)
             if entries is None or entries <= little:
                 return bucket if entries is not None else shortest
-        return shortest if (self.at((shortest,) * count) or 0) <= MANY else _FOR_MANY_AXES
+        return shortest if (self.at((shortest,) * count) or 0) <= MANY else FOR_MANY_AXES
 
     def is_asked(self, lengths: Sequence[int]) -> bool:
         """Return True if it matters what the program of some lengths computes.

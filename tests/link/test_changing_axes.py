@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -100,3 +101,18 @@ def test_programs_of_lengths_that_are_not_padded() -> None:
     for n, m in ((3, 2), (4, 2), (5, 2), (6, 2), (6, 30), (7, 30), (9, 2)):
         given = np.arange(1.0, n + 1), np.linspace(1, 2, m)
         np.testing.assert_allclose(f(*given), reference(*given), rtol=1e-12)
+
+
+def test_many_lengths_that_are_not_padded() -> None:
+    """Beyond some of them nothing is traced for one more: it would take longer than the call."""
+    x, m = pt.dvector("x"), pt.dmatrix("m")
+    singular = pt.linalg.svd(m, compute_uv=False).sum()
+    f, reference = compile_both([x, m], x.sum() * singular, JAXLinker(recompile_limit=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(1, 80):
+            given = np.arange(1.0, 5 + k % 7), np.eye(k)
+            np.testing.assert_allclose(f(*given), reference(*given))
+        traced = f.vm.compiled.executor._suited
+        assert len(traced) <= 64
+        assert f.vm.compiled.executor._unsuited.padding.work is None
