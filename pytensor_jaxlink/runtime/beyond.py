@@ -69,7 +69,7 @@ class BeyondLimit:
             raise RecompileLimitError(message)
         self._message = message
 
-    def warn(self) -> None:
+    def say(self) -> None:
         """Say what keeps changing."""
         Topic.RECOMPILES.log(lambda: self._message)
         warn_at_user_line(self._message, Code.RECOMPILED)

@@ -207,7 +207,7 @@ class CompiledRegion:
         if limited is None:
             parts = self._plan, self._region, self._program, self._policy, self._stats
             self._limited = limited = BeyondLimit(*parts, [*self._seen], signature)
-            limited.warn()
+            limited.say()
         return limited(signature, static, arguments)
 
     def _large(self, static: tuple[object, ...], arguments: Sequence[object]) -> Computed:
