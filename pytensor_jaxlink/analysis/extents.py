@@ -25,6 +25,7 @@ from pytensor_jaxlink.graph import (
     GraphVariable,
     indices_of,
     inputs_of,
+    leading_indices,
     lengths_of,
     ndim_of,
     new_integer,
@@ -212,7 +213,7 @@ def measured_by(variable: GraphVariable) -> tuple[GraphVariable, int] | None:
 
 def slice_of(node: GraphNode) -> slice[Any, Any, Any] | None:
     """The slice that a `Subtensor` takes along the first dimension, if it takes nothing else."""
-    taken, *rest = indices_of(node) or [slice(None)]
+    taken, *rest = leading_indices(node)
     is_slice = isinstance(taken, slice)
     if not is_slice or any(other != slice(None) for other in rest):
         return None

@@ -26,6 +26,7 @@ from pytensor_jaxlink.graph.types import indices_from as indices_from
 from pytensor_jaxlink.graph.types import indices_of as indices_of
 from pytensor_jaxlink.graph.types import inputs_of as inputs_of
 from pytensor_jaxlink.graph.types import is_vector_of_places as is_vector_of_places
+from pytensor_jaxlink.graph.types import leading_indices as leading_indices
 from pytensor_jaxlink.graph.types import lengths_of as lengths_of
 from pytensor_jaxlink.graph.types import ndim_of as ndim_of
 from pytensor_jaxlink.graph.types import nodes_of as nodes_of

@@ -75,6 +75,11 @@ def indices_of(node: GraphNode) -> list[Any]:
     return indices_from(indices, op.idx_list) if hasattr(op, "idx_list") else indices
 
 
+def leading_indices(node: GraphNode) -> list[Any]:
+    """The same with one at least: ``x[()]`` takes all along the first dimension."""
+    return indices_of(node) or [slice(None)]
+
+
 def indices_from(values: Sequence[object], entries: Sequence[object]) -> list[Any]:
     """The same from values of the inputs.
 

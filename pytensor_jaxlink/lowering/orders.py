@@ -6,7 +6,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.subtensor import Subtensor
 
-from pytensor_jaxlink.graph import indices_of
+from pytensor_jaxlink.graph import leading_indices
 
 
 def goes_backward(node: Apply) -> bool:
@@ -25,7 +25,7 @@ def _is_reversed(array: Variable) -> bool:
     while array.owner is not None and array.type.ndim and not array.type.broadcastable[0]:
         op, inputs = array.owner.op, array.owner.inputs
         if isinstance(op, Subtensor):
-            first, *_ = indices_of(array.owner) or [slice(None)]
+            first, *_ = leading_indices(array.owner)
             if not isinstance(first, slice):
                 return False
             if getattr(first.step, "data", first.step) == -1:

@@ -27,7 +27,7 @@ from pytensor_jaxlink.analysis import (
 )
 from pytensor_jaxlink.catalogue import ObstacleKind
 from pytensor_jaxlink.compat import IfElse, inlined
-from pytensor_jaxlink.graph import GraphView, indices_of
+from pytensor_jaxlink.graph import GraphView, leading_indices
 from pytensor_jaxlink.ops import Branch, WhileLoop, measured_outputs
 from pytensor_jaxlink.rewriting.bounds import is_one
 
@@ -250,7 +250,7 @@ def _literal_first_index(reader: object) -> list[Any]:
     """
     if not isinstance(reader, Apply) or not isinstance(reader.op, Subtensor):
         return [None]
-    first, *rest = indices_of(reader) or [slice(None)]
+    first, *rest = leading_indices(reader)
     if isinstance(first, Constant):
         return [int(first.data), *rest] if int(first.data) == -1 else [None]
     start = getattr(getattr(first, "start", None), "data", 0)

@@ -28,7 +28,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import TensorType
 
 from pytensor_jaxlink.analysis.extents import Extents, tensor_behind
-from pytensor_jaxlink.graph import indices_of
+from pytensor_jaxlink.graph import leading_indices
 from pytensor_jaxlink.rewriting.loops import emitting, going_through, unwrapped
 from pytensor_jaxlink.rewriting.steps import Steps, Trace, of_entries
 
@@ -259,5 +259,5 @@ def _reads_last(node: Apply) -> bool:
     """Return True if a node takes the last entry of an array."""
     if not isinstance(node.op, Subtensor):
         return False
-    first, *_ = indices_of(node) or [slice(None)]
+    first, *_ = leading_indices(node)
     return not isinstance(first, slice) and getattr(tensor_behind(first), "data", None) == -1
