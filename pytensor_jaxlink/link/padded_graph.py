@@ -215,14 +215,14 @@ class SuitedBuckets:
             if (position, axis) not in taken and may_be_padded(graph, (position, axis))
         )
 
-    def __call__(self, inputs: Sequence[Any]) -> Padding:
+    def __call__(self, inputs: Sequence[object]) -> Padding:
         """The padding with the buckets of the options, or those that suit such arguments."""
         padded, padding = self._padded, self._padding
         if padded.options.buckets is not None:
             return replace(padding, bucket=bucket_of(padded.options.buckets))
         if not padding.count:
             return padding
-        others = tuple(inputs[position].shape[axis] for position, axis in self.others)
+        others = tuple(getattr(inputs[k], "shape", ())[axis] for k, axis in self.others)
         if others not in self._known:
             work = Work(
                 _entries(padded, padding, inputs), lambda: padded.installed.executor.entries
