@@ -21,9 +21,9 @@ import numpy as np
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotAcceptedError
-from pytensor_jaxlink.runtime.devices import to_numpy
+from pytensor_jaxlink.runtime.padded_arrays import PaddedArrays
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
 
 Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
@@ -225,6 +225,10 @@ class Padding:
         return len(self.groups) + len(self.unbounded)
 
     @cached_property
+    def _arrays(self) -> PaddedArrays:
+        return PaddedArrays()
+
+    @cached_property
     def _firsts(self) -> tuple[Place, ...]:
         return tuple(group[0] for group in self.groups)
 
@@ -294,15 +298,13 @@ class Padding:
         """The arguments at the buckets' lengths, then the true lengths, and room for numbers."""
         padded, first = list(values), len(self.groups)
         for position, axes in self._axes.items():
-            value = padded[position]
-            padded[position] = _padded(value, _at(value.shape, axes, buckets), stats)
+            shape = _at(padded[position].shape, axes, buckets)
+            padded[position] = self._arrays.padded(position, padded[position], shape, stats)
         padded += [np.array(length) for length in lengths[:first]]
         if self.unbounded:
             padded += [np.broadcast_to(_NOTHING, bucket) for bucket in buckets[first:]]
         return padded
 
-
-_NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 
 _NOTHING = np.zeros((), "int8")  # only the shape of what it fills is read
 
@@ -360,27 +362,6 @@ def _at(
     """A shape with the lengths of buckets; ``axes`` says which, each with its bucket's number."""
     changed = {axis: buckets[number] for axis, number in axes}
     return tuple([changed.get(axis, length) for axis, length in enumerate(shape)])
-
-
-def _padded(value: Any, shape: tuple[int, ...], stats: Stats) -> object:
-    """A longer array; zeros are behind the values."""
-    kind, given = class_of(value), value.shape
-    if kind is jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, value.dtype)
-    if shape == given:
-        return value
-    # By NumPy: JAX would compile a program for each length.
-    found = np.zeros(shape, value.dtype)
-    part = tuple([slice(length) for length in given])
-    if kind is _NUMPY_ARRAY:
-        found[part] = value
-        return found
-    found[part] = to_numpy(value, stats)
-    return device_put(found, value.sharding) if _is_committed(value) else found
-
-
-def _is_committed(value: Any) -> bool:
-    return type(value) is ARRAY and value.committed
 
 
 def _is_in_one_place(value: Any) -> bool:

@@ -27,6 +27,8 @@ from tests.differential.options import (
     TRANSFORMATIONS,
     UNCHECKED,
     Way,
+    counted_reference,
+    has_range_of_reals,
     is_refused,
     lazy_reference,
     noisy_reference,
@@ -297,8 +299,9 @@ class Judge:
     def _expected_of(self, number: int, run: Run) -> Any:
         """What is expected; where Python need not have raised, its value.
 
-        It raises in the side of a branch that is not taken, and without rewrites in an operation
-        of whose result only the shape is read.  From then on shared variables may differ.
+        It raises in the side of a branch that is not taken, without rewrites in an operation of
+        whose result only the shape is read, and where the inferred length of a range of real
+        numbers is not its length.  From then on shared variables may differ.
         """
         expected, found = self._expected.calls[number], run.calls[number]
         has_value = not isinstance(found, Exception)
@@ -307,10 +310,15 @@ class Judge:
             if is_known and not isinstance(self._lazily().calls[number], Exception):
                 self._instead = self._lazily()
             elif not isinstance(self._in_order().calls[number], Exception):
-                raised = {k for k, each in enumerate(run.calls) if isinstance(each, Exception)}
-                self._instead = _run(ordered_reference(self._graph), self._graph, skip=raised)
+                self._instead = self._without_the_raised(ordered_reference(self._graph), run)
+            elif has_range_of_reals(self._graph):
+                self._instead = self._without_the_raised(counted_reference(self._graph), run)
         instead = self._instead and self._instead.calls[number]
         return expected if instead is None else instead
+
+    def _without_the_raised(self, way: Way, run: Run) -> Run:
+        raised = {k for k, each in enumerate(run.calls) if isinstance(each, Exception)}
+        return _run(way, self._graph, skip=raised)
 
     def _lazily(self) -> Run:
         if self._lazy is None:

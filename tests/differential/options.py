@@ -15,7 +15,9 @@ import numpy as np
 import pytensor
 from pytensor.compile.io import SymbolicOutput
 from pytensor.compile.mode import Mode
+from pytensor.graph.fg import FunctionGraph
 from pytensor.link.vm import VMLinker
+from pytensor.tensor.basic import ARange
 from pytensor.tensor.type import DenseTensorType
 from scipy.sparse import issparse
 
@@ -83,6 +85,19 @@ def ordered_reference(graph: Graph) -> Way:
     return Way(
         "ordered", _function(graph, Mode("py", "fast_run").excluding("BlasOpt")), _states_of(graph)
     )
+
+
+def counted_reference(graph: Graph) -> Way:
+    """The graph where each length is that of its array, and none is inferred."""
+    mode = PYTHON.excluding("ShapeOpt", "local_shape_to_shape_i")
+    return Way("counted", _function(graph, mode), _states_of(graph))
+
+
+def has_range_of_reals(graph: Graph) -> bool:
+    """Whether a range of real numbers is in it: its inferred length may differ by one."""
+    ends = [*graph.outputs, *(update for _, update in graph.updates)]
+    nodes = FunctionGraph(outputs=ends, clone=True).toposort()
+    return any(isinstance(n.op, ARange) and n.outputs[0].type.dtype[0] == "f" for n in nodes)
 
 
 def lazy_reference(graph: Graph, mode: Mode) -> Way:
