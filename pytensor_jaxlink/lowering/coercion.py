@@ -84,9 +84,11 @@ def integer_of(value: jax.Array, dtype: np.dtype) -> jax.Array:
     They wrap from the integer type that the processor converts to.  What has no place in it,
     NaN and infinity included, becomes its smallest number.
     """
-    word = np.dtype("int32" if dtype.itemsize < 4 or dtype == np.int32 else "int64")
+    dtype = canonical_dtype(dtype)  # the user may trace without 64-bit types
+    is_short = dtype.itemsize < 4 or dtype == np.int32
+    word = canonical_dtype("int32" if is_short else "int64")
     limit = float(2 ** (8 * word.itemsize - 1))
-    beyond = (value >= limit) & (dtype == np.uint64)
+    beyond = (value >= limit) & (dtype.kind == "u" and dtype.itemsize == word.itemsize)
     value = jnp.where(beyond, value - limit, value)
     representable = (value >= -limit) & (value < limit)
     smallest = jnp.asarray(np.iinfo(word).min, word)

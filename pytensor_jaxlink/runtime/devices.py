@@ -162,10 +162,9 @@ def commit(values: list[object], positions: Sequence[int]) -> None:
     moving = [position for position in positions if type(values[position]) is np.ndarray]
     where = place_for(values) if moving else None
     if not isinstance(where, NamedSharding):
-        with jax.enable_x64(True):
-            for position in moving:
-                array = device_put_now(detached(values[position]), where)
-                values[position] = device_put_now(array, array.sharding)
+        for position in moving:
+            array = device_put_now(detached(values[position]), where)
+            values[position] = device_put_now(array, array.sharding)
 
 
 def constrained_as(where: Sharding | None, old: Any, new: Any) -> Any:

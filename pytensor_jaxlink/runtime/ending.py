@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax
 import numpy as np
 
 from pytensor_jaxlink.plan import ARRAYS, Kind, Plan
@@ -27,7 +26,7 @@ from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, configuration, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.executor import Executor, FastPath
@@ -122,10 +121,7 @@ def as_jax_array(value: Any) -> object:
     found = value
     if isinstance(value, np.ndarray | np.generic):
         found = np.array(found)
-    if configuration.jax_enable_x64:
-        return device_put(found)
-    with jax.enable_x64(True):
-        return device_put(found)
+    return device_put(found)
 
 
 @dataclass(eq=False)

@@ -54,8 +54,7 @@ class PaddedArrays:
             return copy
         found: Any = _longer(to_numpy(value, stats), shape)
         if comes_again or value.committed:
-            with jax.enable_x64(True):  # where JAX is configured without, it would change the type
-                found = device_put(found, value.sharding if value.committed else None)
+            found = device_put(found, value.sharding if value.committed else None)
         kept = found if comes_again else None
         self._last[position] = self._reference(position, value), shape, kept
         return found

@@ -69,19 +69,10 @@ class Configuration(Protocol):
         ...
 
 
-class Put(Protocol):
-    """`jax.device_put`."""
-
-    def __call__(self, value: Any, place: Sharding | None = None, /) -> jax.Array:
-        """The value as an array on the device."""
-        ...
-
-
 block_until_ready: Callable[[Any], Any] = jax.block_until_ready
 config: Any = jax.config
 configuration: Configuration = config
 default_backend: Callable[[], str] = jax.default_backend
-device_put: Put = jax.device_put
 eval_shape: Callable[..., Any] = jax.eval_shape
 jit: Callable[..., Any] = jax.jit
 live_arrays: Callable[[], list[jax.Array]] = jax.live_arrays
@@ -91,7 +82,16 @@ register_pytree_node: Callable[..., None] = jax.tree_util.register_pytree_node
 set_cache_dir: Callable[[str], None] = compilation_cache.set_cache_dir
 reset_cache: Callable[[], None] = compilation_cache.reset_cache
 trace_annotation: Callable[..., AbstractContextManager[object]] = jax.profiler.TraceAnnotation
+_put: Callable[[Any, Sharding | None], jax.Array] = jax.device_put
 with_sharding_constraint: Callable[[Any, Sharding], Any] = jax.lax.with_sharding_constraint
+
+
+def device_put(value: Any, place: Sharding | None = None) -> jax.Array:
+    """`jax.device_put`, which keeps the type, also where JAX is configured without 64-bit types."""
+    if configuration.jax_enable_x64:
+        return _put(value, place)
+    with jax.enable_x64(True):
+        return _put(value, place)
 
 
 def device_put_now(value: object, place: Sharding | None = None) -> jax.Array:

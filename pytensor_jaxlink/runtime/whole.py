@@ -92,7 +92,7 @@ class Whole:
         given = [region.results.index(number) for number in plan.outputs]
 
         def traced(*values: object, meet: Meet | None = None) -> Any:
-            complete = len(values) == len(places)
+            complete = len(values) == len(places) and ready.policy.has_types()
             if not complete or not all(map(boundary.accepts, self._read, values)):
                 raise NotAcceptedError
             results, conditions = function.traced(
