@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import ref
 
 import jax
@@ -10,9 +9,7 @@ import numpy as np
 
 from pytensor_jaxlink.runtime.devices import to_numpy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of, device_put
-
-_NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
+from pytensor_jaxlink.runtime.typed_jax import device_put
 
 
 class PaddedArrays:
@@ -25,9 +22,15 @@ class PaddedArrays:
     """
 
     def __init__(self) -> None:
-        self._last: dict[int, tuple[ref[Any], tuple[int, ...], Any]] = {}
+        self._last: dict[int, tuple[ref[jax.Array], tuple[int, ...], jax.Array | None]] = {}
 
-    def padded(self, position: int, value: Any, shape: tuple[int, ...], stats: Stats) -> object:
+    def padded(
+        self,
+        position: int,
+        value: jax.Array | np.ndarray | jax.ShapeDtypeStruct,
+        shape: tuple[int, ...],
+        stats: Stats,
+    ) -> object:
         """The value of an argument in a longer shape.
 
         Parameters
@@ -35,46 +38,45 @@ class PaddedArrays:
         position
             The argument.
         value
-            An array of NumPy or of JAX, or the shape and the dtype of one.
+            Its value, or the shape and the dtype of that.
         shape
             The shape.
         stats
             Counts the bytes that are fetched from a device.
         """
-        kind = class_of(value)
-        if kind is jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct(shape, value.dtype)
-        if shape == value.shape:
+        if value.shape == shape:
             return value
-        if kind is not ARRAY:
+        if isinstance(value, np.ndarray):
             return _longer(value, shape)
-        last, of, copy = self._last.get(position, _NOTHING)
-        comes_again = last() is value and of == shape and not value.is_deleted()
-        if comes_again and copy is not None:
-            return copy
-        found: Any = _longer(to_numpy(value, stats), shape)
-        if comes_again or value.committed:
-            found = device_put(found, value.sharding if value.committed else None)
-        kept = found if comes_again else None
-        self._last[position] = self._reference(position, value), shape, kept
-        return found
+        if isinstance(value, jax.ShapeDtypeStruct):
+            return jax.ShapeDtypeStruct(shape, value.dtype)
+        comes_again = False
+        if (known := self._last.get(position)) is not None and not value.is_deleted():
+            last, of, copy = known
+            comes_again = last() is value and of == shape
+            if comes_again and copy is not None:
+                return copy
+        found = _longer(to_numpy(value, stats), shape)
+        if not comes_again and not value.committed:
+            self._last[position] = self._reference(position, value), shape, None
+            return found
+        copy = device_put(found, value.sharding if value.committed else None)
+        self._last[position] = (
+            self._reference(position, value),
+            shape,
+            copy if comes_again else None,
+        )
+        return copy
 
-    def _reference(self, position: int, value: Any) -> ref[Any]:
+    def _reference(self, position: int, value: jax.Array) -> ref[jax.Array]:
         """A reference to an array; when the array goes, so does its copy."""
         last = self._last
 
-        def forget(gone: ref[Any]) -> None:
-            if last.get(position, _NOTHING)[0] is gone:
+        def forget(gone: ref[jax.Array]) -> None:
+            if (known := last.get(position)) is not None and known[0] is gone:
                 last.pop(position, None)  # another thread may have been faster
 
         return ref(value, forget)
-
-
-def _absent() -> None:
-    return None
-
-
-_NOTHING = _absent, (), None
 
 
 def _longer(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
