@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any, TypeVar
 
@@ -76,6 +77,13 @@ def _half_of(value: jax.Array) -> jax.Array:
     least, known = float(limits.smallest_subnormal), jax.lax.stop_gradient(value)
     fine = jnp.round(known / least) * least - (known - value)
     return jnp.where(jnp.abs(value) < limits.tiny, fine, half)
+
+
+@contextmanager
+def mixing() -> Iterator[None]:
+    """Let rules mix types and ranks, also where JAX is configured to refuse that to its user."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 def integer_of(value: jax.Array, dtype: np.dtype) -> jax.Array:

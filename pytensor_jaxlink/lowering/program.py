@@ -37,7 +37,7 @@ from pytensor_jaxlink.lowering.checks import (
     is_refuted,
     only_where,
 )
-from pytensor_jaxlink.lowering.coercion import as_declared, as_static, of_code
+from pytensor_jaxlink.lowering.coercion import as_declared, as_static, mixing, of_code
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
 from pytensor_jaxlink.lowering.rule import JaxFunction
 from pytensor_jaxlink.lowering.selected_gradients import (
@@ -162,7 +162,7 @@ class Program:
             number: as_declared(value, self.types[number])
             for number, value in zip(self.arguments, arguments, strict=True)
         }
-        with collecting() as conditions, counting() as work:
+        with mixing(), collecting() as conditions, counting() as work:
             self.evaluate(static_values, traced, self.barriers)
             results = tuple(
                 self.result(number, static_values, traced, self._given_type(number))
