@@ -30,7 +30,8 @@ from pytensor_jaxlink.rewriting import default_query
 
 # What a test says when it looks at the rewritten graph, the thunks or the storage of a function.
 _LOOKS_AT_GRAPH = re.compile(
-    r"\.maker\b|\btoposort\(|apply_nodes|check_stack_trace|\.vm\b|storage_map|assertFunctionContains"
+    r"\.maker\b|\btoposort\(|apply_nodes|check_stack_trace|\.vm\b|storage_map|print_storage"
+    r"|assertFunctionContains"
 )
 # What it says when it compares draws with those of NumPy's generators.
 _LOOKS_AT_DRAWS = re.compile(r"compare_sample_values|\brng_fn\(")
