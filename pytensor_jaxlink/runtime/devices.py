@@ -49,7 +49,8 @@ def to_numpy(value: Any, stats: Stats) -> np.ndarray:
     Of an array that lies on several devices the parts are gathered.  Where some belong to other
     processes, all processes have to take part: they do, as all of them run the same plan.
     """
-    if type(value) is not ARRAY:
+    # Asked whether a deleted array is there, JAX 0.10 ends the process; NumPy gets JAX's error.
+    if type(value) is not ARRAY or value.is_deleted():
         return np.asarray(value)
     # Asked in this order, what is the rule is found fast.
     if type(value.sharding) is not SingleDeviceSharding and not value.is_fully_replicated:
@@ -58,8 +59,7 @@ def to_numpy(value: Any, stats: Stats) -> np.ndarray:
             from jax.experimental.multihost_utils import process_allgather  # starts JAX's backends
 
             value = process_allgather(value, tiled=True)
-    # Asked whether a deleted array is there, JAX 0.10 ends the process; NumPy gets JAX's error.
-    array = np.asarray(value) if value.is_deleted() else waited_for(value)
+    array = waited_for(value)
     stats.bytes_to_host += array.nbytes
     return array
 
