@@ -69,8 +69,7 @@ def placed(value: np.ndarray, described: Parsed, asked: object) -> jax.Array | n
         where.shard_shape(np.shape(value))
     except ValueError:  # the mesh has another number of devices
         return value
-    with jax.enable_x64(True):
-        return device_put_now(value, where)
+    return device_put_now(value, where)
 
 
 def _sharding(described: Parsed, asked: object) -> Sharding | None:
