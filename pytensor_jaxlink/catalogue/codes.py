@@ -175,7 +175,7 @@ class Code(Enum):
     NO_GRAPH_LAYER = 710, "There is no graph layer", "ArtifactError"
     GRAPH_NOT_SAVED = 711, "The graph of a function is not saved", "JAXLinkWarning"
     CODE_NOT_SAVED = 712, "No code is saved for a region", "JAXLinkWarning"
-    NO_REVERSE_MODE = 713, "A loop cannot be saved with its derivative", "ArtifactError"
+    NO_REVERSE_MODE = 713, "A function cannot be saved with its derivative", "ArtifactError"
     NOT_EXPORTED = 714, "JAX cannot export the code", "ArtifactError"
     STEP_ON_HOST = 721, "The start-up cache keeps no step on the host", Listing.START_UP_CACHE
     NAMELESS_REWRITES = (

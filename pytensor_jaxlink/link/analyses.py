@@ -32,6 +32,7 @@ from pytensor_jaxlink.partition import schedule, select, sink
 from pytensor_jaxlink.rewriting import (
     cut_results,
     enabled_of,
+    excluded_of,
     failures_of,
     inline_broken,
     linked_rewriter,
@@ -91,7 +92,7 @@ class Analyses:
     @cached_property
     def _rewriter(self) -> GraphRewriter:
         """The rewriter of graphs that no mode rewrites, which takes long to make."""
-        return linked_rewriter()
+        return linked_rewriter(excluded_of(self._source))
 
     def forget(self) -> None:
         """Prepare inner graphs anew: what is known of their nodes has changed."""

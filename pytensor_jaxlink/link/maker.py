@@ -105,7 +105,7 @@ class JAXFunctionMaker(FunctionMaker):
         mode: Any = rest[0]
         query = mode.provided_optimizer
         if isinstance(query, RewriteDatabaseQuery):  # and not a rewriter of the user's
-            keep_rewrites(fgraph, query.include)
+            keep_rewrites(fgraph, query)
         if mode.linker.options.cache_dir is not None:
             updated: Any = fgraph.update_mapping
             self._entry = finder()(self._given, updated, mode, inputs, outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -27,6 +27,12 @@ from pytensor_jaxlink.graph import as_kind, op_name
 from pytensor_jaxlink.link.dynamic import Sizes
 from pytensor_jaxlink.link.explanation import describe_break
 from pytensor_jaxlink.link.form import Form
+from pytensor_jaxlink.link.own_gradients import (
+    Trace,
+    differentiated,
+    has_own_gradients,
+    with_own_gradients,
+)
 from pytensor_jaxlink.link.refusals import not_jittable
 from pytensor_jaxlink.link.sketch import sketch_of
 from pytensor_jaxlink.lowering import Lowered, SidesDifferError, as_static, unread
@@ -49,6 +55,13 @@ class UserTraces:
     def __init__(self, compiled: CompiledGraph, analyses: Analyses) -> None:
         self._compiled, self._analyses = compiled, analyses
         self._made: dict[bool, _Traced] = {}
+        self._outputs: Trace = self._values
+        if has_own_gradients(compiled):
+            self._outputs = differentiated(self._values, lambda: self._kept.for_user.trace)
+
+    @cached_property
+    def _kept(self) -> CompiledGraph:
+        return with_own_gradients(self._compiled)
 
     def _traced(self, *, dynamic: bool = False) -> _Traced:
         """The plan.
@@ -84,6 +97,9 @@ class UserTraces:
 
     def trace(self, values: Sequence[object]) -> list[Any]:
         """The outputs and updates for values of the inputs and shared variables."""
+        return self._outputs(values)
+
+    def _values(self, values: Sequence[object]) -> list[Any]:
         view, source = self._compiled.view, self._compiled.source
         if (refused := self._compiled.refusal()) is not None:
             raise refused

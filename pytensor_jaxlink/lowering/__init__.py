@@ -13,6 +13,7 @@ from pytensor_jaxlink.lowering import resizing_rules as _resizing_rules
 from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering import solvers as _solvers
 from pytensor_jaxlink.lowering import sparse_rules as _sparse_rules
+from pytensor_jaxlink.lowering import view_rules as _view_rules
 from pytensor_jaxlink.lowering.build import Lowered as Lowered
 from pytensor_jaxlink.lowering.build import ProgramBuilder as ProgramBuilder
 from pytensor_jaxlink.lowering.build import lower as lower
@@ -44,4 +45,5 @@ RULES = (
     _solvers,
     _sparse_rules,
     _special_scalar_ops,
+    _view_rules,
 )

@@ -20,7 +20,7 @@ from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.graph import op_name
 from pytensor_jaxlink.lowering.checks import is_differentiable
 from pytensor_jaxlink.lowering.linear_maps import LinearMap, Map
-from pytensor_jaxlink.ops import standing_alone
+from pytensor_jaxlink.ops import is_foreign_module, standing_alone
 from pytensor_jaxlink.remedies import Remedy
 
 GraphFunction = Callable[..., Sequence[jax.Array]]
@@ -156,10 +156,9 @@ class Derivatives:
     def _no_gradient(self, moving: Sequence[int], error: Exception) -> NotDifferentiableError:
         names = ", ".join(self._node.inputs[k].name or f"input {k}" for k in moving)
         op = self._node.op
-        # The class of a wrapped function is that of all wrapped functions.
-        remedy = (
-            Remedy.PULLBACK_AROUND if isinstance(op, FromFunctionOp) else Remedy.PULLBACK_METHOD
-        )
+        # Others are PyTensor's, and wrapped functions have one class.
+        own = is_foreign_module(type(op).__module__) and not isinstance(op, FromFunctionOp)
+        remedy = Remedy.PULLBACK_METHOD if own else Remedy.PULLBACK_AROUND
         return NotDifferentiableError(
             f"JAX differentiates {op_name(op)}, written at {self._where}, with respect to "
             f"{names}, and PyTensor has no such gradient: {error}. "

@@ -11,6 +11,7 @@ from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice as DynamicSlice
 from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicUpdateSlice as DynamicUpdateSlice
 from pytensor_jaxlink.ops.dynamic_slice_ops import Realign as Realign
 from pytensor_jaxlink.ops.effects import has_effects as has_effects
+from pytensor_jaxlink.ops.effects import has_op as has_op
 from pytensor_jaxlink.ops.effects import is_foreign_module as is_foreign_module
 from pytensor_jaxlink.ops.effects import makes_thunk as makes_thunk
 from pytensor_jaxlink.ops.effects import may_show as may_show
@@ -32,6 +33,7 @@ from pytensor_jaxlink.ops.increments import is_zero_elsewhere as is_zero_elsewhe
 from pytensor_jaxlink.ops.increments import other_sum as other_sum
 from pytensor_jaxlink.ops.increments import types_of_sum as types_of_sum
 from pytensor_jaxlink.ops.inner_graph import NestedGraph as NestedGraph
+from pytensor_jaxlink.ops.inner_graph import changes_gradient as changes_gradient
 from pytensor_jaxlink.ops.inner_graph import declares_gradient as declares_gradient
 from pytensor_jaxlink.ops.inner_graph import inner_graphs as inner_graphs
 from pytensor_jaxlink.ops.input_roles import can_be_static as can_be_static

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pytensor.compile.ops import FromFunctionOp
@@ -20,8 +21,13 @@ def is_foreign_module(module: str) -> bool:
 
 def has_effects(graph: AbstractFunctionGraph) -> bool:
     """Return True if a graph has an Op of the user's, or one that prints."""
-    return any(may_show(node.op) for node in graph.apply_nodes) or any(
-        has_effects(nested.fgraph)
+    return has_op(graph, may_show)
+
+
+def has_op(graph: AbstractFunctionGraph, asked: Callable[[Op], bool]) -> bool:
+    """Return True if the answer is True for an Op of a graph, or of a graph inside it."""
+    return any(asked(node.op) for node in graph.apply_nodes) or any(
+        has_op(nested.fgraph, asked)
         for node in graph.apply_nodes
         for nested in inner_graphs(node.op, node)
     )

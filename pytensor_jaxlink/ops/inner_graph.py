@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import Op
@@ -49,6 +50,14 @@ def _inner_graphs_op_from_graph(op: OpFromGraph, node: Apply) -> tuple[NestedGra
 def declares_gradient(op: OpFromGraph) -> bool:
     """Return True if an Op declares its gradient, instead of leaving it to its graph."""
     return op.pullback_overrides is not None or type(op).pullback is not OpFromGraph.pullback
+
+
+def changes_gradient(op: Op) -> bool:
+    """Return True for an Op that passes its input on, and whose gradient is another one.
+
+    `zero_grad`, `grad_clip` and others of `pytensor.gradient`, and Ops of users like these.
+    """
+    return isinstance(op, ViewOp) and type(op) is not ViewOp
 
 
 @inner_graphs.register(LogSoftmax)

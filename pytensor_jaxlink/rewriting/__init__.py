@@ -21,6 +21,7 @@ from pytensor_jaxlink.rewriting.inner import rewrite_inner as rewrite_inner
 from pytensor_jaxlink.rewriting.loop_forms import inline_broken as inline_broken
 from pytensor_jaxlink.rewriting.notes import Avoided as Avoided
 from pytensor_jaxlink.rewriting.notes import enabled_of as enabled_of
+from pytensor_jaxlink.rewriting.notes import excluded_of as excluded_of
 from pytensor_jaxlink.rewriting.notes import failures_of as failures_of
 from pytensor_jaxlink.rewriting.notes import given_of as given_of
 from pytensor_jaxlink.rewriting.notes import hand_on as hand_on

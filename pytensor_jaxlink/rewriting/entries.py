@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.ops import DeepCopyOp
+from pytensor.compile.ops import DeepCopyOp, ViewOp
+from pytensor.gradient import GradClip
 from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
@@ -107,6 +108,17 @@ def _cut(chosen: Selection, axis: int, length: Tensor, count: Tensor) -> Selecti
 @follow.register(DeepCopyOp)
 def _follow_copy(op: DeepCopyOp, node: Apply, known: Known) -> Results:
     return [known.selections[node.inputs[0]]]
+
+
+@follow.register(ViewOp)
+def _follow_view(op: ViewOp, node: Apply, known: Known) -> Results:
+    """Entries that are not selected have no gradient, and these Ops of PyTensor give them none."""
+    if isinstance(op, GradClip) and not op.clip_lower_bound <= 0 <= op.clip_upper_bound:
+        return None
+    if type(op).__module__ not in (GradClip.__module__, ViewOp.__module__):
+        return None
+    chosen = known.selections[node.inputs[0]]
+    return [replace(chosen, full=op(chosen.full))]
 
 
 @follow.register(Fitted)

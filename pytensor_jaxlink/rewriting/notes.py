@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from pytensor.graph.features import Feature
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.analysis import BindingTime, binding_times
 from pytensor_jaxlink.graph import GraphView, has_user_line, user_location
@@ -144,6 +145,7 @@ def hand_on(fgraph: FunctionGraph, copy: Any) -> None:
     """Give a copy of a graph what the rewrites have recorded on it."""
     copy.jaxlink_notes, copy.jaxlink_enabled = notes_of(fgraph), enabled_of(fgraph)
     copy.jaxlink_failures, copy.jaxlink_rewrites = failures_of(fgraph), rewrites_of(fgraph)
+    copy.jaxlink_excluded = excluded_of(fgraph)
 
 
 def keep_given(fgraph: FunctionGraph, given: FunctionGraph) -> None:
@@ -156,9 +158,14 @@ def given_of(fgraph: Any) -> FunctionGraph | None:
     return getattr(fgraph, "jaxlink_given", None)
 
 
-def keep_rewrites(fgraph: FunctionGraph, names: Iterable[str]) -> None:
-    """Keep the names of PyTensor's rewrites that the user's mode includes with a graph."""
-    _keep(fgraph, jaxlink_rewrites=tuple(names))
+def keep_rewrites(fgraph: FunctionGraph, query: RewriteDatabaseQuery) -> None:
+    """Keep the names of the rewrites that a mode includes and excludes with a graph."""
+    _keep(fgraph, jaxlink_rewrites=tuple(query.include), jaxlink_excluded=tuple(query.exclude))
+
+
+def excluded_of(fgraph: object) -> tuple[str, ...]:
+    """The names of the rewrites that the mode of a graph excludes."""
+    return getattr(fgraph, "jaxlink_excluded", ())
 
 
 def rewrites_of(fgraph: object) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ cannot run on the host), and lazy conditionals that hide the branches from our a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pytensor.compile.mode import optdb
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
@@ -53,6 +55,12 @@ def linked_query() -> RewriteDatabaseQuery:
     return default_query().including(*REQUIRED_REWRITES).excluding(*INCOMPATIBLE_REWRITES)
 
 
-def linked_rewriter() -> GraphRewriter:
-    """The rewriter of graphs that no mode rewrites: inner ones, gradients."""
-    return optdb.query(linked_query())
+def linked_rewriter(excluded: Iterable[str] = ()) -> GraphRewriter:
+    """The rewriter of graphs that no mode rewrites: inner ones, gradients.
+
+    Parameters
+    ----------
+    excluded
+        The names of the rewrites that the mode of the outer graph excludes.
+    """
+    return optdb.query(linked_query().excluding(*excluded))

@@ -39,6 +39,7 @@ from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotDifferentiableError
 from pytensor_jaxlink.frames import warn_at_user_line
 from pytensor_jaxlink.link.jax_function import JAXFunction
+from pytensor_jaxlink.link.own_gradients import has_own_gradients
 from pytensor_jaxlink.lowering import Lowered, Program
 from pytensor_jaxlink.lowering.size_arithmetic import describe_size
 from pytensor_jaxlink.ops import WhileLoop, held_dtype, held_type
@@ -214,6 +215,13 @@ class _FunctionWriter(PlanWriter):
         super().__init__(data, members)
         self._host, self._wanted, self._function = host, wanted, function
         self.compiled = function.vm.compiled.without_callbacks()
+        if wanted.target.vjp_order and has_own_gradients(self.compiled):
+            text = (
+                f"vjp_order={wanted.target.vjp_order}: the regions hold no operation that declares "
+                "another gradient (zero_grad, grad_clip). Save with vjp_order=0, or save a "
+                "function that returns the gradient."
+            )
+            raise ArtifactError(text, code=Code.NO_REVERSE_MODE)
         self._least: Bounds = {}
         self._without_code: list[str] = []
         plan = self.compiled.plan

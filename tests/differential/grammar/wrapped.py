@@ -7,6 +7,7 @@ from typing import Any
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
+from pytensor.gradient import disconnected_grad, grad_clip, grad_scale, zero_grad
 from pytensor.tensor.blockwise import Blockwise
 
 from tests.differential.grammar.arrays import host_sort
@@ -64,6 +65,31 @@ def overridden_gradient(p: Pool) -> Any:
     op = OpFromGraph([v], [v**2], lop_overrides=lambda inputs, _, given: [given[0] * 5])
     vector = _double(p.real())
     return p.with_tag_of(pt.grad(pt.tanh(op(vector)).sum(), vector), vector)
+
+
+def _passed_on(p: Pool, value: Any) -> Any:
+    """A value that declares another gradient."""
+    way = p.choose(4)
+    if way == 3:
+        return grad_clip(value, -0.5, 0.5)
+    return grad_scale(value, 3.0) if way == 2 else (zero_grad, disconnected_grad)[way](value)
+
+
+@family.gives("vector")
+def passed_on(p: Pool) -> Any:
+    vector = _double(p.real())
+    return _passed_on(p, pt.sin(vector)) * vector
+
+
+@family.gives("scalar")
+def states_passed_on(p: Pool) -> Any:
+    states = pytensor.scan(
+        lambda entry, state: pt.tanh(_passed_on(p, state) + entry),
+        sequences=[_double(p.real())],
+        outputs_info=[pt.zeros(())],
+        return_updates=False,
+    )
+    return states.sum()
 
 
 @family.gives("vector")
