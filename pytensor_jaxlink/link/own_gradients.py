@@ -21,7 +21,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
 from pytensor_jaxlink.compat import runnable_copy
 from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.ops import changes_gradient, has_op
+from pytensor_jaxlink.ops import changes_gradient, has_op, keep_apart
 from pytensor_jaxlink.rewriting import default_query, excluded_of, given_of, rewrites_of
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def with_own_gradients(compiled: CompiledGraph) -> CompiledGraph:
         include=rewrites_of(source), exclude=[*(default_query().exclude or ()), _DROPS]
     )
     graph = runnable_copy(given)
+    keep_apart(graph)
     mode = Mode(linker, query)
     inputs = [In(variable) for variable in graph.inputs]
     maker = JAXFunctionMaker(inputs, graph.outputs, mode, fgraph=graph, on_unused_input="ignore")

@@ -12,7 +12,7 @@ from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.lowering.checks import is_differentiable
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.ops import changes_gradient
+from pytensor_jaxlink.ops import Unmerged, changes_gradient
 
 
 @jax_rule.register(ViewOp)
@@ -28,6 +28,11 @@ def _view(op: ViewOp, node: Apply, context: Context) -> JaxFunction:
         return same
 
     return view
+
+
+@jax_rule.register(Unmerged)
+def _unmerged(op: Unmerged, node: Apply, context: Context) -> JaxFunction:
+    return context.core_rule(op.of(node), context)
 
 
 @jax_rule.register(DisconnectedGrad)

@@ -16,7 +16,7 @@ from pytensor.tensor.math import Max, Min, MulWithoutZeros
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.type_other import NoneTypeT
 
-from pytensor_jaxlink.ops import Fitted, Merged, Stretched
+from pytensor_jaxlink.ops import Fitted, Merged, Stretched, Unmerged
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -113,9 +113,10 @@ def _follow_copy(op: DeepCopyOp, node: Apply, known: Known) -> Results:
 @follow.register(ViewOp)
 def _follow_view(op: ViewOp, node: Apply, known: Known) -> Results:
     """Entries that are not selected have no gradient, and these Ops of PyTensor give them none."""
-    if isinstance(op, GradClip) and not op.clip_lower_bound <= 0 <= op.clip_upper_bound:
+    kind = op.op if isinstance(op, Unmerged) else op
+    if isinstance(kind, GradClip) and not kind.clip_lower_bound <= 0 <= kind.clip_upper_bound:
         return None
-    if type(op).__module__ not in (GradClip.__module__, ViewOp.__module__):
+    if type(kind).__module__ not in (GradClip.__module__, ViewOp.__module__):
         return None
     chosen = known.selections[node.inputs[0]]
     return [replace(chosen, full=op(chosen.full))]

@@ -77,6 +77,7 @@ COSTS: dict[str, Callable[[Any], Any]] = {
     "an inner graph": lambda x: OpFromGraph([x], [grad_scale(x**2, 0.5)])(x).sum(),
     "before a selection": lambda x: (grad_clip(x, -0.5, 0.5) ** 2)[x > 0].sum(),
     "after a selection": lambda x: grad_clip(x[x > 0] ** 2, -0.5, 0.5).sum(),
+    "equal ones": lambda x: (grad_clip(x**2, -1, 1) + grad_clip(x**2, -1, 1)).sum(),
     "two": lambda x: (zero_grad(x[x > 0]) * grad_scale(x[x > 0], 0.5)).sum(),
 }
 
@@ -100,6 +101,14 @@ def test_gradients_are_those_of_pytensor(name: str) -> None:
         np.testing.assert_allclose(slope, wanted[1], rtol=1e-12)
     rows = jax.vmap(jax.grad(fn))(np.stack([VALUE, VALUE]))
     np.testing.assert_allclose(rows, [wanted[1]] * 2, rtol=1e-12)
+
+
+@pytest.mark.skipif(
+    pytensor.__version__.startswith("3.0"), reason="PyTensor copies a graph with one of the two Ops"
+)
+def test_two_that_pytensor_takes_for_equal() -> None:
+    fn = jaxify([x], (grad_scale(x, 2.0) * x + grad_scale(x, 3.0) * x).sum())
+    np.testing.assert_allclose(jax.grad(fn)(VALUE), 7 * VALUE)
 
 
 def test_values_are_those_of_the_rewritten_graph() -> None:
