@@ -27,7 +27,7 @@ from pytensor_jaxlink.rewriting import default_query, excluded_of, given_of, rew
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
 
-Trace = Callable[[Sequence[object]], list[jax.Array]]
+Trace = Callable[[Sequence[object]], list[object]]
 """From the values of the inputs of a graph to those of its outputs, as JAX traces them."""
 
 _DROPS = "local_view_op"
@@ -73,7 +73,7 @@ def differentiated(value_of: Trace, kept: Callable[[], Trace]) -> Trace:
         Gives the other one, when JAX differentiates.
     """
 
-    def function(values: Sequence[object]) -> list[jax.Array]:
+    def function(values: Sequence[object]) -> list[object]:
         places = [k for k, value in enumerate(values) if _is_traced(value)]
         leaves, tree = jax.tree.flatten([values[k] for k in places])
 
@@ -83,10 +83,10 @@ def differentiated(value_of: Trace, kept: Callable[[], Trace]) -> Trace:
 
         def rule(
             primals: Sequence[jax.Array], tangents: Sequence[jax.Array]
-        ) -> tuple[list[jax.Array], list[jax.Array]]:
+        ) -> tuple[list[object], list[object]]:
             moving = [k for k, each in enumerate(tangents) if not isinstance(each, SymbolicZero)]
 
-            def outputs_of(*moved: jax.Array) -> list[jax.Array]:
+            def outputs_of(*moved: jax.Array) -> list[object]:
                 given = list(primals)
                 for k, value in zip(moving, moved, strict=True):
                     given[k] = value

@@ -99,7 +99,7 @@ class UserTraces:
         """The outputs and updates for values of the inputs and shared variables."""
         return self._outputs(values)
 
-    def _values(self, values: Sequence[object]) -> list[Any]:
+    def _values(self, values: Sequence[object]) -> list[object]:
         view, source = self._compiled.view, self._compiled.source
         if (refused := self._compiled.refusal()) is not None:
             raise refused

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.op import Op
 
 from pytensor_jaxlink.ops.inner_graph import changes_gradient
 
@@ -28,7 +27,7 @@ class Unmerged(ViewOp):
 
     __props__ = ("op", "number")
 
-    def __init__(self, op: ViewOp, number: int) -> None:
+    def __init__(self, op: Op, number: int) -> None:
         self.op, self.number = op, number
 
     def of(self, node: Apply) -> Apply:
@@ -39,7 +38,6 @@ class Unmerged(ViewOp):
 def keep_apart(graph: FunctionGraph) -> None:
     """Replace the operations that change gradients in a graph, so that none are merged."""
     for number, node in enumerate(graph.toposort()):
-        op: Any = node.op
-        if changes_gradient(op):
-            [apart] = Unmerged(op, number).make_node(*node.inputs).outputs
+        if changes_gradient(node.op):
+            [apart] = Unmerged(node.op, number).make_node(*node.inputs).outputs
             graph.replace(node.outputs[0], apart, import_missing=True)
