@@ -22,6 +22,9 @@ from pytensor_jaxlink.ops import is_zero
 from pytensor_jaxlink.size_functions import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
 
+_SHORTEST_RANGE = 2
+"""The entries of the shortest constant that XLA takes for a range."""
+
 Value = TypeVar("Value")
 
 DTYPES_OF_JAX = frozenset([
@@ -197,12 +200,26 @@ def as_jax(value: Value) -> Value | jax.Array:
 
 
 def of_code(value: object, kind: Any) -> object:
-    """A known value as a value of the code: open sizes are numbers that it computes."""
+    """A known value as a value of the code: open sizes are numbers that it computes.
+
+    XLA takes ``[-0.0, 1.0, 2.0]`` for a range, which begins with 0.0 (docs/upstream.md), but not
+    where it sees no vector.
+    """
     if not is_open(value):
-        return value
+        if not isinstance(value, np.ndarray) or not _is_range_from_negative_zero(value):
+            return value
+        return jnp.reshape(hidden(jnp.asarray(value.reshape(-1, 1))), value.shape)
     sizes = np.asarray(value, dtype=object)
     parts = [jnp.asarray(size, dtype=canonical_dtype(kind.dtype)) for size in sizes.flat]
     return jnp.stack(parts).reshape(sizes.shape)
+
+
+def _is_range_from_negative_zero(value: np.ndarray) -> bool:
+    """Return True for one in a row, a column or the like too: XLA drops dimensions of length 1."""
+    if value.dtype.kind != "f" or not _SHORTEST_RANGE <= value.size == max(value.shape, default=1):
+        return False
+    first, entries = value.flat[0], value.ravel()
+    return first == 0 and bool(np.signbit(first)) and np.array_equal(entries, np.arange(value.size))
 
 
 def as_declared(value: object, kind: Any) -> object:
