@@ -141,6 +141,7 @@ class Remedy(Enum):
     NAME_SIZES = "name them: static={...}, dims={...}"
     SAVE_SIZES = "Save the function with static={...} or after calls with these sizes"
     SAVE_BACKWARD = "Save it with save(f, path, vjp_order=1), or as high as you differentiate"
+    BACKWARD_ALONE = "Differentiate backward, by jax.grad or jax.vjp"
     OPEN_AXIS = "Leave that axis open when you save, dims={...}, and give all rows at once"
     SAVE_GRAPH_TOO = "Save it with save(f, path, graph=True)"
     SAVE_AGAIN = "Save the function again"

@@ -18,8 +18,8 @@ from pytensor.graph.replace import clone_replace
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotDifferentiableError
 from pytensor_jaxlink.graph import op_name
+from pytensor_jaxlink.linear_maps import LinearMap, Map
 from pytensor_jaxlink.lowering.checks import is_differentiable
-from pytensor_jaxlink.lowering.linear_maps import LinearMap, Map
 from pytensor_jaxlink.ops import is_foreign_module, standing_alone
 from pytensor_jaxlink.remedies import Remedy
 

@@ -171,6 +171,16 @@ def save_backward() -> Iterator[str]:
         assert jax.grad(lambda x: load(path).jax_fn(x)[0])(ONES).shape == ONES.shape
 
 
+@case(Remedy.BACKWARD_ALONE)
+def backward_alone() -> Iterator[str]:
+    with TemporaryDirectory() as folder, jax.enable_x64(True):
+        path = Path(folder) / "f"
+        save(total(), path, vjp_order=1)
+        loaded = load(path).jax_fn
+        yield error_of(lambda: jax.jvp(loaded, (ONES,), (ONES,)), ArtifactError)
+        assert jax.grad(lambda x: loaded(x)[0])(ONES).shape == ONES.shape
+
+
 @case(Remedy.OPEN_AXIS)
 def open_axis() -> Iterator[str]:
     with TemporaryDirectory() as folder, jax.enable_x64(True):

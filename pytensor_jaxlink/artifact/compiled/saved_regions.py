@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,11 +19,11 @@ from pytensor_jaxlink.artifact.compiled.operations import (
     check_all,
     check_for_shapes,
 )
+from pytensor_jaxlink.artifact.compiled.saved_calls import call_of
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import is_out_of_memory
-from pytensor_jaxlink.runtime.specialisation import kind_of
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _SHOWN = 12  # arguments in an error
@@ -118,41 +118,21 @@ class Specialisation:
     def __call__(self, arguments: Sequence[object]) -> Found:
         """The results and the conditions of the region."""
         exported = self._exported
+        given = zip(jax.tree_util.tree_leaves(list(arguments)), self.leaves, strict=True)
         leaves = [
-            jax.numpy.asarray(leaf, dtype=dtype)
-            for leaf, (_, dtype) in zip(
-                jax.tree_util.tree_leaves(list(arguments)), self.leaves, strict=True
-            )
+            jax.numpy.asarray(leaf, dtype=jax.dtypes.canonicalize_dtype(dtype))
+            for leaf, (_, dtype) in given
         ]
-        self._traced = list(map(kind_of, leaves))
+        self._traced = [
+            jax.ShapeDtypeStruct(leaf.shape, dtype)
+            for leaf, (_, dtype) in zip(leaves, self.leaves, strict=True)
+        ]
         if self._calls_open:
             self._check_for_shapes(self._traced)
-        try:
-            found, conditions = self._differentiable(exported)(*leaves)
-        except NotImplementedError as error:  # calls of exported code have no rule for `jax.vmap`
-            text = (
-                "JAX cannot map code that was exported over one more axis. "
-                f"{Remedy.OPEN_AXIS.text()}, or {Remedy.LOAD_GRAPH.text()}."
-            )
-            raise NotImplementedError(Code.NOT_MAPPED.mark(text)) from error
+        found = call_of(exported, self.where)(*leaves)
+        found, conditions = jax.tree.unflatten(exported.out_tree, found)
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
-
-    def _differentiable(self, exported: export.Exported) -> Callable[..., Any]:
-        """The code as a function, whose derivative says what to do where it was not saved."""
-        if exported.has_vjp():
-            return exported.call
-
-        def forward(*leaves: object) -> NoReturn:
-            raise ArtifactError(
-                f"{self.where}: the code holds no derivative. {Remedy.SAVE_BACKWARD.text()}, or "
-                f"{Remedy.LOAD_GRAPH.text()}.",
-                code=Code.NO_DERIVATIVE,
-            )
-
-        call = jax.custom_vjp(exported.call)
-        call.defvjp(forward, lambda *_: ())
-        return call
 
     def check(self) -> None:
         """Look whether a call has failed because of the code: compile and run it alone, once.

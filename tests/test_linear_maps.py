@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pytensor_jaxlink.lowering.linear_maps import LinearMap
+from pytensor_jaxlink.linear_maps import LinearMap
 
 FORWARD, BACKWARD = "forward", "backward"
 
