@@ -7,7 +7,7 @@ length one expression; that others are equal to it is kept here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, singledispatch
 from itertools import pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 
 from pytensor_jaxlink.analysis.extents import (
     Extents,
@@ -63,10 +63,13 @@ class Lengths:
         Whether to take it that every node runs, those in branches and in the steps of loops too,
         and to ask PyTensor in what each length is expressed, which takes longer.  Otherwise graphs
         with branches relate nothing, and loops say nothing about the inside.
+    usual
+        Whether to suppose that lengths are equal which are so in almost all calls.
     """
 
-    def __init__(self, *graphs: FunctionGraph, thorough: bool = False) -> None:
+    def __init__(self, *graphs: FunctionGraph, thorough: bool = False, usual: bool = False) -> None:
         self._graphs, self._thorough = graphs, thorough
+        self._usual = thorough or usual
         self._parents: dict[object, object] = {}
         self._ranks: dict[object, int] = {}
         self._extents: dict[FunctionGraph, Extents] = {}
@@ -172,7 +175,7 @@ class Lengths:
             return
         for node in nodes:
             groups = equal_dimensions(node.op, node)
-            for group in groups if not self._thorough else (*groups, *_supposed(node)):
+            for group in (*groups, *_supposed(node)) if self._usual else groups:
                 for one, other in pairwise(group):
                     self._unite(keys[one], keys[other])
             if self._thorough and isinstance(node.op, Scan | OpFromGraph):
@@ -252,7 +255,9 @@ def equal_dimensions(op: Op, node: GraphNode) -> Groups:
 
 
 def _supposed(node: GraphNode) -> Groups:
-    """The groups that are equal in almost all calls; code for open dimensions is for these calls.
+    """The groups that are equal in almost all calls.
+
+    Code for open dimensions is for these calls, and arguments are padded together in these.
 
     NumPy takes an empty mask for an array of any length, and equal slices of arrays go together if
     what they leave out differs.
@@ -261,6 +266,8 @@ def _supposed(node: GraphNode) -> Groups:
         case Fitted(axis=first):
             array, mask = inputs_of(node)
             return [[(array, first + k), (mask, k)] for k in range(ndim_of(mask))]
+        case AdvancedSubtensor() | AdvancedIncSubtensor():
+            return list(_masked(inputs_of(node)[0], indices_of(node)))
         case Elemwise():
             slices: dict[Any, list[GraphVariable]] = {}
             for owner in (v.owner for v in inputs_of(node) if v.owner is not None):
@@ -270,6 +277,16 @@ def _supposed(node: GraphNode) -> Groups:
             return [[(v, axis) for v in each] for (n, *_), each in alike for axis in range(n)]
         case _:
             return ()
+
+
+def _masked(array: GraphVariable, indices: Sequence[Any]) -> Iterator[list[Dimension]]:
+    """The dimensions of an array and of the boolean arrays that index it."""
+    axis = 0
+    for index in indices:
+        kind: Any = getattr(index, "type", None)
+        rank = kind.ndim if getattr(kind, "dtype", "") == "bool" else 0
+        yield from ([(array, axis + place), (index, place)] for place in range(rank))
+        axis += rank or 1
 
 
 def _only_slices(node: GraphNode) -> bool:

@@ -240,7 +240,7 @@ class ChangingSizes:
 
     @cached_property
     def _related(self) -> Lengths:
-        return Lengths(measured(self._compiled.source))
+        return Lengths(measured(self._compiled.source), usual=True)
 
     def _groups_of(self, lengths: Mapping[Place, Sequence[int]]) -> Groups:
         return groups_of(lengths, self._compiled.source, self._related, self._unpadded)

@@ -73,19 +73,23 @@ def groups_of(
             together.setdefault(tuple(seen), []).append(place)
     groups = [list(group) for group in together.values()]
     grouped = {place for group in groups for place in group} | refused.keys()
-    for position, variable in enumerate(graph.inputs):
-        for axis in range(getattr(variable.type, "ndim", 0)):
-            place = position, axis
-            if place in grouped or not may_be_padded(graph, place):
-                continue
-            for group in groups:
-                first, along = group[0]
-                if related.same(variable, axis, graph.inputs[first], along):
-                    group.append(place)
-                    break
-            else:
-                if place in lengths:
-                    groups.append([place])
+    others = [
+        (position, axis)
+        for position, variable in enumerate(graph.inputs)
+        for axis in range(getattr(variable.type, "ndim", 0))
+    ]
+    for place in dict.fromkeys((*sorted(lengths), *others)):
+        if place in grouped or not may_be_padded(graph, place):
+            continue
+        position, axis = place
+        for group in groups:
+            first, along = group[0]
+            if related.same(graph.inputs[position], axis, graph.inputs[first], along):
+                group.append(place)
+                break
+        else:
+            if place in lengths:
+                groups.append([place])
     return tuple(map(tuple, groups))
 
 

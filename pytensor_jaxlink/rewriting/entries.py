@@ -126,7 +126,7 @@ def _follow_view(op: ViewOp, node: Apply, known: Known) -> Results:
 def _follow_fitted(op: Fitted, node: Apply, known: Known) -> Results:
     """An array and a mask of it, both as long as a selection."""
     array, mask = (known.selections.get(v) for v in node.inputs)
-    if array is None or mask is None or array.axes != (op.axis,) or mask.axes != (0,):
+    if array is None or mask is None or op.axis not in array.axes or mask.axes != (0,):
         return None
     mask = known.aligned(mask, 0, array.masks[op.axis])
     if mask is None or not array.is_plain or len(mask.masks) != 1:
