@@ -135,6 +135,7 @@ class Remedy(Enum):
     INSTALL = "pip install 'pytensor_jaxlink[save]'"
     SAVE_GRAPH_ONLY = "save(..., compiled=False)"
     OTHER_MODE = "Give a mode that does not, such as JAXLinker(), 'NUMBA' or Mode(linker='py')"
+    LOAD_AGAIN = "Load the file again, in the process that needs it: load(path)"
     LOAD_GRAPH = "load(path, prefer='graph')"
     SAVE_FROM_GRAPH = "Save the function of load(path, prefer='graph'), or copy the file"
     CALL_FIRST = "Call the function with the sizes that you want before you save it"

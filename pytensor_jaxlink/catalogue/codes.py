@@ -205,6 +205,7 @@ class Code(Enum):
     NO_DERIVATIVE = 814, "The saved code has no derivative", "ArtifactError"
     NOT_MAPPED = 815, "The saved code cannot be mapped over one more axis", "NotImplementedError"
     CALL_OF_LOADED = 816, "A loaded function is called with other arguments", "TypeError"
+    COPY_OF_LOADED = 817, "A loaded function is copied or pickled", "TypeError"
 
     # -- options and logs
     OPTIONS = 901, "An option has a value that it cannot have", "ValueError"

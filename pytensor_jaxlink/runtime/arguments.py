@@ -131,7 +131,11 @@ class _Array(_Typed):
         if self._rules.allow_downcast:
             return np.asarray(value).astype(dtype)
         if isinstance(value, _NUMPY):
-            if np.result_type(dtype, value.dtype) != dtype:
+            try:
+                is_safe = np.result_type(dtype, value.dtype) == dtype
+            except TypeError as error:  # of no numbers
+                raise self._wrong(f"an array of {value.dtype}") from error
+            if not is_safe:
                 raise self._wrong(f"an array of {value.dtype}, which would lose precision")
             return np.asarray(value, dtype)
         if self._may_round(value):

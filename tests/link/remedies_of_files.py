@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import warnings
@@ -382,3 +383,12 @@ def bind_to_function() -> Iterator[str]:
         yield error_of(lambda: save(apply, path, examples=(node, ONES)), ArtifactError)
         save(partial(apply, node), path, examples=(ONES,))
         assert load(path)(ONES)[0] == 3
+
+
+@case(Remedy.LOAD_AGAIN)
+def load_again() -> Iterator[str]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        save(total(), path)
+        yield error_of(lambda: pickle.dumps(load(path)), TypeError)
+        assert load(path) is not load(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import jax
 import numpy as np
@@ -373,6 +373,11 @@ class LoadedFunction(FastCall):
                 code=Code.NO_GRAPH_LAYER,
             )
         return self.from_graph().explain()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse to be copied or pickled: a copy would share the state, or the code."""
+        text = f"{self!r} cannot be copied or pickled. {Remedy.LOAD_AGAIN.text()}."
+        raise TypeError(Code.COPY_OF_LOADED.mark(text))
 
     def __repr__(self) -> str:
         return f"<saved function {self.name or ''}: {len(self.plan.regions)} regions>"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -146,3 +148,27 @@ def test_a_process_with_and_without_64_bit_types(
         assert dtype == f"{kind}{32 if name == 'float32' else bits}", name
         expected = {"value": total, "jit": total, "integer": 3, "shape": 0}.get(name, slopes)
         np.testing.assert_allclose(value, expected, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_neither_copied_nor_pickled(
+    copied: Callable[[Any], Any], saved: Callable[..., Any]
+) -> None:
+    with pytest.raises(TypeError, match=r"Load the file again.*PJL817"):
+        copied(saved().function)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros(3, object),
+        np.array(["a"] * 3),
+        np.zeros(3, "datetime64[D]"),
+        np.zeros(3, [("a", "f8")]),
+        np.zeros(3, complex),
+    ],
+    ids=lambda each: str(each.dtype),
+)
+def test_arrays_of_no_numbers(value: Any, saved: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=r"x: expected .*, found an array of .*PJL816"):
+        saved().function(value, 2)
