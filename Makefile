@@ -15,8 +15,8 @@ test: export JAX_DISABLE_MOST_OPTIMIZATIONS := true
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
 
-# The short tests, and of the long ones those that compare values of Ops: what depends on the versions.
-VALUES := tests/edges tests/lowering
+# The short tests, and of the long ones those of edge values: what depends on the versions.
+VALUES := tests/edges
 test-values: test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m long --durations=20 $(VALUES)
 
