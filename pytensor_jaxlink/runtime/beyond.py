@@ -1,4 +1,7 @@
-"""A region beyond its limit: the combinations of shapes and static values that follow."""
+"""Combinations of shapes and static values for which a region is not compiled.
+
+Those beyond its limit run by its policy.  `GoesOnError` signals the others out of JAX's tracing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import jax
 
 from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import RecompileLimitError
+from pytensor_jaxlink.errors import FAILED_NODE, GoesOnError, RecompileLimitError
 from pytensor_jaxlink.frames import running_line, warn_at_user_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
@@ -32,6 +35,38 @@ class RegionProgram(Protocol):
     def on_host(self, static: tuple[object, ...], /, *arguments: object) -> Computed:
         """The same without JAX."""
         ...
+
+
+_OF_ARGUMENTS = AssertionError, IndexError, TypeError, ValueError
+
+_MOST_KEPT = 64
+"""The combinations of shapes whose errors are kept."""
+
+
+class LimitReachedError(GoesOnError):
+    """They would be compiled once too often."""
+
+
+class NotTogetherError(GoesOnError):
+    """XLA has failed to compile the region for them."""
+
+
+class OtherRankError(GoesOnError):
+    """An argument has another number of dimensions than the program is for."""
+
+
+class IsLargeError(GoesOnError):
+    """There may be too little memory for what the region computes."""
+
+
+def keep_error(
+    errors: dict[Signature, BaseException], signature: Signature, error: Exception
+) -> None:
+    """Keep the error of an operation that refuses some arguments: JAX need not trace it again."""
+    is_of_arguments = isinstance(error, _OF_ARGUMENTS) and hasattr(error, FAILED_NODE)
+    if is_of_arguments and len(errors) < _MOST_KEPT:
+        error.__cause__ = error.__context__ = None  # they hold on to frames
+        errors[signature] = error
 
 
 class BeyondLimit:

@@ -21,7 +21,15 @@ from pytensor_jaxlink.errors import (
 from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.plan import Plan, Region
-from pytensor_jaxlink.runtime.beyond import BeyondLimit, run_on_host
+from pytensor_jaxlink.runtime.beyond import (
+    BeyondLimit,
+    IsLargeError,
+    LimitReachedError,
+    NotTogetherError,
+    OtherRankError,
+    keep_error,
+    run_on_host,
+)
 from pytensor_jaxlink.runtime.devices import named_device
 from pytensor_jaxlink.runtime.memory import NotEnoughMemoryError, may_not_fit, missing
 from pytensor_jaxlink.runtime.resizing import Resizing
@@ -110,22 +118,6 @@ _LARGE = 1 << 26
 """Entries; fewer fit everywhere."""
 
 
-class _LimitReachedError(GoesOnError):
-    """They would be compiled once too often."""
-
-
-class _NotTogetherError(GoesOnError):
-    """XLA has failed to compile the region for them."""
-
-
-class _OtherRankError(GoesOnError):
-    """An argument has another number of dimensions than the program is for."""
-
-
-class _IsLargeError(GoesOnError):
-    """There may be too little memory for what the region computes."""
-
-
 class CompiledRegion:
     """A region, compiled when it meets a new combination of shapes and static values.
 
@@ -151,8 +143,8 @@ class CompiledRegion:
         self._policy, self._stats, self._resizing = policy, stats, resizing
         self._seen: dict[tuple[object, ...], None] = {}  # in order
         self._counted: dict[tuple[object, ...], str] = {}  # for which it is compiled again, and why
-        self._not_together = set[tuple[object, ...]]()  # for which XLA fails to compile it
         self._missing: dict[tuple[object, ...], str | None] = {}  # the memory, of large ones
+        self._refused: dict[tuple[object, ...], BaseException] = {}  # for which it cannot be made
         self.entries = 0
         self._lock = Lock()
         self._limited: BeyondLimit | None = None  # from the first call beyond the limit on
@@ -184,18 +176,18 @@ class CompiledRegion:
                 raise
             # An error of one operation names its node.
             found = self._one_by_one(static, arguments, error)
-            self._not_together.add(_signature(static, arguments))
+            self._refused[_signature(static, arguments)] = NotTogetherError()
             return found
 
     def _otherwise(
         self, reason: GoesOnError, static: tuple[object, ...], arguments: Sequence[object]
     ) -> Computed:
         """The same in the way that a signal asks for."""
-        if isinstance(reason, _IsLargeError):
+        if isinstance(reason, IsLargeError):
             return self._large(static, arguments)
-        if isinstance(reason, _NotTogetherError):
+        if isinstance(reason, NotTogetherError):
             return self._one_by_one(static, arguments)
-        if isinstance(reason, _OtherRankError):
+        if isinstance(reason, OtherRankError):
             self._stats.fallbacks += 1
             return run_on_host(self._region, self._program, self._stats, static, arguments)
         return self._beyond(static, arguments)
@@ -274,16 +266,15 @@ class CompiledRegion:
         ranks = getattr(self._program, "ranks", ())
         found = (getattr(argument, "ndim", None) for argument in arguments)  # a list has none
         if any(one not in (None, other) for one, other in zip(ranks, found, strict=False)):
-            raise _OtherRankError
+            raise OtherRankError
         signature = _signature(static, arguments)
-        if signature in self._not_together:
-            raise _NotTogetherError
         if self._missing.get(signature) is not None:
-            raise _IsLargeError
-        if (self._seen or self._policy.dynamic) and signature not in self._seen:
-            self._look_for_new_sizes(static, signature)
+            raise IsLargeError
+        if signature in self._refused:
+            raise self._refused[signature].with_traceback(None)
+        self._look_for_new_sizes(static, signature)
         if len(self._seen) >= self._policy.limit and signature not in self._seen:
-            raise _LimitReachedError
+            raise LimitReachedError
         if self._seen and signature not in self._seen:
             Topic.RECOMPILES.log(lambda: self._recompiled(signature))
         self._seen.setdefault(signature)
@@ -294,7 +285,12 @@ class CompiledRegion:
             self._stats.compilations[self._region.index] += 1
             self._note(static, arguments)
         code = None if meet is None else self._met(meet)
-        found = self._program(static, *arguments)
+        try:
+            found = self._program(static, *arguments)
+        except Exception as error:
+            self._forget(signature)
+            keep_error(self._refused, signature, error)
+            raise
         # Code out of a file does not say how much it computes.
         entries = getattr(self._program, "entries", 0)
         self.entries = max(self.entries, entries)
@@ -303,8 +299,14 @@ class CompiledRegion:
         is_new = entries > _LARGE and signature not in self._missing
         if is_new and may_not_fit(entries, arguments):
             self._counted[signature] = "is compiled to see how much memory it needs"
-            raise _IsLargeError
+            raise IsLargeError
         return found
+
+    def _forget(self, signature: tuple[object, ...]) -> None:
+        """Note that nothing is compiled for some arguments."""
+        if self._seen.pop(signature, signature) is None:
+            self._stats.compilations[self._region.index] -= 1
+            self._stats.signatures[self._region.index].pop()
 
     def _met(self, meet: Meet) -> RegionCode:
         try:
@@ -331,7 +333,8 @@ class CompiledRegion:
         self, static: tuple[object, ...], signature: tuple[object, ...]
     ) -> None:
         """Raise `NewSizeError` for what may become data."""
-        if self._resizing is None:
+        may_change = self._seen or self._policy.dynamic
+        if self._resizing is None or not may_change or signature in self._seen:
             return
         seen, count = list(zip(*self._seen, strict=True)), len(static)
         places = zip(self._region.static, static, seen, strict=False)
