@@ -81,6 +81,17 @@ def prepared_inner_graph(
     return copy
 
 
+def with_inner_graph(op: Any, change: Callable[[FunctionGraph], None]) -> Any:
+    """A copy of an Op whose inner graph has been changed in place; frozen from PyTensor 3.1 on."""
+    if isinstance(op.fgraph, FunctionGraph):
+        copy = op.clone()
+        change(copy.fgraph)
+        return copy
+    inner = op.fgraph.unfreeze()
+    change(inner)
+    return op.clone_with_inner_graph(inner)
+
+
 def inlined(node: Apply) -> list[Variable]:
     """The outputs of an `OpFromGraph` node as expressions in the node's inputs.
 

@@ -13,16 +13,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jax
-from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from pytensor.compile.io import In
 from pytensor.compile.mode import Mode
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.graph.type import Type
+from pytensor.scalar.basic import ScalarType
 
 from pytensor_jaxlink.compat import runnable_copy
+from pytensor_jaxlink.errors import NotDifferentiableError, NotJittableError
+from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.link.linker import JAXLinker
-from pytensor_jaxlink.ops import changes_gradient, has_op, keep_apart
+from pytensor_jaxlink.ops import has_op, is_kept_apart, keep_apart
 from pytensor_jaxlink.rewriting import default_query, excluded_of, given_of, rewrites_of
+from pytensor_jaxlink.trees import is_traced
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.link.compiler import CompiledGraph
@@ -35,11 +39,9 @@ _DROPS = "local_view_op"
 
 
 def has_own_gradients(compiled: CompiledGraph) -> bool:
-    """Return True if the rewrites have dropped operations that declare another gradient."""
+    """Return True if the rewrites may drop or merge operations that declare another gradient."""
     given = given_of(compiled.source)
-    if given is None or _DROPS in excluded_of(compiled.source):
-        return False
-    return has_op(given, changes_gradient)
+    return given is not None and has_op(given, is_kept_apart)
 
 
 def with_own_gradients(compiled: CompiledGraph) -> CompiledGraph:
@@ -51,9 +53,8 @@ def with_own_gradients(compiled: CompiledGraph) -> CompiledGraph:
     assert given is not None
     linker = JAXLinker()
     linker.options = options
-    query = RewriteDatabaseQuery(
-        include=rewrites_of(source), exclude=[*(default_query().exclude or ()), _DROPS]
-    )
+    excluded = *(default_query().exclude or ()), *excluded_of(source), _DROPS
+    query = RewriteDatabaseQuery(include=rewrites_of(source), exclude=excluded)
     graph = runnable_copy(given)
     keep_apart(graph)
     mode = Mode(linker, query)
@@ -62,7 +63,7 @@ def with_own_gradients(compiled: CompiledGraph) -> CompiledGraph:
     return type(compiled)(maker.fgraph, options)
 
 
-def differentiated(value_of: Trace, kept: Callable[[], Trace]) -> Trace:
+def differentiated(value_of: Trace, kept: Callable[[], Trace], outputs: Sequence[Type]) -> Trace:
     """Give a function the derivatives of another one with the same values.
 
     Parameters
@@ -71,15 +72,23 @@ def differentiated(value_of: Trace, kept: Callable[[], Trace]) -> Trace:
         The function.
     kept
         Gives the other one, when JAX differentiates.
+    outputs
+        The types of the results.
     """
+    # Others have no derivatives, and JAX cannot map generators beside those that have.
+    real = [k for k, kind in enumerate(outputs) if _has_derivatives(kind)]
 
     def function(values: Sequence[object]) -> list[object]:
-        places = [k for k, value in enumerate(values) if _is_traced(value)]
+        places = [k for k, value in enumerate(values) if is_traced(jax.tree.leaves(value))]
+        if not places:
+            return value_of(values)
         leaves, tree = jax.tree.flatten([values[k] for k in places])
 
-        def all_values(given: Sequence[object]) -> list[object]:
+        def real_outputs(trace: Trace, given: Sequence[object]) -> list[object]:
             found = dict(zip(places, jax.tree.unflatten(tree, given), strict=True))
-            return [found.get(k, value) for k, value in enumerate(values)]
+            results = trace([found.get(k, value) for k, value in enumerate(values)])
+            # What operations in place leave in inputs follows the outputs.
+            return [results[k] for k in real if k < len(results)]
 
         def rule(
             primals: Sequence[jax.Array], tangents: Sequence[jax.Array]
@@ -90,20 +99,30 @@ def differentiated(value_of: Trace, kept: Callable[[], Trace]) -> Trace:
                 given = list(primals)
                 for k, value in zip(moving, moved, strict=True):
                     given[k] = value
-                return kept()(all_values(given))
+                return real_outputs(kept(), given)
 
             points, directions = ([each[k] for k in moving] for each in (primals, tangents))
-            _, moves = jax.jvp(outputs_of, points, directions)
-            outputs = jax.device_put(same(*primals))  # NumPy arrays give such
-            # What operations in place leave in inputs follows the outputs.
-            return outputs, [*moves, *map(zero_from_primal, outputs[len(moves) :])]
+            try:
+                _, moves = jax.jvp(outputs_of, points, directions)
+            except NotJittableError as error:
+                raise NotDifferentiableError(
+                    "JAX differentiates a graph that declares other gradients (zero_grad, "
+                    "grad_clip), and cannot trace it with these. Take the gradient by PyTensor: "
+                    "jaxify(inputs, pytensor.grad(cost, inputs))."
+                ) from error
+            results = jax.device_put(same(*primals))  # NumPy arrays give such
+            return results, [*moves, *map(zero_from_primal, results[len(moves) :])]
 
-        same = jax.custom_jvp(lambda *given: value_of(all_values(given)))
+        same = jax.custom_jvp(lambda *given: real_outputs(value_of, given))
         same.defjvp(rule, symbolic_zeros=True)
-        return same(*leaves) if places else value_of(values)
+        results = dict(zip(real, same(*leaves), strict=False))
+        if len(results) < len(outputs):
+            results = dict(enumerate(value_of(values))) | results
+        return [results[k] for k in sorted(results)]
 
     return function
 
 
-def _is_traced(value: object) -> bool:
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
+def _has_derivatives(kind: Type) -> bool:
+    is_array = isinstance(kind, ArrayType | ScalarType)
+    return is_array and kind.dtype.startswith(("float", "complex"))

@@ -57,7 +57,8 @@ class UserTraces:
         self._made: dict[bool, _Traced] = {}
         self._outputs: Trace = self._values
         if has_own_gradients(compiled):
-            self._outputs = differentiated(self._values, lambda: self._kept.for_user.trace)
+            kinds = [variable.type for variable in compiled.source.outputs]
+            self._outputs = differentiated(self._values, lambda: self._kept.for_user.trace, kinds)
 
     @cached_property
     def _kept(self) -> CompiledGraph:

@@ -216,10 +216,12 @@ def of_code(value: object, kind: Any) -> object:
 
 def _is_range_from_negative_zero(value: np.ndarray) -> bool:
     """Return True for one in a row, a column or the like too: XLA drops dimensions of length 1."""
-    if value.dtype.kind != "f" or not _SHORTEST_RANGE <= value.size == max(value.shape, default=1):
+    size, longest = value.size, max(value.shape, default=1)
+    if value.dtype.kind not in "fc" or not _SHORTEST_RANGE <= size == longest:
         return False
-    first, entries = value.flat[0], value.ravel()
-    return first == 0 and bool(np.signbit(first)) and np.array_equal(entries, np.arange(value.size))
+    first = value.flat[0]
+    begins = first == 0 and bool(np.signbit(first.real))
+    return begins and np.array_equal(value.ravel(), np.arange(size))
 
 
 def as_declared(value: object, kind: Any) -> object:

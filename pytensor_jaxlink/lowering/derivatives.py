@@ -45,11 +45,21 @@ class Derivatives:
     lower_graph
         Makes a JAX function of a PyTensor graph, given by its inputs, its outputs, and for each
         output an input that has its shape.
+    entry_by_entry
+        Whether each entry of the one output depends on that of the one input alone.  Then forward
+        mode costs one pullback.
     """
 
     def __init__(
-        self, node: Apply, where: str, static: Collection[int], lower_graph: LowerGraph
+        self,
+        node: Apply,
+        where: str,
+        static: Collection[int],
+        lower_graph: LowerGraph,
+        *,
+        entry_by_entry: bool = False,
     ) -> None:
+        self._forward = _entry_by_entry if entry_by_entry else _pushforward
         self._node, self._where, self._lower_graph = node, where, lower_graph
         self._traced = [
             position
@@ -93,7 +103,10 @@ class Derivatives:
     ) -> tuple[Any, ...]:
         """The tangents of the outputs; of the inputs only those count that move."""
         real, count = self._real_outputs, len(primals)
-        found: list[Any] = [np.zeros(np.shape(output), jax.dtypes.float0) for output in outputs]
+        found: list[object] = [
+            None if k in real else np.zeros(np.shape(output), jax.dtypes.float0)
+            for k, output in enumerate(outputs)
+        ]
         all_moving = [k for k, each in enumerate(tangents) if not isinstance(each, SymbolicZero)]
         moving = [k for k in all_moving if _is_real(self._node.inputs[self._traced[k]])]
         concerned = [*(primals[k] for k in all_moving), *outputs]
@@ -114,7 +127,7 @@ class Derivatives:
             return [jnp.asarray(g, dtype) for g, dtype in zip(gradients, dtypes, strict=True)]
 
         shapes = tuple(jax.ShapeDtypeStruct(outputs[k].shape, outputs[k].dtype) for k in real)
-        linear_map = LinearMap(_pushforward(pullback, shapes), pullback, shapes)
+        linear_map = LinearMap(self._forward(pullback, shapes), pullback, shapes)
         moves = linear_map((*primals, *outputs), [tangents[k] for k in moving])
         for position, move in zip(real, moves, strict=True):
             found[position] = move
@@ -201,6 +214,16 @@ def _pushforward(pullback: Map, shapes: Sequence[jax.ShapeDtypeStruct]) -> Map:
             )
             results.append(jnp.reshape(moves, shape.shape))
         return results
+
+    return pushforward
+
+
+def _entry_by_entry(pullback: Map, shapes: Sequence[jax.ShapeDtypeStruct]) -> Map:
+    """The pushforward of what is applied to each entry: its slope, which the pullback gives."""
+
+    def pushforward(residuals: list[jax.Array], tangents: list[jax.Array]) -> list[jax.Array]:
+        slopes = pullback(residuals, [jnp.ones(each.shape, each.dtype) for each in shapes])
+        return [slope * tangent for slope, tangent in zip(slopes, tangents, strict=True)]
 
     return pushforward
 

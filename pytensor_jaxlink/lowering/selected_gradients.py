@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
+from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
@@ -50,7 +51,7 @@ from pytensor_jaxlink.ops import (
 if TYPE_CHECKING:
     from pytensor_jaxlink.lowering.program import Instruction
 
-_ENTRY_BY_ENTRY = (CheckAndRaise, Elemwise)
+_ENTRY_BY_ENTRY = (CheckAndRaise, Elemwise, ViewOp)
 
 _OF_ONE = (
     *(AdvancedSubtensor, Alloc, CAReduce, CumOp, DimShuffle, DynamicSlice, Fitted, Indexable),
@@ -125,7 +126,7 @@ def _before(node: Apply, instruction: Instruction) -> list[int]:
 def _is_linear(op: Op) -> bool:
     if isinstance(op, Elemwise | CAReduce):
         return isinstance(op.scalar_op, _LINEAR)
-    return not isinstance(op, CumOp) or op.mode == "add"
+    return not isinstance(op, CumOp | ViewOp) or getattr(op, "mode", "") == "add"
 
 
 def reads_entries(node: Apply) -> bool:

@@ -12,14 +12,20 @@ from pytensor_jaxlink.graph import ArrayType
 from pytensor_jaxlink.lowering.checks import is_differentiable
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
-from pytensor_jaxlink.ops import Unmerged, changes_gradient
+from pytensor_jaxlink.ops import Unmerged, changes_gradient, is_entry_by_entry
 
 
 @jax_rule.register(ViewOp)
 def _view(op: ViewOp, node: Apply, context: Context) -> JaxFunction:
     if not changes_gradient(op) or not isinstance(node.inputs[0].type, ArrayType | ScalarType):
         return lambda value: value
-    derivatives = Derivatives(node, context.where(), context.static, context.lower_graph)
+    derivatives = Derivatives(
+        node,
+        context.where(),
+        context.static,
+        context.lower_graph,
+        entry_by_entry=is_entry_by_entry(op),
+    )
 
     def view(value: jax.Array) -> jax.Array:
         if not is_differentiable():

@@ -58,4 +58,6 @@ from pytensor_jaxlink.ops.selecting import replacing_others as replacing_others
 from pytensor_jaxlink.ops.selecting import without_its_gradient as without_its_gradient
 from pytensor_jaxlink.ops.shaped import Shaped as Shaped
 from pytensor_jaxlink.ops.unmerged import Unmerged as Unmerged
+from pytensor_jaxlink.ops.unmerged import is_entry_by_entry as is_entry_by_entry
+from pytensor_jaxlink.ops.unmerged import is_kept_apart as is_kept_apart
 from pytensor_jaxlink.ops.unmerged import keep_apart as keep_apart

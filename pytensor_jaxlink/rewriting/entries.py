@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.ops import DeepCopyOp, ViewOp
-from pytensor.gradient import GradClip
 from pytensor.graph.basic import Apply
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
@@ -16,7 +15,7 @@ from pytensor.tensor.math import Max, Min, MulWithoutZeros
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.type_other import NoneTypeT
 
-from pytensor_jaxlink.ops import Fitted, Merged, Stretched, Unmerged
+from pytensor_jaxlink.ops import Fitted, Merged, Stretched, is_entry_by_entry
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -112,11 +111,8 @@ def _follow_copy(op: DeepCopyOp, node: Apply, known: Known) -> Results:
 
 @follow.register(ViewOp)
 def _follow_view(op: ViewOp, node: Apply, known: Known) -> Results:
-    """Entries that are not selected have no gradient, and these Ops of PyTensor give them none."""
-    kind = op.op if isinstance(op, Unmerged) else op
-    if isinstance(kind, GradClip) and not kind.clip_lower_bound <= 0 <= kind.clip_upper_bound:
-        return None
-    if type(kind).__module__ not in (GradClip.__module__, ViewOp.__module__):
+    """An Op that passes its input on, and has a gradient entry by entry."""
+    if not is_entry_by_entry(op):
         return None
     chosen = known.selections[node.inputs[0]]
     return [replace(chosen, full=op(chosen.full))]

@@ -12,8 +12,10 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.sparse
+from pytensor import sparse
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import Mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.compile.ops import ViewOp
 from pytensor.gradient import (
     disconnected_grad,
@@ -61,6 +63,15 @@ def batch(given: Any) -> Any:
     return pt.vectorize(lambda each: op(each), signature="(n)->(n)")(pt.stack([given, given]))
 
 
+def wrapped(step: Callable[[Any], Any]) -> Any:
+    given = pt.dvector()
+    return OpFromGraph([given], [step(given)])
+
+
+def twice(given: Any) -> Any:
+    return grad_clip(given**2, -1, 1) + grad_clip(given**2, -1, 1)
+
+
 COSTS: dict[str, Callable[[Any], Any]] = {
     "zero_grad": lambda x: (zero_grad(x) * x).sum(),
     "disconnected_grad": lambda x: (disconnected_grad(x) * x).sum(),
@@ -78,6 +89,17 @@ COSTS: dict[str, Callable[[Any], Any]] = {
     "before a selection": lambda x: (grad_clip(x, -0.5, 0.5) ** 2)[x > 0].sum(),
     "after a selection": lambda x: grad_clip(x[x > 0] ** 2, -0.5, 0.5).sum(),
     "equal ones": lambda x: (grad_clip(x**2, -1, 1) + grad_clip(x**2, -1, 1)).sum(),
+    "what has no derivative elsewhere": lambda x: grad_scale(pt.sqrt(x[x > 0]), 2.0).sum(),
+    "a slope that is infinite": lambda x: grad_scale(x[x > 0], np.inf).sum(),
+    "bounds without zero": lambda x: (grad_clip(x[x > 0], 0.1, 0.5) ** 2).sum(),
+    "a selection that is set": lambda x: pt.set_subtensor(
+        x[x > 0], grad_clip(1 / pt.sqrt(x[x > 0]), -1, 1)
+    ).sum(),
+    "equal ones inside": lambda x: wrapped(twice)(x).sum(),
+    "equal ones in a loop": lambda x: loop(twice, sequences=[x]).sum(),
+    "a size": lambda x: (
+        x[: zero_grad(x.shape[0]) - 1] * pt.arange(zero_grad(pt.constant(2)))
+    ).sum(),
     "two": lambda x: (zero_grad(x[x > 0]) * grad_scale(x[x > 0], 0.5)).sum(),
 }
 
@@ -104,11 +126,59 @@ def test_gradients_are_those_of_pytensor(name: str) -> None:
 
 
 @pytest.mark.skipif(
-    pytensor.__version__.startswith("3.0"), reason="PyTensor copies a graph with one of the two Ops"
+    pytensor.__version__.startswith("3.0"),
+    reason="PyTensor makes one Op of the two",
 )
 def test_two_that_pytensor_takes_for_equal() -> None:
     fn = jaxify([x], (grad_scale(x, 2.0) * x + grad_scale(x, 3.0) * x).sum())
     np.testing.assert_allclose(jax.grad(fn)(VALUE), 7 * VALUE)
+    op = wrapped(lambda given: grad_clip(given**2, -1, 1))
+    np.testing.assert_allclose(jax.grad(jaxify([x], (op(x) + op(x)).sum()))(VALUE), 4 * VALUE)
+
+
+def test_a_mode_that_keeps_them() -> None:
+    mode = get_mode("JAXSELECTIVE").excluding("local_view_op")
+    f = pytensor.function([x], twice(x).sum(), mode=mode)
+    np.testing.assert_allclose(jax.grad(lambda given: f.jax_fn(given)[0])(VALUE), [6, -8, 2])
+
+
+def test_generators_and_sparse_matrices() -> None:
+    state = pytensor.shared(np.random.default_rng(1))
+    following, draws = pt.random.normal(0, 1, size=(3,), rng=state).owner.outputs
+    fn = jaxify([x], (zero_grad(x) * x * draws).sum(), updates={state: following})
+    keys = jax.random.key_data(jax.random.split(jax.random.key(0), 2))
+    slopes = jax.vmap(jax.grad(lambda given, key: fn(given, key)[0]))(np.stack([VALUE] * 2), keys)
+    for slope, key in zip(slopes, keys, strict=True):
+        alone = jax.grad(lambda given, key=key: fn(given, key)[0])(VALUE)
+        np.testing.assert_allclose(slope, alone)
+        assert abs(alone).min() > 0
+    matrix = sparse.csr_matrix("matrix", dtype="float64")
+    fn = jaxify([x, matrix], [matrix * 2.0, (zero_grad(x) * x).sum()])
+    given = scipy.sparse.csr_matrix(np.diag(VALUE))
+    np.testing.assert_array_equal(jax.grad(lambda value: fn(value, given)[1])(VALUE), VALUE)
+
+
+def test_forward_mode_of_many_entries() -> None:
+    many = np.ones(300_000)
+    fn = jaxify([x], (grad_scale(x, 2.0) ** 2).sum())
+    assert jax.jit(lambda given: jax.jvp(fn, (given,), (given,)))(many)[1] == 4 * many.size
+    roots = jaxify([x], grad_scale(pt.sqrt(x), 2.0))
+    _, moves = jax.jvp(roots, (np.array([0.0, 1.0]),), (np.ones(2),))
+    np.testing.assert_array_equal(moves, [np.inf, 1])
+
+
+def test_open_dimensions() -> None:
+    shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), "float64")
+    slope = jax.jit(jax.grad(jaxify([x], COSTS["grad_clip"](x))))
+    exported = jax.export.export(slope)(shape)
+    np.testing.assert_allclose(exported.call(VALUE), slope(VALUE))
+
+
+def test_what_jax_cannot_trace_with_them() -> None:
+    cost = (Reversed()(x[x > 0]) ** 2).sum()
+    with pytest.raises(NotDifferentiableError, match=r"Take the gradient by PyTensor.*PJL502"):
+        jax.grad(jaxify([x], cost))(VALUE)
+    np.testing.assert_allclose(jaxify([x], pytensor.grad(cost, x))(VALUE), [-3, 0, -1])
 
 
 def test_values_are_those_of_the_rewritten_graph() -> None:

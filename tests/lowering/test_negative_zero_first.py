@@ -50,6 +50,12 @@ def test_ranges(first: float) -> None:
     compare([start, x], x / pt.arange(start, 3.0), first, np.ones(3))
 
 
+def test_complex_constants() -> None:
+    x = pt.dvector("x")
+    numbers = pt.constant(np.array([-0.0, 1.0, 2.0]).astype("complex128"))
+    compare([x], 1 / pt.real(pt.concatenate([numbers, x + 0j])), np.ones(3))
+
+
 def test_what_is_set_in_a_range() -> None:
     x = pt.dvector("x")
     compare([x], x / pt.set_subtensor(pt.arange(3.0)[0], -0.0), np.ones(3))

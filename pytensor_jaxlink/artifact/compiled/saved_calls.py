@@ -65,7 +65,7 @@ def call_of(exported: export.Exported, where: str) -> SavedCall:
             if not isinstance(each, SymbolicZero) and jnp.issubdtype(primals[k].dtype, jnp.inexact)
         ]
         moves = iter(_moves(exported, where, primals, outputs, moving, tangents))
-        return outputs, [next(moves) if _is_real(each) else _no_move(each) for each in outputs]
+        return outputs, [next(moves) if _is_inexact(each) else _no_move(each) for each in outputs]
 
     call = jax.custom_jvp(mapped)
     call.defjvp(rule, symbolic_zeros=True)
@@ -96,7 +96,7 @@ def _moves(
         residuals: Sequence[jax.Array], cotangents: Sequence[jax.Array]
     ) -> list[jax.Array]:
         given = iter(cotangents)
-        of_all = [next(given) if _is_real(each) else _no_move(each) for each in outputs]
+        of_all = [next(given) if _is_inexact(each) else _no_move(each) for each in outputs]
         found = backward(*residuals, *of_all)
         return [found[k] for k in moving]
 
@@ -108,7 +108,7 @@ def _moves(
             code=Code.NO_DERIVATIVE,
         )
 
-    shapes = tuple(jax.ShapeDtypeStruct(o.shape, o.dtype) for o in outputs if _is_real(o))
+    shapes = tuple(jax.ShapeDtypeStruct(o.shape, o.dtype) for o in outputs if _is_inexact(o))
     return LinearMap(pushforward, pullback, shapes)(primals, [tangents[k] for k in moving])
 
 
@@ -119,7 +119,7 @@ def _narrowed(array: jax.Array) -> jax.Array:
     return jax.lax.convert_element_type(array, dtype)
 
 
-def _is_real(array: jax.Array) -> bool:
+def _is_inexact(array: jax.Array) -> bool:
     return jnp.issubdtype(array.dtype, jnp.inexact)
 
 

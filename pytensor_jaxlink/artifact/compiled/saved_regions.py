@@ -19,11 +19,12 @@ from pytensor_jaxlink.artifact.compiled.operations import (
     check_all,
     check_for_shapes,
 )
-from pytensor_jaxlink.artifact.compiled.saved_calls import call_of
+from pytensor_jaxlink.artifact.compiled.saved_calls import SavedCall, call_of
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
 from pytensor_jaxlink.runtime import is_out_of_memory
+from pytensor_jaxlink.runtime.typed_jax import configuration
 from pytensor_jaxlink.sparse_values import SparseValue
 
 _SHOWN = 12  # arguments in an error
@@ -57,6 +58,7 @@ class Specialisation:
     where: str = ""  # the file and the region, for errors
     _calls_open: bool = field(default=False, repr=False)
     _traced: list[jax.ShapeDtypeStruct] | None = field(default=None, repr=False)
+    _calls: dict[bool, SavedCall] = field(default_factory=dict[bool, SavedCall], repr=False)
 
     @property
     def is_open(self) -> bool:
@@ -129,7 +131,10 @@ class Specialisation:
         ]
         if self._calls_open:
             self._check_for_shapes(self._traced)
-        found = call_of(exported, self.where)(*leaves)
+        wide = configuration.jax_enable_x64
+        if wide not in self._calls:
+            self._calls[wide] = call_of(exported, self.where)
+        found = self._calls[wide](*leaves)
         found, conditions = jax.tree.unflatten(exported.out_tree, found)
         rest = iter(found)
         return tuple(_result(form, rest) for form in self.results), conditions
