@@ -273,7 +273,8 @@ class CompiledRegion:
         if signature in self._refused:
             raise self._refused[signature].with_traceback(None)
         self._look_for_new_sizes(static, signature)
-        if len(self._seen) >= self._policy.limit and signature not in self._seen:
+        made = len(self._seen.keys() - self._refused.keys())
+        if made >= self._policy.limit and signature not in self._seen:
             raise LimitReachedError
         if self._seen and signature not in self._seen:
             Topic.RECOMPILES.log(lambda: self._recompiled(signature))
@@ -288,8 +289,7 @@ class CompiledRegion:
         try:
             found = self._program(static, *arguments)
         except Exception as error:
-            self._forget(signature)
-            keep_error(self._refused, signature, error)
+            self._refuse(signature, error, is_counted=why is None)
             raise
         # Code out of a file does not say how much it computes.
         entries = getattr(self._program, "entries", 0)
@@ -302,11 +302,12 @@ class CompiledRegion:
             raise IsLargeError
         return found
 
-    def _forget(self, signature: tuple[object, ...]) -> None:
-        """Note that nothing is compiled for some arguments."""
-        if self._seen.pop(signature, signature) is None:
+    def _refuse(self, signature: tuple[object, ...], error: Exception, *, is_counted: bool) -> None:
+        """Note that nothing is compiled for some arguments, because an operation refuses them."""
+        if is_counted:
             self._stats.compilations[self._region.index] -= 1
             self._stats.signatures[self._region.index].pop()
+        keep_error(self._refused, signature, error)
 
     def _met(self, meet: Meet) -> RegionCode:
         try:
