@@ -14,6 +14,7 @@ from pytensor.compile.ops import FromFunctionOp
 from pytensor.gradient import NullTypeGradError, grad
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import graph_inputs
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotDifferentiableError
@@ -164,6 +165,10 @@ class Derivatives:
         # The outputs are there: what the gradient reads of them is not computed again.
         gradients = clone_replace(gradients, dict(zip(alone.outputs, outputs, strict=True)))
         inputs = [*filter(_varies, copies), *outputs, *cotangents]
+        for other in filter(_varies, graph_inputs(gradients, inputs)):
+            if other not in inputs:  # the Op holds a variable
+                problem = ValueError(f"it depends on {other}, which is no input of the operation")
+                raise self._no_gradient(moving, problem)
         return inputs, gradients, [copies[position] for position in moving]
 
     def _no_gradient(self, moving: Sequence[int], error: Exception) -> NotDifferentiableError:

@@ -216,6 +216,13 @@ def test_an_undefined_gradient() -> None:
         jax.grad(fn, argnums=1)(VALUE, VALUE)
 
 
+def test_a_multiplier_that_is_no_constant() -> None:
+    factor = pt.dscalar("factor")
+    fn = jaxify([x, factor], grad_scale(x**2, factor).sum() * factor)
+    with pytest.raises(NotDifferentiableError, match="it depends on factor, which is no input"):
+        jax.grad(fn)(VALUE, 2.5)
+
+
 def test_state_and_sizes() -> None:
     power, state = pt.lscalar("power"), pytensor.shared(np.ones(3), "state")
     updates = {state: state * grad_clip(x, -0.1, 0.1)}
