@@ -83,10 +83,12 @@ def differentiated(value_of: Trace, kept: Callable[[], Trace], outputs: Sequence
         if not places:
             return value_of(values)
         leaves, tree = jax.tree.flatten([values[k] for k in places])
+        # What JAX keeps of a function must not hold what it traces.
+        others = {k: value for k, value in enumerate(values) if k not in places}
 
         def real_outputs(trace: Trace, given: Sequence[object]) -> list[object]:
-            found = dict(zip(places, jax.tree.unflatten(tree, given), strict=True))
-            results = trace([found.get(k, value) for k, value in enumerate(values)])
+            found = others | dict(zip(places, jax.tree.unflatten(tree, given), strict=True))
+            results = trace([found[k] for k in sorted(found)])
             # What operations in place leave in inputs follows the outputs.
             return [results[k] for k in real if k < len(results)]
 

@@ -174,6 +174,15 @@ def test_open_dimensions() -> None:
     np.testing.assert_allclose(exported.call(VALUE), slope(VALUE))
 
 
+def test_nothing_leaks() -> None:
+    number = pt.lscalar("number")
+    fn = jaxify([x, number], [(zero_grad(x) * grad_clip(x, -1, 1)).sum(), number + 1])
+    with jax.checking_leaks():
+        jax.jit(fn)(VALUE, 2)
+        jax.jit(jax.grad(lambda *given: fn(*given)[0]))(VALUE, 2)
+        jax.jit(jax.vmap(jax.grad(lambda given: fn(given, 2)[0])))(VALUE[None])
+
+
 def test_what_jax_cannot_trace_with_them() -> None:
     cost = (Reversed()(x[x > 0]) ** 2).sum()
     with pytest.raises(NotDifferentiableError, match=r"Take the gradient by PyTensor.*PJL502"):
