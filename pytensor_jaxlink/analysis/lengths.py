@@ -64,12 +64,12 @@ class Lengths:
         and to ask PyTensor in what each length is expressed, which takes longer.  Otherwise graphs
         with branches relate nothing, and loops say nothing about the inside.
     usual
-        Whether to suppose that lengths are equal which are so in almost all calls.
+        Whether to suppose that lengths are equal which are so in almost all calls, where something
+        else serves the others: those of a mask and the array that it indexes too.
     """
 
     def __init__(self, *graphs: FunctionGraph, thorough: bool = False, usual: bool = False) -> None:
-        self._graphs, self._thorough = graphs, thorough
-        self._usual = thorough or usual
+        self._graphs, self._thorough, self._usual = graphs, thorough, usual
         self._parents: dict[object, object] = {}
         self._ranks: dict[object, int] = {}
         self._extents: dict[FunctionGraph, Extents] = {}
@@ -175,7 +175,11 @@ class Lengths:
             return
         for node in nodes:
             groups = equal_dimensions(node.op, node)
-            for group in (*groups, *_supposed(node)) if self._usual else groups:
+            if self._thorough or self._usual:
+                groups = (*groups, *_supposed(node))
+            if self._usual and isinstance(node.op, AdvancedSubtensor | AdvancedIncSubtensor):
+                groups = (*groups, *_masked(inputs_of(node)[0], indices_of(node)))
+            for group in groups:
                 for one, other in pairwise(group):
                     self._unite(keys[one], keys[other])
             if self._thorough and isinstance(node.op, Scan | OpFromGraph):
@@ -255,9 +259,7 @@ def equal_dimensions(op: Op, node: GraphNode) -> Groups:
 
 
 def _supposed(node: GraphNode) -> Groups:
-    """The groups that are equal in almost all calls.
-
-    Code for open dimensions is for these calls, and arguments are padded together in these.
+    """The groups that are equal in almost all calls; code for open dimensions is for these calls.
 
     NumPy takes an empty mask for an array of any length, and equal slices of arrays go together if
     what they leave out differs.
@@ -266,8 +268,6 @@ def _supposed(node: GraphNode) -> Groups:
         case Fitted(axis=first):
             array, mask = inputs_of(node)
             return [[(array, first + k), (mask, k)] for k in range(ndim_of(mask))]
-        case AdvancedSubtensor() | AdvancedIncSubtensor():
-            return list(_masked(inputs_of(node)[0], indices_of(node)))
         case Elemwise():
             slices: dict[Any, list[GraphVariable]] = {}
             for owner in (v.owner for v in inputs_of(node) if v.owner is not None):

@@ -51,13 +51,13 @@ THOROUGH: dict[str, Callable[[], Any]] = {
     "equal slices": lambda: Y[:N] * Z[:N],
     "in a branch": lambda: ifelse(N > 0, Y + Z, Y),
     "read from a shape": lambda: pt.zeros(Y.shape[0]) * pt.ones(Z.shape[-1]),
-    "a mask, which may be empty": lambda: Y[pt.eq(Z, 0)],
 }
 DIFFERENT: dict[str, Callable[[], Any]] = {
     "nothing": lambda: [Y, Z],
     "a row that is stretched": lambda: [ROW + Y[:, None], Z],
     "laid end to end": lambda: pt.concatenate([Y, Z]),
     "contracted with something else": lambda: [Y * 2, Z @ Z],
+    "a mask, which may be empty": lambda: Y[pt.eq(Z, 0)],
 }
 
 

@@ -14,7 +14,7 @@ from tests.differential.report import in_words
 from tests.differential.shared_code import shared_code
 from tests.differential.shrink import shrunk
 
-GRAPHS = 10
+GRAPHS = 12
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax.core import ShapedArray
+from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
 from jax.typing import ArrayLike
 
 from pytensor_jaxlink.artifact.compiled.operations import (
@@ -19,7 +22,13 @@ from pytensor_jaxlink.artifact.compiled.operations import (
     check_all,
     check_for_shapes,
 )
-from pytensor_jaxlink.artifact.compiled.saved_calls import SavedCall, call_of
+from pytensor_jaxlink.artifact.compiled.saved_derivatives import (
+    SavedCall,
+    in_narrow_types,
+    is_inexact,
+    moves_of,
+    no_move,
+)
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import ArtifactError, NotSavedError
 from pytensor_jaxlink.remedies import Remedy
@@ -218,6 +227,57 @@ class Specialisation:
     ) -> ArtifactError:
         text = f"{self.where}: {problem}. {remedy}"
         return ArtifactError(text, code=Code.UNREADABLE_CODE)
+
+
+def call_of(exported: export.Exported, where: str) -> SavedCall:
+    """The function of code that JAX has exported, which says what JAX cannot do with it.
+
+    The code has the types of the process that saved it.  Where JAX is configured without 64-bit
+    types, it takes and gives the narrower ones, as functions of JAX do.
+
+    Parameters
+    ----------
+    exported
+        The code.
+    where
+        The file and the region, for errors.
+    """
+    narrow = not configuration.jax_enable_x64
+
+    def evaluate(*leaves: jax.Array) -> list[jax.Array]:
+        with jax.enable_x64(True):
+            taken = [
+                jnp.asarray(leaf, kind.dtype)
+                for leaf, kind in zip(leaves, exported.in_avals, strict=True)
+            ]
+            given = jax.tree.leaves(exported.call(*taken))
+            return [in_narrow_types(each) for each in given] if narrow else given
+
+    mapped = custom_vmap(evaluate)
+
+    @mapped.def_vmap
+    def refuse(*_: object) -> NoReturn:  # calls of exported code have no rule for `jax.vmap`
+        text = (
+            "JAX cannot map code that was exported over one more axis. "
+            f"{Remedy.OPEN_AXIS.text()}, or {Remedy.LOAD_GRAPH.text()}."
+        )
+        raise NotImplementedError(Code.NOT_MAPPED.mark(text))
+
+    def rule(
+        primals: Sequence[jax.Array], tangents: Sequence[jax.Array]
+    ) -> tuple[list[jax.Array], list[object]]:
+        outputs = call(*primals)
+        moving = [
+            k
+            for k, each in enumerate(tangents)
+            if not isinstance(each, SymbolicZero) and jnp.issubdtype(primals[k].dtype, jnp.inexact)
+        ]
+        moves = iter(moves_of(call_of, exported, where, primals, outputs, moving, tangents))
+        return outputs, [next(moves) if is_inexact(each) else no_move(each) for each in outputs]
+
+    call = jax.custom_jvp(mapped)
+    call.defjvp(rule, symbolic_zeros=True)
+    return call
 
 
 def array_kind_of(array: ShapedArray | jax.ShapeDtypeStruct) -> ArrayKind:
