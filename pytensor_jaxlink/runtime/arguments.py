@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,7 +130,8 @@ class _Array(_Typed):
             raise self._wrong(f"{a_class(value)}, which is symbolic and has no value here")
         dtype = self._dtype
         if self._rules.allow_downcast:
-            return np.asarray(value).astype(dtype)
+            with self._named(value):
+                return np.asarray(value).astype(dtype)
         if isinstance(value, _NUMPY):
             try:
                 is_safe = np.result_type(dtype, value.dtype) == dtype
@@ -138,12 +140,24 @@ class _Array(_Typed):
             if not is_safe:
                 raise self._wrong(f"an array of {value.dtype}, which would lose precision")
             return np.asarray(value, dtype)
+        with self._named(value):
+            converted = np.asarray(value, dtype)
         if self._may_round(value):
-            return np.asarray(value, dtype)
-        converted, plain = np.asarray(value, dtype), np.asarray(value)
+            return converted
+        plain = np.asarray(value)
         if not np.array_equal(plain, converted, equal_nan=plain.dtype.kind in "fc"):
             raise self._wrong(f"{value!r:.80}, which would lose precision")
         return converted
+
+    @contextmanager
+    def _named(self, value: object) -> Iterator[None]:
+        """Say in NumPy's errors, which keep their kinds, which input the value is for."""
+        try:
+            yield
+        except (OverflowError, TypeError, ValueError) as error:
+            kinds = OverflowError, TypeError, ValueError
+            kind = next(kind for kind in kinds if isinstance(error, kind))
+            raise kind(*self._wrong(f"{value!r:.80} ({error})").args) from error
 
     def _may_round(self, value: object) -> bool:
         """Return True if a number may lose digits, or more."""

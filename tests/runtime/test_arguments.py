@@ -219,3 +219,22 @@ def test_a_loaded_function_refuses_what_is_symbolic(tmp_path):
     loaded = load(tmp_path / "f")
     for value in (x, pt.dscalar(), pt.constant(np.ones(2)), pytensor.shared(np.ones(2))):
         assert [found(built, value)[0], found(loaded, value)[0]] == [TypeError, TypeError]
+
+
+@pytest.mark.parametrize("downcast", [None, True])
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("abc", ValueError),
+        ([[1.0], [2.0, 3.0]], ValueError),
+        ({1: 2}, TypeError),
+        ([object()], TypeError),
+    ],
+    ids=repr,
+)
+def test_a_loaded_function_names_the_input_that_numpy_refuses(tmp_path, value, error, downcast):
+    v = pt.dvector("v")
+    inputs = [pytensor.In(v, allow_downcast=downcast)]
+    save(pytensor.function(inputs, doubled(v, is_array=True), mode=BUILT), tmp_path / "f")
+    with pytest.raises(error, match=r"(?s)v: expected Vector.*, found .*PJL816"):
+        load(tmp_path / "f")(value)
