@@ -29,6 +29,7 @@ from pytensor.tensor.linalg.decomposition.svd import SVD
 from pytensor.tensor.linalg.inverse import MatrixInverse, MatrixPinv
 from pytensor.tensor.linalg.products import Expm, KroneckerProduct
 from pytensor.tensor.linalg.solvers.general import Solve
+from pytensor.tensor.linalg.solvers.linear_control import SolveSylvester
 from pytensor.tensor.linalg.solvers.psd import CholeskySolve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
@@ -93,15 +94,17 @@ def _of_one_type(op: Op, node: Apply, context: Context) -> JaxFunction:
 
 
 @jax_rule.register(MatrixInverse)
-def _inverse(op: MatrixInverse, node: Apply, context: Context) -> JaxFunction:
+@jax_rule.register(SolveSylvester)
+def _of_a_finite_result(op: Op, node: Apply, context: Context) -> JaxFunction:
+    """Where one is not finite NumPy decides, and LAPACK: it perturbs eigenvalues that add up to 0."""
     function = upstream_rule(node, context.static)
 
-    def inverse(matrix: jax.Array) -> jax.Array:
-        found = with_nan(function(matrix), matrix)
-        context.check(jnp.isfinite(found))  # where one is not finite NumPy decides
+    def result(*matrices: jax.Array) -> jax.Array:
+        found = with_nan(function(*matrices), matrices[0])
+        context.check(jnp.isfinite(found))
         return found
 
-    return inverse
+    return result
 
 
 @jax_rule.register(Eig)

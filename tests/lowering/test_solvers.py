@@ -14,7 +14,12 @@ from pytensor.tensor.linalg.solvers.lstsq import lstsq, tensorsolve
 from pytensor.tensor.linalg.solvers.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
 
 from tests.edges.known import OLD
-from tests.helpers import assert_same, check_against_python, compile_both
+from tests.helpers import (
+    assert_same,
+    assert_same_outcomes,
+    check_against_python,
+    compile_both,
+)
 
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(3, 4))
@@ -141,3 +146,31 @@ def test_a_value_of_another_rank_than_declared_is_read(solution: str) -> None:
     for last in (0.0, 1.0):
         given = np.array([1.0, -1.0, 2.0, last])
         assert_same(function(given), reference(given))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize(
+    "equation",
+    [
+        lambda a, q: pt.linalg.solve_sylvester(a, -a, q),
+        pt.linalg.solve_continuous_lyapunov,
+        lambda a, q: pt.linalg.solve_discrete_lyapunov(a, q, method="bilinear"),
+        pytest.param(
+            lambda a, q: pt.linalg.solve_sylvester(pt.stack([a, a + 9]), a, q),
+            marks=pytest.mark.skipif(OLD, reason="PyTensor 3.0 itself cannot run this batch"),
+        ),
+    ],
+    ids=["Sylvester", "Lyapunov", "discrete Lyapunov", "a batch"],
+)
+@pytest.mark.filterwarnings("ignore:np.dot")  # of the Numba of PyTensor 3.0
+def test_equations_whose_eigenvalues_add_up_to_zero(equation: Any, dtype: str) -> None:
+    """LAPACK perturbs them."""
+    a, q = pt.matrix("a", dtype=dtype), pt.matrix("q", dtype=dtype)
+    ours, python = compile_both([a, q], equation(a, q))
+    matrices = [np.diag([1, 2]), np.diag([1, -1]), np.eye(2), np.zeros((2, 2)), np.ones((2, 2))]
+    matrices += [np.array([[0, 1], [-1, 0]]), np.array([[3, 1], [1, 5]])]
+    if dtype != "int64":
+        matrices += [1e-9 * np.eye(2), np.diag([np.nan, 1]), np.diag([np.inf, 1])]
+    given = [np.eye(2)[::-1], np.eye(2), np.zeros((2, 2)), np.array([[1, 2], [3, 5]])]
+    calls = [(each.astype(dtype), right.astype(dtype)) for each in matrices for right in given]
+    assert_same_outcomes(ours, python, calls)
