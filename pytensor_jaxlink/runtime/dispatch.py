@@ -147,10 +147,14 @@ class Dispatch:
 
     def __call__(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan.  Returns outputs and updates, as they come: on the device or not."""
-        lengths = self._padding.lengths(inputs)
+        try:
+            lengths = self._padding.lengths(inputs)
+            programs = None if lengths is None else self._programs(lengths, inputs)
+        except NotAcceptedError:  # of `trust_input`: the own plan takes what Python takes
+            return self.own(inputs)
         if lengths is None:
             return self._finish_unequal(inputs)
-        if (programs := self._programs(lengths, inputs)) is None:
+        if programs is None:
             return self.own(inputs)
         stats = self._stats
         stats.general_calls += 1

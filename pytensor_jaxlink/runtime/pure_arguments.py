@@ -38,7 +38,23 @@ def pure_arguments(
             _check_argument(value, kind, name)
         elif kind is not None and kind.kind == "sparse":
             found[place] = _as_matrix(value, kind, name)
+        elif kind is not None and kind.kind == "generator":
+            _check_generator(value, name)
     return found
+
+
+def _check_generator(value: Any, name: str) -> None:
+    """Raise `TypeError` for what no draw takes for a generator."""
+    if isinstance(value, np.random.Generator | dict):
+        return
+    words, is_array = value, isinstance(value, jax.Array | np.ndarray)
+    if is_array and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+        words = jax.random.key_data(value)
+    if is_array and words.dtype == np.uint32 and words.shape == (2,):
+        return
+    found = f"an array of {value.dtype}, of shape {value.shape}" if is_array else a_class(value)
+    expected = "a numpy.random.Generator or a key of JAX (two words of uint32)"
+    raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {expected}, found {found}"))
 
 
 def _as_matrix(value: object, kind: Kind, name: str) -> object:

@@ -559,3 +559,25 @@ def test_a_sparse_state_is_stored() -> None:
     assert found == 6.0
     function.store(state)
     np.testing.assert_array_equal(matrix.get_value().toarray(), 2 * np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (np.ones(2), r"an array of float64, of shape \(2,\)"),
+        (np.arange(2), "an array of int64"),
+        (np.zeros(4, "uint32"), r"of shape \(4,\)"),
+        (np.zeros((2, 2), "uint32"), r"of shape \(2, 2\)"),
+        (jax.random.split(jax.random.key(0)), "an array of key<fry>"),
+        (jax.random.key(0, impl="rbg"), "an array of key<rbg>"),
+        (None, "a builtins.NoneType"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("wrap", [lambda function: function, jax.jit], ids=["as it is", "jit"])
+def test_a_generator_is_no_other_array(value: Any, found: str, wrap: Any) -> None:
+    x, state = pt.dvector("x"), pytensor.shared(np.random.default_rng(0), name="state")
+    after, draws = pt.random.normal(rng=state, size=2).owner.outputs
+    fn = jaxify([x], draws + x, updates={state: after})
+    with pytest.raises(TypeError, match=rf"state: expected a .* found {found}.*PJL406"):
+        wrap(fn)(np.ones(2), value)

@@ -9,7 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.scalar import get_scalar_type
 
-from pytensor_jaxlink import load, save
+from pytensor_jaxlink import JAXLinker, load, save
 
 BUILT = "JAXSELECTIVE"
 DTYPES = ("float64", "float32", "int64", "int8", "uint8", "bool", "complex128")
@@ -238,3 +238,28 @@ def test_a_loaded_function_names_the_input_that_numpy_refuses(tmp_path, value, e
     save(pytensor.function(inputs, doubled(v, is_array=True), mode=BUILT), tmp_path / "f")
     with pytest.raises(error, match=r"(?s)v: expected Vector.*, found .*PJL816"):
         load(tmp_path / "f")(value)
+
+
+@pytest.mark.parametrize("options", [{}, {"outputs": "numpy"}, {"dynamic": True}], ids=repr)
+@pytest.mark.parametrize(
+    ("graph", "seen", "value", "expected"),
+    [
+        (lambda n, x: pt.zeros(n), (2, 3), np.array(2.0), [0, 0]),
+        (lambda n, x: pt.arange(10)[:n], (2, 3), np.array([2]), [0, 1]),
+        (lambda n, x: x + 1, ([1.0], [1.0, 2]), np.float64(2), [3]),
+        (lambda n, x: x + 1, ([1.0], [1.0, 2]), np.array(2), [3]),
+        (lambda n, x: x[x > 0], ([1.0], [1.0, 2]), "text", ValueError),
+    ],
+)
+def test_trusted_arguments_of_other_ranks_after_padded_ones(graph, seen, value, expected, options):
+    n, x = pt.lscalar("n"), pt.dvector("x")
+    v = n if np.ndim(seen[0]) == 0 else x
+    f = pytensor.function([v], graph(n, x), mode=JAXLinker(**options))
+    f.trust_input = True
+    for each in seen:
+        f(np.asarray(each))
+    if expected is ValueError:
+        with pytest.raises(ValueError, match="text"):
+            f(value)
+    else:
+        np.testing.assert_array_equal(f(value), expected)
