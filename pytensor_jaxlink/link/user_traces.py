@@ -110,6 +110,9 @@ class UserTraces:
         with unread():
             try:
                 return self._tracer(values).trace(values)
+            except NotJittableError:
+                self.refuse(dynamic=self._compiled.options.dynamic is True)  # and says where
+                raise
             except Exception as error:
                 explained = self._of_rule(error)
                 if explained is error and not self._learns(error, values):

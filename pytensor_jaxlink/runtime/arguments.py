@@ -117,7 +117,7 @@ class _Array(_Typed):
             return np.array(value)
         is_one = kind is np.ndarray or kind is ARRAY or isinstance(value, _ARRAYS)
         if kind is np.ma.MaskedArray:
-            value = np.asarray(value)  # as PyTensor has it; JAX refuses it
+            value = np.asarray(value)  # JAX refuses it; named in docs/same_results.md
         if not is_one or value.dtype != self._dtype:
             value = self._converted(value)
         if not fits(value.shape, self._kind.shape or ()):

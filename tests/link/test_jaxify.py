@@ -566,8 +566,8 @@ def test_a_sparse_state_is_stored() -> None:
     [
         (np.ones(2), r"an array of float64, of shape \(2,\)"),
         (np.arange(2), "an array of int64"),
-        (np.zeros(4, "uint32"), r"of shape \(4,\)"),
-        (np.zeros((2, 2), "uint32"), r"of shape \(2, 2\)"),
+        (np.zeros(4, "uint32"), r"an array of uint32, of shape \(4,\)"),
+        (np.zeros((2, 2), "uint32"), r"an array of uint32, of shape \(2, 2\)"),
         (jax.random.split(jax.random.key(0)), "an array of key<fry>"),
         (jax.random.key(0, impl="rbg"), "an array of key<rbg>"),
         (None, "a builtins.NoneType"),
@@ -581,3 +581,21 @@ def test_a_generator_is_no_other_array(value: Any, found: str, wrap: Any) -> Non
     fn = jaxify([x], draws + x, updates={state: after})
     with pytest.raises(TypeError, match=rf"state: expected a .* found {found}.*PJL406"):
         wrap(fn)(np.ones(2), value)
+
+
+@pytest.mark.parametrize(
+    ("graph", "named"),
+    [
+        (lambda x, n: x[x > 1], r"1\. x\[x > 1\] at .*PJL111"),
+        (lambda x, n: pt.unique(x)[:n], r"1\. unique\(x\) at .*PJL111"),
+        (lambda x, n: black_box(np.sort)(x), r"1\. .*\(x\) at .*PJL102"),
+    ],
+    ids=["a mask", "with a size", "a black box"],
+)
+def test_the_break_that_stops_a_trace_is_named(graph: Any, named: str) -> None:
+    x, n = pt.dvector("x"), pt.lscalar("n")
+    f: Any = pytensor.function([x, n], graph(x, n), mode="JAXSELECTIVE", on_unused_input="ignore")
+    rows = jax.vmap(f.jax_fn, in_axes=(0, None))
+    for call in (jax.jit(f.jax_fn), jax.jit(f), lambda x, n: rows(x[None], n)):
+        with pytest.raises(NotJittableError, match=rf"(?s){named}"):
+            call(np.ones(3), 2)

@@ -41,9 +41,7 @@ def _of_rows() -> list[Any]:
 LOOPS: dict[str, Any] = {
     "a number": lambda: _loop([x]),
     "a vector": lambda: _loop([x], pt.constant(np.ones(2))),
-    "two states before": lambda: _loop(
-        [x], {"initial": pt.constant(np.ones(2)), "taps": [-2, -1]}
-    ),
+    "two states before": lambda: _loop([x], {"initial": pt.constant(np.ones(2)), "taps": [-2, -1]}),
     "backwards": lambda: _loop([x], go_backwards=True),
     "a mask": lambda: _loop([x[x > 1]]),
     "a slice": lambda: _loop([x[1:]]),
