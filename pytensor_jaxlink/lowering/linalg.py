@@ -96,7 +96,7 @@ def _of_one_type(op: Op, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(MatrixInverse)
 @jax_rule.register(SolveSylvester)
 def _of_a_finite_result(op: Op, node: Apply, context: Context) -> JaxFunction:
-    """Where one is not finite NumPy decides, and LAPACK: it perturbs eigenvalues that add up to 0."""
+    """Where it is not finite NumPy decides, and LAPACK, which perturbs singular equations."""
     function = upstream_rule(node, context.static)
 
     def result(*matrices: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import Op
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.linalg.solvers.linear_control import SolveSylvester
 from pytensor.tensor.optimize import ScipyWrapperOp
 from pytensor.tensor.special import LogSoftmax, Softmax
 
@@ -62,6 +63,7 @@ def changes_gradient(op: Op) -> bool:
 
 @inner_graphs.register(LogSoftmax)
 @inner_graphs.register(Softmax)
+@inner_graphs.register(SolveSylvester)
 def _inner_graphs_none(op: Op, node: Apply) -> tuple[NestedGraph, ...]:
     return ()  # graphs for other backends (in PyTensor 3.0 a softmax is one); JAX has functions
 

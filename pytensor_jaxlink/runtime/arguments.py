@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -150,13 +150,14 @@ class _Array(_Typed):
         return converted
 
     @contextmanager
-    def _named(self, value: object) -> Iterator[None]:
+    def _named(self, value: object) -> Generator[None, None, None]:
         """Say in NumPy's errors, which keep their kinds, which input the value is for."""
         try:
             yield
-        except (OverflowError, TypeError, ValueError) as error:
-            kinds = OverflowError, TypeError, ValueError
-            kind = next(kind for kind in kinds if isinstance(error, kind))
+        except TypeError as error:
+            raise self._wrong(f"{value!r:.80} ({error})") from error
+        except (OverflowError, ValueError) as error:
+            kind = OverflowError if isinstance(error, OverflowError) else ValueError
             raise kind(*self._wrong(f"{value!r:.80} ({error})").args) from error
 
     def _may_round(self, value: object) -> bool:

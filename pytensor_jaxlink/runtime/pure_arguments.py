@@ -102,7 +102,7 @@ def _check_argument(value: object, kind: Kind, name: str) -> None:
     elif _holds(np.dtype(kind.dtype), array):
         return
     else:
-        found = _numbers(array)
+        found = _numbers(np.dtype(array.dtype).kind, are_traced=isinstance(array, Tracer))
     raise TypeError(Code.CALL_OF_PURE.mark(f"{name}: expected {kind.text}, found {found}"))
 
 
@@ -122,8 +122,7 @@ def _holds(dtype: np.dtype[Any], array: Any) -> bool:
         return bool(np.array_equal(values.astype(dtype), values))
 
 
-def _numbers(array: Any) -> str:
+def _numbers(kind: str, *, are_traced: bool) -> str:
     """The numbers of an array in words."""
     names = {"c": "complex numbers", "f": "real numbers", "V": "real numbers"}
-    integers = "integers" if isinstance(array, Tracer) else "integers out of its range"
-    return names.get(np.dtype(array.dtype).kind, integers)
+    return names.get(kind, "integers" if are_traced else "integers out of its range")

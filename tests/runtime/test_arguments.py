@@ -230,7 +230,7 @@ def test_a_loaded_function_refuses_what_is_symbolic(tmp_path):
         ({1: 2}, TypeError),
         ([object()], TypeError),
     ],
-    ids=repr,
+    ids=["text", "a ragged list", "a dictionary", "an object"],
 )
 def test_a_loaded_function_names_the_input_that_numpy_refuses(tmp_path, value, error, downcast):
     v = pt.dvector("v")
