@@ -105,9 +105,7 @@ class TestJitFalse:
         f = pytensor.function([x], x[: x.argmax()] * 2, mode=JAXLinker(jit=False))
         with pytest.raises(NotJittableError, match="1 operation stands in the way"):
             _ = f.static_argnums
-        with pytest.raises(
-            NotJittableError, match=r"way:\n  1\. \(2 \* x\)\[:argmax"
-        ):
+        with pytest.raises(NotJittableError, match=r"way:\n  1\. \(2 \* x\)\[:argmax"):
             jax.jit(f.jax_fn)(X)
 
     def test_static_argnums_are_positions_of_inputs_and_shared_variables(self) -> None:
