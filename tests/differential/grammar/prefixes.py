@@ -117,6 +117,15 @@ def _two_states(a: _Arrays) -> Any:
     return first - second
 
 
+def _last_entries(a: _Arrays) -> Any:
+    """Of a state, and of an output that no step reads."""
+    states, others = _scan(
+        lambda e, s: [s + e, e * 2 - s], sequences=[a.real()], outputs_info=[_zero(), None]
+    )
+    read = a.p.one_of([lambda v: v[-1], lambda v: v[-2:].sum(), lambda v: v[-3:-1].sum()])
+    return read(others) - a.p.one_of([states.sum(), read(states)])
+
+
 def _whole_inside(a: _Arrays) -> Any:
     v = a.real()
     return _scan(lambda e: (e * v).sum() + v.max(), sequences=[a.real()])
@@ -343,6 +352,7 @@ ENDS: tuple[Callable[[_Arrays], Any], ...] = (
     lambda a: _scan(
         lambda e, s: (s + e, until(s > 2)), sequences=[a.real()], outputs_info=[_zero()]
     )[-1],
+    _last_entries,
     lambda a: a.p.some()[pt.argmax(a.one())] if a.p.sometimes(4) else pt.argmax(a.one()),
     lambda a: _part(a, lambda v: _walk(a, _double(v)).sum()),
     lambda a: _part(a, lambda v: pt.linalg.slogdet(_kernel(a, _finite(_double(v))))[1]),
