@@ -183,7 +183,7 @@ class _Trace:
         The mask of as many entries, where their number is not known early.
     counted
         The number of true entries, where there has to be one: of no step PyTensor does not know
-        how long an entry would be, or keeps none where there is a place for it.
+        how long an entry would be.
     """
 
     buffer: Tensor
@@ -219,10 +219,13 @@ class _Trace:
     @classmethod
     def without_state(cls, length: object, ndim: int, mask: object, known: Known) -> _Trace:
         """The trace of what no step reads."""
-        counted = known.mask_counted_by(length)
-        if counted is None:  # the length may be 1 of no step, which leaves no entry
-            return cls(None, mask, known.new(length), counted=known.count(mask))
         needed = known.count(mask) if ndim > 1 else None
+        counted = known.mask_counted_by(length)
+        if counted is None:  # no step leaves no entry, and fewer steps than entries leave them all
+            kept = known.new(length)
+            steps: Tensor = known.count(mask)
+            made = known.derived("kept", (mask, kept), lambda: pt.alloc(pt.gt(steps, 0), kept))
+            return cls(None, mask, kept, known.front(made), needed)
         if known.as_many(counted, mask):
             return cls(None, mask, counted=needed)
         front = known.front(counted)
