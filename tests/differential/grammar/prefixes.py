@@ -118,7 +118,7 @@ def _two_states(a: _Arrays) -> Any:
 
 
 def _last_entries(a: _Arrays) -> Any:
-    """Of a state and of an output that no step reads; of others PyTensor errs (docs/upstream.md)."""
+    """Of a state, and of an output that no step reads.  Of others PyTensor errs (upstream.md)."""
     states, others = _scan(
         lambda e, s: [s + e, e * 2 - s], sequences=[a.real()], outputs_info=[_zero(), None]
     )
