@@ -253,8 +253,10 @@ def test_a_traced_call_with_a_check(name: str, tmp_path: Path) -> None:
 def test_a_traced_call_of_a_graph_that_breaks(name: str, tmp_path: Path) -> None:
     x = pt.dvector("x")
     f = CALLABLES[name]([x], pt.unique(x), tmp_path)
+    # Code has no operation to name.
+    said = "static_argnums" if name == "compiled layer" else r"1\. unique\(x\) at .*\n.*PJL111"
     for _ in range(2):
-        with pytest.raises(NotJittableError, match="static_argnums"):
+        with pytest.raises(NotJittableError, match=said):
             jax.jit(f)(np.arange(4.0))
         assert len(f(np.array([1.0, 1.0, 2.0]))) == 2
 
