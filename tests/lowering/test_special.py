@@ -135,11 +135,13 @@ def test_gradients(name: str) -> None:
 
 EDGES = [-INF, -2.5, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 100.0, INF, NAN]
 EDGE_TAILS = [-0.1, -0.0, 0.0, 0.3, 1.0, 1.1, INF, -INF, NAN]
+FAR_SHAPES = [1e-300, 1e-10, 1e-4, 1e-3, 1e6, 1e9, 1e12, 3e14, 1e20, 1e38]
+FAR_TAILS = [1e-300, 1e-30, 1e-6, 1e-5, 1e-4, 0.7, 1 - 1e-6]
 EDGE_POINTS = [-INF, -50.0, -2.0, -0.0, 0.0, 1e-30, 2.0, 50.0, 1e5, 1e30, INF, NAN]
 AT_EDGES = {
     "betaincinv": (EDGES, EDGES, EDGE_TAILS),
-    "gammaincinv": (EDGES, EDGE_TAILS),
-    "gammainccinv": (EDGES, EDGE_TAILS),
+    "gammaincinv": ([*EDGES, *FAR_SHAPES], [*EDGE_TAILS, *FAR_TAILS]),
+    "gammainccinv": ([*EDGES, *FAR_SHAPES], [*EDGE_TAILS, *FAR_TAILS]),
     "kve": (EDGES, EDGE_POINTS),
     "ive": (EDGES, EDGE_POINTS),
     "jv": (EDGES, EDGE_POINTS),

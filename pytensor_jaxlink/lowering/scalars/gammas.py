@@ -45,26 +45,37 @@ def _trigamma(x: jax.Array) -> jax.Array:
 @function_of("GammaInc")
 def gammainc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised lower incomplete gamma function."""
-    near = _is_uniform(a, x)
-    value = special.gammainc(jnp.where(near, 1, a), jnp.where(near, 1, x))
+    near, far = _is_uniform(a, x), _is_step(a, x)
+    value = special.gammainc(jnp.where(near | far, 1, a), jnp.where(near | far, 1, x))
     value = jnp.where(near, _uniform(a, x, near, -1), value)
     value = jnp.where((a == 0) & (x > 0), 1, value)
-    endless = jnp.where((x >= 0) & (x < jnp.inf), 0.0, jnp.nan)
-    return jnp.where(a == jnp.inf, endless, value)
+    return jnp.where(far, _step(a, x, -1), value)
 
 
 @function_of("GammaIncC")
 def gammaincc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised upper incomplete gamma function."""
-    near = _is_uniform(a, x)
-    value = special.gammaincc(jnp.where(near, 1, a), jnp.where(near, 1, x))
+    near, far = _is_uniform(a, x), _is_step(a, x)
+    value = special.gammaincc(jnp.where(near | far, 1, a), jnp.where(near | far, 1, x))
     value = jnp.where(near, _uniform(a, x, near, 1), value)
     # JAX subtracts the lower function from 1, which leaves no digits of a small difference.
     small = (a > 0) & (a <= 1) & (x > 0) & (x <= 1)
     value = jnp.where(small, pieces((small, upper_tail_below_one, ((a, 0.5), (x, 0.5)))), value)
     value = jnp.where((a == 0) & (x > 0), 0, value)
-    endless = jnp.where((x >= 0) & (x < jnp.inf), 1.0, jnp.nan)
-    return jnp.where(a == jnp.inf, endless, value)
+    return jnp.where(far, _step(a, x, 1), value)
+
+
+# Of arguments beyond this both functions are 0 or 1, unless the arguments are near each other.
+# JAX's series and fraction overflow in float32, and they have no limit for infinities.
+_FAR = 1e30
+
+
+def _is_step(a: jax.Array, x: jax.Array) -> jax.Array:
+    return (a >= 0) & (x >= 0) & (jnp.maximum(a, x) >= _FAR) & ~_is_uniform(a, x)
+
+
+def _step(a: jax.Array, x: jax.Array, sign: int) -> jax.Array:
+    return jnp.where(a == x, jnp.nan, jnp.where(sign * a > sign * x, 1.0, 0.0))
 
 
 # Where both arguments are large and near each other, JAX's series needs as many terms as the root

@@ -181,7 +181,13 @@ def solve(
 def inverse_gamma(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
     """Where the tails of a gamma distribution are ``p`` and ``q``, which are complements."""
     valid = (a > 0) & (a < jnp.inf) & (p > 0) & (q > 0)
-    a, p, q = (jnp.where(valid, v, 0.5) for v in (a, p, q))
+    # Below all numbers, where the first term of the power series has only that term left.
+    tiny = valid & (_log_lower_bound(a, p, q) < np.log(np.finfo(a.dtype).tiny))
+    # Where a step of the search is less than the last digit, and Wilson and Hilferty's is exact.
+    huge = valid & (a > 1e13)
+    solved = valid & ~tiny & ~huge
+    last = a * _wilson_hilferty(a, p, q) ** 3
+    a, p, q = (jnp.where(solved, v, 0.5) for v in (a, p, q))
     upper = p > 0.5
 
     def tail(u: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -195,19 +201,28 @@ def inverse_gamma(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
         return log_gamma_density(a, x), a - x, ratio
 
     u = solve(tail, jnp.where(upper, q, p), _gamma_guess(a, p, q), upper)
-    return jnp.where(valid, jnp.exp(u), jnp.nan)
+    value = jnp.where(huge, last, jnp.where(tiny, 0.0, jnp.exp(u)))
+    return jnp.where(valid, value, jnp.nan)
 
 
 def _gamma_guess(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
-    # The first term of the power series gives a lower bound.
-    power = (jnp.log(p) + gammaln1p(a)) / a
-    normal = jnp.where(p < 0.5, special.ndtri(p), -special.ndtri(q))
-    cube = 1 - 1 / (9 * a) + normal / (3 * jnp.sqrt(a))
-    cubed = jnp.log(a) + 3 * jnp.log(jnp.maximum(cube, 1e-10))  # Wilson and Hilferty 1931
+    power = _log_lower_bound(a, p, q)
+    cubed = jnp.log(a) + 3 * jnp.log(jnp.maximum(_wilson_hilferty(a, p, q), 1e-10))
     tail = -jnp.log(q) - special.gammaln(a)
     tail = jnp.log(jnp.maximum(tail - (1 - a) * jnp.log(jnp.maximum(tail, 1.0)), 1e-300))
     small = jnp.where(tail > 0, tail, power)
     return jnp.where(a < 1, small, jnp.maximum(cubed, power))
+
+
+def _log_lower_bound(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
+    """From the first term of the power series."""
+    return (jnp.where(p > 0.5, jnp.log1p(-q), jnp.log(p)) + gammaln1p(a)) / a
+
+
+def _wilson_hilferty(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
+    """The cube root of a gamma variable by its mean is nearly normal (Wilson, Hilferty 1931)."""
+    normal = jnp.where(p < 0.5, special.ndtri(p), -special.ndtri(q))
+    return 1 - 1 / (9 * a) + normal / (3 * jnp.sqrt(a))
 
 
 def log_beta_density(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:

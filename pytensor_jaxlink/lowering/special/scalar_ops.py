@@ -25,26 +25,35 @@ from pytensor_jaxlink.lowering.special.modified_bessel import ive, kve
 
 def gammaincinv(a: jax.Array, p: jax.Array) -> jax.Array:
     """The inverse of the lower incomplete gamma function, with SciPy's values at the ends."""
-    return _at_ends(inverse_gamma(a, p, 1 - p), a >= 0, p, jnp.inf)
+    return _inverse_gamma(a, p, 1 - p)
 
 
 def gammainccinv(a: jax.Array, q: jax.Array) -> jax.Array:
     """The inverse of the upper incomplete gamma function."""
-    return _at_ends(inverse_gamma(a, 1 - q, q), a >= 0, 1 - q, jnp.inf)
+    return _inverse_gamma(a, 1 - q, q)
+
+
+def _inverse_gamma(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
+    """SciPy has the limit of a shape of zero only where it takes the upper tail for small."""
+    limit = (a == 0) & ~jnp.signbit(a) & (q >= 0) & (q <= 1e-5)
+    value = jnp.where(limit, 0.0, inverse_gamma(a, p, q))
+    return _at_ends(value, a >= 0, p == 0, q == 0, jnp.inf)
 
 
 def betaincinv(a: jax.Array, b: jax.Array, p: jax.Array) -> jax.Array:
     """The inverse of the incomplete beta function."""
-    value = _at_ends(inverse_beta(a, b, p), (a > 0) & (b > 0), p, 1.0)
+    value = _at_ends(inverse_beta(a, b, p), (a > 0) & (b > 0), p == 0, p == 1, 1.0)
     # Two limits that SciPy takes.
     inside = (p > 0) & (p < 1)
     value = jnp.where((a == 1) & (b == jnp.inf) & inside, 0.0, value)
     return jnp.where((a == jnp.inf) & (b == 1) & inside, 1.0, value)
 
 
-def _at_ends(value: jax.Array, valid: jax.Array, p: jax.Array, end: float) -> jax.Array:
-    value = jnp.where(valid & (p == 0), 0.0, value)
-    return jnp.where(valid & (p == 1), end, value)
+def _at_ends(
+    value: jax.Array, valid: jax.Array, low: jax.Array, high: jax.Array, end: float
+) -> jax.Array:
+    value = jnp.where(valid & low, 0.0, value)
+    return jnp.where(valid & high, end, value)
 
 
 def _in_double(function: ScalarFunction, op: ScalarOp, node: Apply) -> ScalarFunction | None:
