@@ -136,10 +136,11 @@ def test_gradients(name: str) -> None:
 EDGES = [-INF, -2.5, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 100.0, INF, NAN]
 EDGE_TAILS = [-0.1, -0.0, 0.0, 0.3, 1.0, 1.1, INF, -INF, NAN]
 FAR_SHAPES = [1e-300, 1e-10, 1e-4, 1e-3, 1e6, 1e9, 1e12, 3e14, 1e20, 1e38]
+FAR_PARAMETERS = [1e-10, 1e6, 1e10]
 FAR_TAILS = [1e-300, 1e-30, 1e-6, 1e-5, 1e-4, 0.7, 1 - 1e-6]
 EDGE_POINTS = [-INF, -50.0, -2.0, -0.0, 0.0, 1e-30, 2.0, 50.0, 1e5, 1e30, INF, NAN]
 AT_EDGES = {
-    "betaincinv": (EDGES, EDGES, EDGE_TAILS),
+    "betaincinv": ([*EDGES, *FAR_PARAMETERS], [*EDGES, *FAR_PARAMETERS], [*EDGE_TAILS, *FAR_TAILS]),
     "gammaincinv": ([*EDGES, *FAR_SHAPES], [*EDGE_TAILS, *FAR_TAILS]),
     "gammainccinv": ([*EDGES, *FAR_SHAPES], [*EDGE_TAILS, *FAR_TAILS]),
     "kve": (EDGES, EDGE_POINTS),
@@ -240,3 +241,56 @@ def test_the_roots_of_the_log_gamma_function(length: int) -> None:
     np.testing.assert_array_equal(f(arguments), np.zeros(length))
     slope = jax.grad(lambda v: jaxify([x], pt.gammaln(x))(v).sum())(jnp.asarray([1.0, 2.0, 2.5]))
     np.testing.assert_allclose(slope, scipy.special.digamma([1, 2, 2.5]), rtol=1e-6)
+
+
+def hypergeometric() -> Any:
+    inputs = [pt.vector(name) for name in "abcz"]
+    return pytensor.function(inputs, pt.hyp2f1(*inputs), mode="JAXSELECTIVE")
+
+
+LARGE = [1.7, 12.0, 47.0, 161.7, 900.0, -3.3, -40.5]
+POINTS_TO_ONE = [-200.0, -2.0, -0.3, 0.3, 0.7, 0.93, 0.98, 0.9999]
+# Where SciPy has few digits or none; computed with mpmath 1.4.1.
+WITHOUT_SCIPY = [
+    ((-40.5, 30.0, 214.0, -2.0), 72274.46726918283),
+    ((-40.5, 0.66, 41.5, -2.0), 411.00714586440483),
+    ((-40.5, 0.01, 214.0, -2.0), 1.0047148205353649),
+    ((-40.5, 4.0, 41.5, -200.0), 1.3552801595782136e74),
+    ((-40.5, 30.0, 41.5, 0.7), 3.182936137413432e-10),
+    ((47.0, 30.0, 30.25, -2.0), 8.7107689173425e-23),
+    ((161.7, 4.0, 162.7, 0.93), 31825.520851733763),
+]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_hypergeometric_function_of_large_parameters(swapped: bool) -> None:
+    """The continuation of a series along its differential equation lost 120 digits there."""
+    cases = [
+        (a, b, c, z)
+        for a, b, z in product(LARGE, [0.01, 0.66, 4.0, 30.0], POINTS_TO_ONE)
+        for c in (abs(a) + 1, 214.0, b + 0.25)
+        if b < c and a != -40.5
+    ]
+    a, b, c, z = np.array([*cases, *(case for case, _ in WITHOUT_SCIPY)]).T
+    f = hypergeometric()
+    found = np.asarray(f(b, a, c, z) if swapped else f(a, b, c, z))
+    assert not np.isnan(found).any()
+    assert f.stats.fallbacks == 0
+    expected = scipy.special.hyp2f1(a, b, c, z)[: len(cases)]
+    right = np.isfinite(expected) & (np.abs(expected) > TINY)
+    np.testing.assert_allclose(found[: len(cases)][right], expected[right], rtol=1e-4)
+    assert right.mean() > 0.7
+    true = [value for _, value in WITHOUT_SCIPY]
+    np.testing.assert_allclose(found[len(cases) :], true, rtol=1e-12)
+
+
+def test_scipy_is_asked_where_the_hypergeometric_function_loses_digits() -> None:
+    inputs = [pt.vector(name) for name in "abcz"]
+    point = [np.array(values) for values in ([46.9, 1.0], [48.5, 2.0], [6.4, 3.0], [-0.85, 0.5])]
+    f = hypergeometric()
+    expected = scipy.special.hyp2f1(*point)
+    np.testing.assert_array_equal(f(*point), expected)
+    assert f.stats.fallbacks == 1
+    traced = np.asarray(jax.jit(jaxify(inputs, pt.hyp2f1(*inputs)))(*point))
+    assert np.isnan(traced[0])
+    np.testing.assert_allclose(traced[1], expected[1], rtol=1e-12)

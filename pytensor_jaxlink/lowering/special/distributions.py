@@ -55,14 +55,23 @@ def _integral(fall: Callable[[jax.Array], jax.Array], reach: jax.Array) -> jax.A
 def _reach(
     fall: Callable[[jax.Array], tuple[jax.Array, jax.Array]], beyond: jax.Array
 ) -> jax.Array:
-    """A distance at which a convex fall is at least `_DEPTH`, by Newton's method from above."""
+    """A distance at which a convex fall is about `_DEPTH`, by Newton's method from above."""
 
-    def step(_: jax.Array, s: jax.Array) -> jax.Array:
+    def step(loop: Loop) -> Loop:
+        count, s, _ = loop
         height, slope = fall(s)
         better = s - (height - _DEPTH) / slope
-        return jnp.where((height > _DEPTH) & (better > 0) & (better < s), better, s)
+        far = (height > 1.25 * _DEPTH) & (better > 0) & (better < s)
+        return count + 1, jnp.where(far, better, s), ~far
 
-    return jax.lax.fori_loop(0, 12, step, beyond)
+    return _until_done(step, beyond)
+
+
+def _until_done(step: Callable[[Loop], Loop], start: jax.Array) -> jax.Array:
+    def goes_on(loop: Loop) -> jax.Array:
+        return (loop[0] < _STEPS) & ~loop[2].all()
+
+    return jax.lax.while_loop(goes_on, step, (0, start, jnp.zeros(start.shape, bool)))[1]
 
 
 def log_gamma_density(a: jax.Array, x: jax.Array) -> jax.Array:
@@ -172,10 +181,7 @@ def solve(
         change = jnp.where(jnp.isfinite(change), change, 0.0)
         return step + 1, u - sign * change, done
 
-    def goes_on(loop: Loop) -> jax.Array:
-        return (loop[0] < _STEPS) & ~loop[2].all()
-
-    return jax.lax.while_loop(goes_on, body, (0, start, jnp.zeros(start.shape, bool)))[1]
+    return _until_done(body, start)
 
 
 def inverse_gamma(a: jax.Array, p: jax.Array, q: jax.Array) -> jax.Array:
@@ -278,16 +284,18 @@ def _lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
         return linear * s + both * jnp.log1p(part * jnp.expm1(-side * s))
 
     def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return fall(s), raised - both * jax.nn.sigmoid(u - s)
+        return fall(s), linear - side * both * jax.nn.sigmoid(side * (u - s))
 
     return total + scale * _integral(fall, _reach(with_slope, beyond))
 
 
 def _log_gamma_fall(a: jax.Array, b: jax.Array) -> jax.Array:
-    """``gammaln(a) - gammaln(a + b)`` for small ``b``, without the cancellation for large ``a``."""
+    """``gammaln(a) - gammaln(a + b)`` for small ``b``, without the cancellation."""
     power = b - (a - 0.5) * jnp.log1p(b / a) - b * jnp.log(a + b)
     large = power + stirling_rest(a) - stirling_rest(a + b)
-    return jnp.where(a > 10, large, special.gammaln(a) - special.gammaln(a + b))
+    difference = special.gammaln(a) - special.gammaln(a + b)
+    slope = jnp.where(b < 1e-5 * a, -b * special.digamma(a + b / 2), difference)
+    return jnp.where(a > 10, large, slope)
 
 
 def _series(

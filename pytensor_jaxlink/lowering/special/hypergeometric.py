@@ -5,6 +5,9 @@ differential equation (DLMF 15.10.1) is continued by Taylor series, each of whic
 distance to 1; this has no special cases where differences of the parameters are integers.  Negative
 arguments are moved into this range by Pfaff's transformation (DLMF 15.8.1).  Polynomials are
 summed.
+
+For large parameters a continuation loses all digits.  A series of positive terms and Euler's
+integral do not; where neither applies, the value is NaN, and so it is where a sum cancels.
 """
 
 from __future__ import annotations
@@ -13,9 +16,14 @@ import jax
 import jax.numpy as jnp
 from jax.scipy import special
 
+from pytensor_jaxlink.lowering.special.euler_integral import euler_integral
 from pytensor_jaxlink.lowering.special.pieces import pieces
 
 _MOST_TERMS = 10_000
+_MODERATE = 10
+"""Parameters up to this one lose few digits, whatever the method."""
+_LOST = 1e-10
+"""The relative error of a sum from which on it is no value."""
 
 
 def _is_pole(value: jax.Array) -> jax.Array:
@@ -24,11 +32,12 @@ def _is_pole(value: jax.Array) -> jax.Array:
 
 
 def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The sum of the series and its derivative."""
-    precision = jnp.finfo(z.dtype).eps / 8
+    """The sum of the series, NaN where it cancels, and its derivative."""
+    eps = jnp.finfo(z.dtype).eps
+    precision = eps / 8
 
     def add(loop: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        k, term, total, slope, _, small = loop
+        k, term, total, slope, size, _, small = loop
         upper = (a + k) * (b + k)
         # A polynomial has ended before the denominator vanishes.
         term = jnp.where((term == 0) | (upper == 0), 0.0, term * upper / ((c + k) * (k + 1)) * z)
@@ -36,16 +45,19 @@ def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[jax
         moved = k * term
         # Two terms in a row: one may vanish by chance.
         negligible = ~(jnp.abs(moved) > precision * (jnp.abs(total) + jnp.abs(slope)))
-        return k, term, total + term, slope + moved, small, negligible
+        size = size + jnp.abs(moved)
+        return k, term, total + term, slope + moved, size, small, negligible
 
     def goes_on(loop: tuple[jax.Array, ...]) -> jax.Array:
         k, *_, before, small = loop
         return (k < _MOST_TERMS) & ~(before & small).all()
 
     one, zero, false = jnp.ones_like(z), jnp.zeros_like(z), jnp.zeros(z.shape, bool)
-    start = (jnp.zeros((), z.dtype), one, one, zero, false, false)
-    _, _, total, slope, *_ = jax.lax.while_loop(goes_on, add, start)
-    return total, slope / z
+    start = (jnp.zeros((), z.dtype), one, one, zero, one, false, false)
+    _, _, total, slope, size, _, ended = jax.lax.while_loop(goes_on, add, start)
+    # The k-th term has k rounding errors.
+    good = (ended & (eps * size <= _LOST * jnp.abs(total))) | jnp.isinf(total)
+    return jnp.where(good, total, jnp.nan), slope / z
 
 
 def _sum(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Array:
@@ -121,17 +133,23 @@ def _general(
 ) -> jax.Array:
     """The function where it is no elementary one; ``degree`` is infinite if it does not end."""
     finite = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isfinite(c) & jnp.isfinite(z)
+    large = finite & (jnp.maximum(jnp.maximum(jnp.abs(a), jnp.abs(b)), jnp.abs(c)) > _MODERATE)
+    # Euler's integral is one of positive numbers for one of the parameters, and for the other one.
+    first, second = (a > 0) & (a < c), (b > 0) & (b < c)
+    integral = large & (z < 1) & (first | second)
+    a, b = jnp.where(integral & ~second, b, a), jnp.where(integral & ~second, a, b)
+    growing = large & (z > 0) & (z < 1) & (a > 0) & (b > 0) & (c > 0) & (~integral | (z < 0.9))
     terminates = degree < jnp.inf
     excess = c - a - b
     # Euler's transformation (DLMF 15.8.1): to a polynomial, or to a finite value at 1.
     shorter = (z < 1) & (_is_pole(c - a) | _is_pole(c - b))
     larger = (excess <= -1) & ((z < 1) | (excess == jnp.round(excess)))
-    euler = finite & ~terminates & (shorter | larger)
+    euler = finite & ~terminates & (shorter | larger) & ~integral & ~growing
     a, b = jnp.where(euler, c - a, a), jnp.where(euler, c - b, b)
     factor = jnp.where(euler, (1 - z) ** excess, 1.0)
     polynomial = terminates | _is_pole(a) | _is_pole(b)
     # Pfaff's transformation, the one of the two with the parameters that are less negative.
-    pfaff = finite & ~polynomial & (z < 0)
+    pfaff = finite & ~polynomial & (z < 0) & ~integral
     first = jnp.minimum(a, c - b) >= jnp.minimum(b, c - a)
     power = jnp.where(first, a, b)
     factor = jnp.where(pfaff, factor * (1 - z) ** -power, factor)
@@ -141,10 +159,13 @@ def _general(
     pole = _is_pole(c) & ~(terminates & ((degree < -c) | limit))
     valid = finite & ~pole
     pairs = (a, 0.5), (b, 0.5), (c, 1.5), (point, 0.25)
+    beyond = (a, 0.5), (b, 0.5), (c, 1.5), (point, 0.6)
+    summed = growing | (~integral & (polynomial | (jnp.abs(point) <= 0.5)))
     value = pieces(
-        (valid & (polynomial | (jnp.abs(point) <= 0.5)), _sum, pairs),
-        (valid & (point < 1), _continued, ((a, 0.5), (b, 0.5), (c, 1.5), (point, 0.6))),
+        (valid & summed, _sum, pairs),
+        (valid & integral, euler_integral, beyond),
+        (valid & (point < 1) & ~large, _continued, beyond),
         (valid & (point == 1) & (c - a - b > 0), _at_one, pairs),
-        (finite, lambda *values: jnp.full_like(values[-1], jnp.inf), pairs),
+        (finite & (point >= 1), lambda *values: jnp.full_like(values[-1], jnp.inf), pairs),
     )
     return factor * value

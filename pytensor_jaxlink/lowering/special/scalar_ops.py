@@ -14,6 +14,7 @@ from pytensor.graph.basic import Apply
 from pytensor.scalar import math
 from pytensor.scalar.basic import ScalarOp
 
+from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype, canonical_dtype
 from pytensor_jaxlink.lowering.scalars import ScalarFunction, scalar_function, with_own_gradient
 from pytensor_jaxlink.lowering.special.bessel import j0, j1, jv
@@ -67,6 +68,19 @@ def _in_double(function: ScalarFunction, op: ScalarOp, node: Apply) -> ScalarFun
     return with_own_gradient(computed, op, node)
 
 
+def _hyp2f1(op: ScalarOp, node: Apply) -> ScalarFunction | None:
+    """SciPy is asked where no method has a value."""
+    function = _in_double(hyp2f1, op, node)
+
+    def with_question(*values: jax.Array) -> jax.Array:
+        assert function is not None
+        value = function(*values)
+        require(~jnp.isnan(value) | jnp.isnan(sum(values)))
+        return value
+
+    return function and with_question
+
+
 def _register(kind: type[ScalarOp], function: Callable[..., jax.Array]) -> None:
     scalar_function.register(kind, partial(_in_double, function))
 
@@ -75,7 +89,7 @@ _register(math.BetaIncInv, betaincinv)
 _register(math.Erfcx, erfcx)
 _register(math.GammaIncCInv, gammainccinv)
 _register(math.GammaIncInv, gammaincinv)
-_register(math.Hyp2F1, hyp2f1)
+scalar_function.register(math.Hyp2F1, _hyp2f1)
 _register(math.Ive, ive)
 _register(math.J0, j0)
 _register(math.J1, j1)
