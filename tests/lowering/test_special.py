@@ -243,12 +243,7 @@ def test_the_roots_of_the_log_gamma_function(length: int) -> None:
     np.testing.assert_allclose(slope, scipy.special.digamma([1, 2, 2.5]), rtol=1e-6)
 
 
-def hypergeometric() -> Any:
-    inputs = [pt.vector(name) for name in "abcz"]
-    return pytensor.function(inputs, pt.hyp2f1(*inputs), mode="JAXSELECTIVE")
-
-
-LARGE = [1.7, 12.0, 47.0, 161.7, 900.0, -3.3, -40.5]
+LARGE = [1.7, 12.0, 47.0, 161.7, 900.0, -3.3]
 POINTS_TO_ONE = [-200.0, -2.0, -0.3, 0.3, 0.7, 0.93, 0.98, 0.9999]
 # Where SciPy has few digits or none; computed with mpmath 1.4.1.
 WITHOUT_SCIPY = [
@@ -262,32 +257,32 @@ WITHOUT_SCIPY = [
 ]
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_the_hypergeometric_function_of_large_parameters(swapped: bool) -> None:
+def test_the_hypergeometric_function_of_large_parameters() -> None:
     """The continuation of a series along its differential equation lost 120 digits there."""
     cases = [
         (a, b, c, z)
         for a, b, z in product(LARGE, [0.01, 0.66, 4.0, 30.0], POINTS_TO_ONE)
         for c in (abs(a) + 1, 214.0, b + 0.25)
-        if b < c and a != -40.5
+        if b < c
     ]
     a, b, c, z = np.array([*cases, *(case for case, _ in WITHOUT_SCIPY)]).T
-    f = hypergeometric()
-    found = np.asarray(f(b, a, c, z) if swapped else f(a, b, c, z))
-    assert not np.isnan(found).any()
-    assert f.stats.fallbacks == 0
+    f = function_of("hyp2f1")
     expected = scipy.special.hyp2f1(a, b, c, z)[: len(cases)]
     right = np.isfinite(expected) & (np.abs(expected) > TINY)
-    np.testing.assert_allclose(found[: len(cases)][right], expected[right], rtol=1e-4)
     assert right.mean() > 0.7
-    true = [value for _, value in WITHOUT_SCIPY]
-    np.testing.assert_allclose(found[len(cases) :], true, rtol=1e-12)
+    for first, second in ((a, b), (b, a)):
+        found = np.asarray(f(first, second, c, z))
+        assert not np.isnan(found).any()
+        np.testing.assert_allclose(found[: len(cases)][right], expected[right], rtol=1e-4)
+        true = [value for _, value in WITHOUT_SCIPY]
+        np.testing.assert_allclose(found[len(cases) :], true, rtol=1e-12)
+    assert f.stats.fallbacks == 0
 
 
 def test_scipy_is_asked_where_the_hypergeometric_function_loses_digits() -> None:
     inputs = [pt.vector(name) for name in "abcz"]
     point = [np.array(values) for values in ([46.9, 1.0], [48.5, 2.0], [6.4, 3.0], [-0.85, 0.5])]
-    f = hypergeometric()
+    f = pytensor.function(inputs, pt.hyp2f1(*inputs), mode="JAXSELECTIVE")
     expected = scipy.special.hyp2f1(*point)
     np.testing.assert_array_equal(f(*point), expected)
     assert f.stats.fallbacks == 1
