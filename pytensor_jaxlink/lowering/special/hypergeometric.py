@@ -12,6 +12,8 @@ integral do not; where neither applies, the value is NaN, and so it is where a s
 
 from __future__ import annotations
 
+from functools import reduce
+
 import jax
 import jax.numpy as jnp
 from jax.scipy import special
@@ -31,8 +33,12 @@ def _is_pole(value: jax.Array) -> jax.Array:
     return (value <= 0) & (value == jnp.round(value))
 
 
+def _are_large(*parameters: jax.Array) -> jax.Array:
+    return reduce(jnp.maximum, map(jnp.abs, parameters)) > _MODERATE
+
+
 def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The sum of the series, NaN where it cancels, and its derivative."""
+    """The sum of the series, NaN where large parameters let it cancel, and its derivative."""
     eps = jnp.finfo(z.dtype).eps
     precision = eps / 8
 
@@ -57,7 +63,7 @@ def _series(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> tuple[jax
     _, _, total, slope, size, _, ended = jax.lax.while_loop(goes_on, add, start)
     # The k-th term has k rounding errors.
     good = (ended & (eps * size <= _LOST * jnp.abs(total))) | jnp.isinf(total)
-    return jnp.where(good, total, jnp.nan), slope / z
+    return jnp.where(good | ~_are_large(a, b, c), total, jnp.nan), slope / z
 
 
 def _sum(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> jax.Array:
@@ -133,7 +139,7 @@ def _general(
 ) -> jax.Array:
     """The function where it is no elementary one; ``degree`` is infinite if it does not end."""
     finite = jnp.isfinite(a) & jnp.isfinite(b) & jnp.isfinite(c) & jnp.isfinite(z)
-    large = finite & (jnp.maximum(jnp.maximum(jnp.abs(a), jnp.abs(b)), jnp.abs(c)) > _MODERATE)
+    large = finite & _are_large(a, b, c)
     # Euler's integral is one of positive numbers for one of the parameters, and for the other one.
     first, second = (a > 0) & (a < c), (b > 0) & (b < c)
     integral = large & (z < 1) & (first | second)
@@ -166,6 +172,6 @@ def _general(
         (valid & integral, euler_integral, beyond),
         (valid & (point < 1) & ~large, _continued, beyond),
         (valid & (point == 1) & (c - a - b > 0), _at_one, pairs),
-        (finite & (point >= 1), lambda *values: jnp.full_like(values[-1], jnp.inf), pairs),
+        (finite & (pole | (point >= 1)), lambda *values: jnp.full_like(values[-1], jnp.inf), pairs),
     )
     return factor * value

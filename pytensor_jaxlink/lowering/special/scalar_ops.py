@@ -6,7 +6,7 @@ They are computed in double precision, as SciPy computes them, and rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
@@ -71,14 +71,15 @@ def _in_double(function: ScalarFunction, op: ScalarOp, node: Apply) -> ScalarFun
 def _hyp2f1(op: ScalarOp, node: Apply) -> ScalarFunction | None:
     """SciPy is asked where no method has a value."""
     function = _in_double(hyp2f1, op, node)
+    if function is None:
+        return None
 
     def with_question(*values: jax.Array) -> jax.Array:
-        assert function is not None
         value = function(*values)
-        require(~jnp.isnan(value) | jnp.isnan(sum(values)))
+        require(~jnp.isnan(value) | reduce(jnp.logical_or, map(jnp.isnan, values)))
         return value
 
-    return function and with_question
+    return with_question
 
 
 def _register(kind: type[ScalarOp], function: Callable[..., jax.Array]) -> None:
