@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from pytensor_jaxlink.compat import ifelse
 from tests.helpers import check_against_python
 
 X, Y, START = pt.dmatrix("x"), pt.dmatrix("y"), pt.dvector("start")
@@ -56,3 +57,17 @@ def test_the_order(name: str) -> None:
     jaxpr = jax.make_jaxpr(f.jax_fn)(*VALUES)
     found = [equation.params for equation in jaxpr.eqns if equation.primitive.name == "scan"]
     assert [params["reverse"] for params in found] == backward
+
+
+def test_values_of_one_entry_that_are_computed_before_the_loop() -> None:
+    """PyTensor takes them out of the loop, as vectors of no known length."""
+    start, bound = pt.dscalar("start"), pt.dscalar("bound")
+    rows = pytensor.scan(
+        lambda entry, bound: ifelse(entry > bound, pt.tanh(entry), entry * 2),
+        sequences=[pt.sin(start)[None] * pt.ones(1)],
+        non_sequences=[bound],
+        return_updates=False,
+    )
+    outputs = [rows, pytensor.grad(rows.sum(), start)]
+    check_against_python([start, bound], outputs, [1.5, 0.3])
+    check_against_python([start, bound], outputs, [1.5, 2.3])
