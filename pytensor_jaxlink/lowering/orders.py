@@ -32,7 +32,7 @@ def _is_reversed(array: Variable) -> bool:
                 return True
         elif isinstance(op, Elemwise):
             inputs = [v for v in inputs if not v.type.broadcastable[0]]
-            if not inputs:  # one entry, of which the type of the result does not know
+            if not inputs:  # one entry, which the type of the result does not tell
                 return False
         elif not isinstance(op, DimShuffle) or op.new_order[0] != 0:
             return False

@@ -263,7 +263,7 @@ def test_the_hypergeometric_function_of_large_parameters() -> None:
         (a, b, c, z)
         for a, b, z in product(LARGE, [0.01, 0.66, 4.0, 30.0], POINTS_TO_ONE)
         for c in (abs(a) + 1, 214.0, b + 0.25)
-        if b < c
+        if b < c and (a, b, c, z) not in dict(WITHOUT_SCIPY)
     ]
     a, b, c, z = np.array([*cases, *(case for case, _ in WITHOUT_SCIPY)]).T
     f = function_of("hyp2f1")
@@ -273,7 +273,7 @@ def test_the_hypergeometric_function_of_large_parameters() -> None:
     for first, second in ((a, b), (b, a)):
         found = np.asarray(f(first, second, c, z))
         assert not np.isnan(found).any()
-        np.testing.assert_allclose(found[: len(cases)][right], expected[right], rtol=1e-4)
+        np.testing.assert_allclose(found[: len(cases)][right], expected[right], rtol=1e-9)
         true = [value for _, value in WITHOUT_SCIPY]
         np.testing.assert_allclose(found[len(cases) :], true, rtol=1e-12)
     assert f.stats.fallbacks == 0
@@ -289,3 +289,13 @@ def test_scipy_is_asked_where_the_hypergeometric_function_loses_digits() -> None
     traced = np.asarray(jax.jit(jaxify(inputs, pt.hyp2f1(*inputs)))(*point))
     assert np.isnan(traced[0])
     np.testing.assert_allclose(traced[1], expected[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "gammau", "gammal"])
+def test_incomplete_gamma_functions_of_large_numbers(name: str) -> None:
+    """JAX's series and fraction overflow in float32."""
+    a, x = pt.fvector("a"), pt.fvector("x")
+    values = [0.0, 1.0, 100.0, 1e4, 1e10, 1e30, 1e36, 1e37, 1e38, 1.5e38, 3.4e38, INF]
+    grid = np.array(list(product(values, values)), "float32").T
+    with np.errstate(all="ignore"):  # PyTensor multiplies 0 by infinity
+        check_against_python([a, x], getattr(pt, name)(a, x), [*map(np.ascontiguousarray, grid)])

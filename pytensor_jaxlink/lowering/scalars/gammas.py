@@ -10,15 +10,14 @@ import jax
 import jax.numpy as jnp
 from jax.scipy import special
 
-from pytensor_jaxlink.lowering.scalars.question import (
-    function_of,
-)
+from pytensor_jaxlink.lowering.coercion import as_dtype
+from pytensor_jaxlink.lowering.scalars.question import ScalarFunction, function_of
 from pytensor_jaxlink.lowering.special.distributions import upper_tail_below_one
 from pytensor_jaxlink.lowering.special.pieces import pieces
 
 function_of("Psi")(lambda x: jnp.where(x == 0, -jnp.copysign(jnp.inf, x), special.digamma(x)))
-function_of("GammaL")(lambda k, x: gammainc(k, x) * special.gamma(k))
-function_of("GammaU")(lambda k, x: gammaincc(k, x) * special.gamma(k))
+function_of("GammaL")(lambda k, x: _not_regularised(gammainc, k, x))
+function_of("GammaU")(lambda k, x: _not_regularised(gammaincc, k, x))
 
 
 @function_of("GammaLn")
@@ -45,7 +44,8 @@ def _trigamma(x: jax.Array) -> jax.Array:
 @function_of("GammaInc")
 def gammainc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised lower incomplete gamma function."""
-    near, far = _is_uniform(a, x), _is_step(a, x)
+    near = _is_uniform(a, x)
+    far = ~near & _is_step(a, x)
     value = special.gammainc(jnp.where(near | far, 1, a), jnp.where(near | far, 1, x))
     value = jnp.where(near, _uniform(a, x, near, -1), value)
     value = jnp.where((a == 0) & (x > 0), 1, value)
@@ -55,7 +55,8 @@ def gammainc(a: jax.Array, x: jax.Array) -> jax.Array:
 @function_of("GammaIncC")
 def gammaincc(a: jax.Array, x: jax.Array) -> jax.Array:
     """The regularised upper incomplete gamma function."""
-    near, far = _is_uniform(a, x), _is_step(a, x)
+    near = _is_uniform(a, x)
+    far = ~near & _is_step(a, x)
     value = special.gammaincc(jnp.where(near | far, 1, a), jnp.where(near | far, 1, x))
     value = jnp.where(near, _uniform(a, x, near, 1), value)
     # JAX subtracts the lower function from 1, which leaves no digits of a small difference.
@@ -65,13 +66,20 @@ def gammaincc(a: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.where(far, _step(a, x, 1), value)
 
 
+def _not_regularised(function: ScalarFunction, k: jax.Array, x: jax.Array) -> jax.Array:
+    """The product with the gamma function, in double precision as in PyTensor 3.0."""
+    wide = as_dtype(k, "float64"), as_dtype(x, "float64")
+    value = function(*wide) * special.gamma(wide[0])
+    return as_dtype(value, jnp.result_type(k, x, float))
+
+
 # Of arguments beyond this both functions are 0 or 1, unless the arguments are near each other.
 # JAX's series and fraction overflow in float32, and they have no limit for infinities.
 _FAR = 1e30
 
 
 def _is_step(a: jax.Array, x: jax.Array) -> jax.Array:
-    return (a >= 0) & (x >= 0) & (jnp.maximum(a, x) >= _FAR) & ~_is_uniform(a, x)
+    return (a >= 0) & (x >= 0) & (jnp.maximum(a, x) >= _FAR)
 
 
 def _step(a: jax.Array, x: jax.Array, sign: int) -> jax.Array:

@@ -23,8 +23,8 @@ from jax.scipy import special
 from pytensor_jaxlink.lowering.special.gamma import gammaln1p, stirling_rest
 from pytensor_jaxlink.lowering.special.pieces import pieces, weighted_sum
 
-# An integrand is cut off where it is below exp(-_DEPTH) of its largest value.
-_DEPTH = 40.0
+# An integrand is cut off where it is below exp(-DEPTH) of its largest value.
+DEPTH = 40.0
 _NODES = 40
 # From here on the integrand of a lower tail has one scale.
 _RAISED = 10
@@ -55,13 +55,13 @@ def _integral(fall: Callable[[jax.Array], jax.Array], reach: jax.Array) -> jax.A
 def _reach(
     fall: Callable[[jax.Array], tuple[jax.Array, jax.Array]], beyond: jax.Array
 ) -> jax.Array:
-    """A distance at which a convex fall is about `_DEPTH`, by Newton's method from above."""
+    """A distance at which a convex fall is about `DEPTH`, by Newton's method from above."""
 
     def step(loop: Loop) -> Loop:
         count, s, _ = loop
         height, slope = fall(s)
-        better = s - (height - _DEPTH) / slope
-        far = (height > 1.25 * _DEPTH) & (better > 0) & (better < s)
+        better = s - (height - DEPTH) / slope
+        far = (height > 1.25 * DEPTH) & (better > 0) & (better < s)
         return count + 1, jnp.where(far, better, s), ~far
 
     return _until_done(step, beyond)
@@ -90,7 +90,7 @@ def lower_gamma(a: jax.Array, x: jax.Array) -> jax.Array:
     def with_slope(s: jax.Array) -> tuple[jax.Array, jax.Array]:
         return fall(s), raised - x * jnp.exp(-s)
 
-    return total + scale * _integral(fall, _reach(with_slope, (_DEPTH + x) / raised))
+    return total + scale * _integral(fall, _reach(with_slope, (DEPTH + x) / raised))
 
 
 def _raise(
@@ -123,7 +123,7 @@ def upper_gamma(a: jax.Array, x: jax.Array) -> jax.Array:
 
     # (x - a) s + x s^2 / 2 is below the fall.
     excess = x - a
-    beyond = 2 * _DEPTH / (excess + jnp.sqrt(excess**2 + 2 * x * _DEPTH))
+    beyond = 2 * DEPTH / (excess + jnp.sqrt(excess**2 + 2 * x * DEPTH))
     return _integral(fall, _reach(with_slope, beyond))
 
 
@@ -274,7 +274,7 @@ def _lower_beta(a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     x = jax.nn.sigmoid(u)
     total, scale, raised = _raise(lambda k: x * (a + b + k) / (a + k), a)
     both = raised + b
-    beyond = (_DEPTH + both * jax.nn.softplus(u)) / raised
+    beyond = (DEPTH + both * jax.nn.softplus(u)) / raised
     # The fall in two ways, of which one does not cancel.
     right = (u > 0) & (beyond < 500)
     linear, side = jnp.where(right, -b, raised), jnp.where(right, -1.0, 1.0)

@@ -1,9 +1,9 @@
 """Euler's integral for the hypergeometric function (DLMF 15.6.1), where its integrand is positive.
 
 On the scale of log-odds the integrand is a beta density times a power.  Its logarithm rises to one
-maximum and falls, to both sides at last as a straight line.  The trapezoidal
-rule is exact to rounding for it after a substitution that makes both slopes exponential (Takahasi
-and Mori, "Double exponential formulas for numerical integration", Publ. RIMS 9, 1974).
+maximum and falls, to both sides at last as a straight line.  After a substitution that makes both
+slopes exponential the trapezoidal rule is exact to rounding (Takahasi and Mori, "Double exponential
+formulas for numerical integration", Publ. RIMS 9, 1974).
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pytensor_jaxlink.lowering.special.distributions import log_beta_density
+from pytensor_jaxlink.lowering.special.distributions import DEPTH, log_beta_density
 from pytensor_jaxlink.lowering.special.pieces import weighted_sum
-
-_DEPTH = 40.0
-"""The integrand is cut off where it is below ``exp(-_DEPTH)`` of its largest value."""
 
 _NODES = 600
 _HALVINGS = 60
@@ -53,7 +50,7 @@ def euler_integral(a: jax.Array, b: jax.Array, c: jax.Array, z: jax.Array) -> ja
 
     def reach(side: float) -> jax.Array:
         def shallow(v: jax.Array) -> jax.Array:
-            return fall(top + side * width * jnp.sinh(v)) < _DEPTH
+            return fall(top + side * width * jnp.sinh(v)) < DEPTH
 
         return _last(shallow, jnp.zeros_like(end), end)
 
