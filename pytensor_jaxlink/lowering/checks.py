@@ -15,7 +15,7 @@ a loop, and for both sides of a branch.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 
@@ -111,21 +111,27 @@ def is_refuted() -> bool:
     return _collectors.refuted
 
 
-def require(condition: ArrayLike) -> None:
+def unnamed_failure() -> Exception:
+    """The error of a false condition that has no other."""
+    return ValueError("a condition of the graph is false for these shapes and sizes")
+
+
+def require(condition: ArrayLike, error: Callable[[], Exception] = unnamed_failure) -> None:
     """State that a boolean array must be true everywhere, or PyTensor may raise.
 
-    What is known while JAX traces is checked at once: a false condition then ends the trace.
+    What is known while JAX traces is checked at once: a false condition then ends the trace.  Where
+    nobody reads conditions, the user sees the error that ends it.
     """
     if are_read() or isinstance(condition, _KNOWN):
-        collect(condition)
+        collect(condition, error)
 
 
-def collect(condition: ArrayLike) -> None:
+def collect(condition: ArrayLike, error: Callable[[], Exception] = unnamed_failure) -> None:
     """State an assumption of a rewrite, or a condition that an inner block has collected."""
     if is_false(condition):
-        error = ValueError("a condition of the graph is false for these shapes and sizes")
-        setattr(error, REFUTED, True)  # it may be a rewrite's: no failure of JAX
-        raise error
+        raised = unnamed_failure() if are_read() else error()
+        setattr(raised, REFUTED, True)  # it may be a rewrite's: no failure of JAX
+        raise raised
     if _collectors.stack and not isinstance(condition, _KNOWN):
         _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))
 

@@ -15,7 +15,7 @@ from pytensor.graph.op import Op
 from pytensor.link.jax.dispatch.basic import jax_funcify
 
 from pytensor_jaxlink.analysis import InnerAnalysis
-from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.checks import require, unnamed_failure
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact, as_jax
 from pytensor_jaxlink.lowering.derivatives import LowerGraph
 from pytensor_jaxlink.ops import held_type
@@ -56,10 +56,10 @@ class Context:
     lower_graph: LowerGraph
     where: Callable[[], str]
 
-    def check(self, condition: ArrayLike) -> None:
+    def check(self, condition: ArrayLike, error: Callable[[], Exception] = unnamed_failure) -> None:
         """State that a boolean array must be true everywhere, if conditions are checked."""
         if self.checks:
-            require(condition)
+            require(condition, error)
 
 
 @singledispatch

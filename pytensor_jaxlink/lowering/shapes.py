@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -348,9 +349,10 @@ def _diagonal(offset: jax.Array, height: int, width: int) -> tuple[jax.Array, ..
 @jax_rule.register(SpecifyShape)
 def _specify_shape(op: SpecifyShape, node: Apply, context: Context) -> JaxFunction:
     def specify_shape(array: jax.Array, *shape: ArrayLike | None) -> jax.Array:
-        for length, wanted in zip(np.shape(array), shape, strict=True):
+        for axis, (length, wanted) in enumerate(zip(np.shape(array), shape, strict=True)):
             if wanted is not None:
-                context.check(wanted == length)
+                said = f"axis {axis} has {length} entries, and is specified to have {wanted}"
+                context.check(wanted == length, partial(AssertionError, said))
         return array
 
     return specify_shape
@@ -375,7 +377,7 @@ def _assumption(op: Assumption, node: Apply, context: Context) -> JaxFunction:
 def _check_and_raise(op: CheckAndRaise, node: Apply, context: Context) -> JaxFunction:
     def check(value: object, *conditions: ArrayLike) -> object:
         for condition in conditions:
-            context.check(condition)
+            context.check(condition, partial(op.exc_type, op.msg))
         return value
 
     return check

@@ -16,6 +16,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.raise_op import Assert, CheckAndRaise
 
 from pytensor_jaxlink import (
     CheckFailedError,
@@ -268,3 +269,29 @@ def test_a_false_check_of_values_that_nobody_traces() -> None:
     assert float(jax.grad(lambda values: f(values, 4)[0])(np.ones(3))[0]) == 1
     with pytest.raises(CheckFailedError, match="a check is false, and JAX traces"):
         jax.grad(lambda values: f(values, 5)[0])(np.ones(3))
+
+
+CHECKS = {
+    "specified": (lambda x: pt.specify_shape(x, (3,)), AssertionError, "axis 0 has 4 entries"),
+    "of a row": (lambda x: pt.specify_shape(x[None], (1, 3)), AssertionError, "axis 1 has 4"),
+    "asserted": (lambda x: Assert("three")(x, pt.eq(x.shape[0], 3)), AssertionError, "three"),
+    "of another class": (
+        lambda x: CheckAndRaise(LookupError, "three")(x, pt.eq(x.size, 3)),
+        LookupError,
+        "three",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_of_the_shape_that_is_traced(name: str) -> None:
+    """Nobody reads conditions, but JAX knows this one: the exception is that of PyTensor."""
+    x = pt.dvector("x")
+    made, kind, said = CHECKS[name]
+    f = jaxify([x], made(x).sum() * 2)
+    for run in (f, jax.jit(f), jax.grad(f)):
+        assert np.all(np.isfinite(run(np.ones(3))))
+        with pytest.raises(kind, match=said):
+            run(np.ones(4))
+    with pytest.raises(kind):
+        pytensor.function([x], made(x), mode="JAXSELECTIVE")(np.ones(4))
