@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,6 +37,8 @@ class GraphView:
     within
         The user's line of the node that has this graph inside it: nodes of inner graphs have often
         no line of their own.
+    updates
+        The numbers of the outputs that go into shared variables.
 
     Notes
     -----
@@ -51,10 +54,16 @@ class GraphView:
     outputs: tuple[int, ...]
     producer: tuple[int, ...]
     within: str | None = None
+    updates: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, fgraph: AbstractFunctionGraph, within: str | None = None) -> GraphView:
-        """Number the variables of ``fgraph``."""
+    def of(
+        cls,
+        fgraph: AbstractFunctionGraph,
+        within: str | None = None,
+        updates: Collection[int] = (),
+    ) -> GraphView:
+        """Number the variables of ``fgraph``, of whose outputs some are updates, by place."""
         nodes = tuple(fgraph.toposort())
         variables: list[GraphVariable] = []
         number: dict[GraphVariable, int] = {}
@@ -83,6 +92,7 @@ class GraphView:
             outputs,
             tuple(producer),
             within,
+            frozenset(outputs[place] for place in updates),
         )
 
     @cached_property

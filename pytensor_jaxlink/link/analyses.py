@@ -119,10 +119,10 @@ class Analyses:
             if cut and may_be_cut(prepared):
                 prepared = mutable(prepared)
                 cut_results(prepared, dynamic, self._runs_on_host)
-            view = GraphView.of(prepared)
+            updates: Any = getattr(self._source, "update_mapping", None) or {}
+            view = GraphView.of(prepared, updates=updates)
             facts = self._describe(view)
             times = binding_times(view, input_binding_times(view, dynamic), called(facts))
-            updates: Any = getattr(self._source, "update_mapping", None) or {}
             earliest, large = schedule(view, facts, times), self._large(updates)
             places = earliest
             if not earliest.is_one_region:

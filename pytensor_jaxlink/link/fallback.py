@@ -27,7 +27,7 @@ from pytensor_jaxlink.frames import running_line
 from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import as_declared
-from pytensor_jaxlink.ops import given_type, has_effects
+from pytensor_jaxlink.ops import has_effects, result_type
 from pytensor_jaxlink.rewriting import check_buffers, given_of, notes_of, rewrites_of
 from pytensor_jaxlink.runtime import Stats, to_numpy
 
@@ -202,7 +202,11 @@ class PythonFallback:
 
     def _declared(self, outputs: Sequence[Any]) -> Sequence[Any]:
         # Some `perform` methods give another dtype than they declare; a region never does.
-        types = map(given_type, self._graph.outputs)
+        updates: Any = getattr(self._source, "update_mapping", None) or {}
+        types = [
+            result_type(variable, stored=place in updates)
+            for place, variable in enumerate(self._graph.outputs)
+        ]
         return [as_declared(value, kind) for value, kind in zip(outputs, types, strict=True)]
 
     def _note_operation(self, error: BaseException) -> None:

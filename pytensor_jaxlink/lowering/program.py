@@ -20,7 +20,6 @@ from pytensor.tensor.basic import MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import Subtensor
-from pytensor.tensor.type import discrete_dtypes
 from scipy.sparse import issparse
 
 from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED, FalseConditionError
@@ -45,7 +44,7 @@ from pytensor_jaxlink.lowering.selected_gradients import (
     selected_chains,
 )
 from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_open_sizes
-from pytensor_jaxlink.ops import given_type, held_type, may_show
+from pytensor_jaxlink.ops import held_type, may_show, result_type
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
 
@@ -110,6 +109,15 @@ class Program:
         return list(map(held_type, self.view.variables))
 
     @cached_property
+    def result_types(self) -> list[Type]:
+        """The types of the results."""
+        updates = self.view.updates
+        return [
+            result_type(self.view.variables[number], stored=number in updates)
+            for number in self.results
+        ]
+
+    @cached_property
     def ranks(self) -> tuple[int | None, ...]:
         """How many dimensions the arguments have, as their Ops declare; None of what is no array.
 
@@ -118,17 +126,6 @@ class Program:
         """
         kinds = [self.types[number] for number in self.arguments]
         return tuple(kind.ndim if isinstance(kind, ArrayType) else None for kind in kinds)
-
-    def _given_type(self, number: int) -> Type:
-        """The type of a result.
-
-        An output has the declared one, but for real numbers that are declared integers.
-        """
-        if number not in self.view.outputs:
-            return self.types[number]
-        variable = self.view.variables[number]
-        is_integer = getattr(variable.type, "dtype", None) in discrete_dtypes
-        return given_type(variable) if is_integer else variable.type
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -165,8 +162,8 @@ class Program:
         with mixing(), collecting() as conditions, counting() as work:
             self.evaluate(static_values, traced, self.barriers)
             results = tuple(
-                self.result(number, static_values, traced, self._given_type(number))
-                for number in self.results
+                self.result(number, static_values, traced, kind)
+                for number, kind in zip(self.results, self.result_types, strict=True)
             )
             count(value for number, value in traced.items() if number not in self.arguments)
             self.entries = work.entries
@@ -204,8 +201,7 @@ class Program:
                 for number, output in zip(instruction.writes, outputs, strict=True)
             }
             values = found | values
-        types = map(self._given_type, self.results)
-        return tuple(map(as_declared, map(value_of, self.results), types)), ()
+        return tuple(map(as_declared, map(value_of, self.results), self.result_types)), ()
 
     def _of_host(self, number: int, value: object) -> Any:
         """An argument of a region as PyTensor's own implementations take it."""

@@ -256,9 +256,9 @@ def _ravel_multi_index(op: RavelMultiIndex, node: Apply, context: Context) -> Ja
 def _searchsorted(op: SearchsortedOp, node: Apply, context: Context) -> JaxFunction:
     """PyTensor's rule takes the permutation that sorts for the side, and JAX's common type."""
     upstream = upstream_rule(node, context.static)
-    common = np.result_type(*(variable.type.dtype for variable in node.inputs[:2]))
 
     def function(array: jax.Array, values: jax.Array) -> jax.Array:
+        common = np.result_type(array.dtype, values.dtype)
         return upstream(as_dtype(array, common), as_dtype(values, common))
 
     def of_permuted(array: jax.Array, values: jax.Array, order: jax.Array) -> jax.Array:
@@ -274,7 +274,7 @@ def _searchsorted(op: SearchsortedOp, node: Apply, context: Context) -> JaxFunct
 @jax_rule.register(UnravelIndex)
 def _unravel_index(op: UnravelIndex, node: Apply, context: Context) -> JaxFunction:
     def unravel_index(indices: jax.Array, dims: np.ndarray) -> tuple[jax.Array, ...]:
-        indices = as_jax(indices)
+        indices = jnp.asarray(indices, "int64")  # a length need not fit into a narrow type
         lengths = _integers(dims)
         context.check(
             (indices >= 0) & (indices < int(np.prod(lengths))) & (min(lengths, default=1) > 0)

@@ -22,9 +22,9 @@ from pytensor_jaxlink.ops.fitting import Indexable as Indexable
 from pytensor_jaxlink.ops.fitting import Merged as Merged
 from pytensor_jaxlink.ops.fitting import Stretched as Stretched
 from pytensor_jaxlink.ops.fitting import overlap as overlap
-from pytensor_jaxlink.ops.held_types import given_type as given_type
 from pytensor_jaxlink.ops.held_types import held_dtype as held_dtype
 from pytensor_jaxlink.ops.held_types import held_type as held_type
+from pytensor_jaxlink.ops.held_types import result_type as result_type
 from pytensor_jaxlink.ops.held_types import running_dtype as running_dtype
 from pytensor_jaxlink.ops.increments import NegativeZero as NegativeZero
 from pytensor_jaxlink.ops.increments import adds_to_zeros as adds_to_zeros

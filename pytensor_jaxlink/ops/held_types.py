@@ -2,13 +2,14 @@
 
 A running sum declares the type of its array.  `numpy.cumsum` adds booleans and integers of less
 than 64 bits in 64, and gives these: ``cumsum(x > 0)`` counts.  So do SciPy's sums.  Parts of the
-result have its type too; an elementwise operation converts to the type that it declares.
+result have its type too, and calls return them; an elementwise operation converts to the type that
+it declares, and so does a shared variable.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from pytensor.compile.ops import ViewOp
+from pytensor.compile.ops import DeepCopyOp, ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.sparse.math import SpSum
@@ -33,6 +34,7 @@ from pytensor_jaxlink.ops.dynamic_slice_ops import DynamicSlice
 _BY_PLACES = ("AdvancedSubtensor1", "AdvancedIncSubtensor1")
 _PASSING: tuple[type[Op], ...] = (
     Alloc,
+    DeepCopyOp,
     DimShuffle,
     DynamicSlice,
     ExtractDiag,
@@ -75,12 +77,14 @@ def held_type(variable: Variable) -> GraphType:
     return variable.type if dtype is None else variable.type.clone(dtype=dtype)
 
 
-def given_type(variable: Variable) -> GraphType:
-    """The type of the value of an output: the declared one, but real for what is real."""
-    held = held_type(variable)
-    declared = variable.type
+def result_type(variable: Variable, *, stored: bool) -> GraphType:
+    """The type of a result of a call.
+
+    That of a shared variable is the declared one, but real for what is real.
+    """
+    held, declared = held_type(variable), variable.type
     of_integers = [getattr(kind, "dtype", "") in discrete_dtypes for kind in (held, declared)]
-    return held if of_integers == [False, True] else declared
+    return held if not stored or of_integers == [False, True] else declared
 
 
 def held_dtype(variable: Variable) -> str | None:

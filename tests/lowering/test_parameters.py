@@ -91,6 +91,15 @@ CASES |= {
     )
     for order in ("C", "F")
 }
+CASES |= {
+    f"places of type {dtype} in order {order}": (
+        [places := pt.vector("places", dtype=dtype), LENGTHS],
+        list(pt.unravel_index(places, (LENGTHS[0], LENGTHS[1]), order=order)),
+        [(np.array([0, 58, 87], dtype), np.array(lengths)) for lengths in ([3, wide], [wide, 3])],
+    )
+    for dtype, wide in (("int8", 200), ("int16", 66_000))
+    for order in ("C", "F")
+}
 COMPLEX = pt.vector("complex", dtype="complex64")
 CASES["largest of complex numbers"] = (
     [COMPLEX],
