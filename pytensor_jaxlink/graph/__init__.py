@@ -35,3 +35,4 @@ from pytensor_jaxlink.graph.types import readers_of as readers_of
 from pytensor_jaxlink.graph.types import variables_of as variables_of
 from pytensor_jaxlink.graph.view import GraphView as GraphView
 from pytensor_jaxlink.graph.view import as_kind as as_kind
+from pytensor_jaxlink.graph.view import updates_of as updates_of

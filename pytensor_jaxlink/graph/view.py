@@ -18,6 +18,11 @@ from pytensor_jaxlink.graph.types import ArrayType, GraphNode, GraphType, GraphV
 from pytensor_jaxlink.plan import Kind
 
 
+def updates_of(fgraph: object) -> dict[int, int]:
+    """For each output of a function that goes into a shared variable, by place, its input."""
+    return getattr(fgraph, "update_mapping", None) or {}
+
+
 @dataclass(frozen=True, eq=False)
 class GraphView:
     """One graph, its variables numbered in topological order.

@@ -22,7 +22,7 @@ from pytensor_jaxlink.analysis import (
     input_binding_times,
 )
 from pytensor_jaxlink.compat import mutable, prepared_inner_graph
-from pytensor_jaxlink.graph import GraphView
+from pytensor_jaxlink.graph import GraphView, updates_of
 from pytensor_jaxlink.link.form import Form
 from pytensor_jaxlink.link.options import Options
 from pytensor_jaxlink.link.shared import bytes_held
@@ -119,7 +119,7 @@ class Analyses:
             if cut and may_be_cut(prepared):
                 prepared = mutable(prepared)
                 cut_results(prepared, dynamic, self._runs_on_host)
-            updates: Any = getattr(self._source, "update_mapping", None) or {}
+            updates = updates_of(self._source)
             view = GraphView.of(prepared, updates=updates)
             facts = self._describe(view)
             times = binding_times(view, input_binding_times(view, dynamic), called(facts))

@@ -24,7 +24,7 @@ from pytensor.link.vm import VMLinker
 
 from pytensor_jaxlink.compat import IfElse, runnable_copy
 from pytensor_jaxlink.frames import running_line
-from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place
+from pytensor_jaxlink.graph import ArrayType, GraphView, operation_with_place, updates_of
 from pytensor_jaxlink.logs import Topic
 from pytensor_jaxlink.lowering import as_declared
 from pytensor_jaxlink.ops import has_effects, result_type
@@ -202,7 +202,7 @@ class PythonFallback:
 
     def _declared(self, outputs: Sequence[Any]) -> Sequence[Any]:
         # Some `perform` methods give another dtype than they declare; a region never does.
-        updates: Any = getattr(self._source, "update_mapping", None) or {}
+        updates = updates_of(self._source)
         types = [
             result_type(variable, stored=place in updates)
             for place, variable in enumerate(self._graph.outputs)

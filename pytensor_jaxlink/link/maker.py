@@ -15,6 +15,7 @@ from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 
+from pytensor_jaxlink.graph import updates_of
 from pytensor_jaxlink.link.jax_function import JAXFunction
 from pytensor_jaxlink.link.linker import JAXLinker, mode_of, with_inplace
 from pytensor_jaxlink.link.start_up_cache import Postponed, StartUpEntry, finder
@@ -107,8 +108,7 @@ class JAXFunctionMaker(FunctionMaker):
         if isinstance(query, RewriteDatabaseQuery):  # and not a rewriter of the user's
             keep_rewrites(fgraph, query)
         if mode.linker.options.cache_dir is not None:
-            updated: Any = fgraph.update_mapping
-            self._entry = finder()(self._given, updated, mode, inputs, outputs)
+            self._entry = finder()(self._given, updates_of(fgraph), mode, inputs, outputs)
         if self._entry is None or not self._entry.found:
             return rewrite(*rest)
         self._rewrite = Postponed(lambda: rewrite(*rest))

@@ -183,14 +183,21 @@ def test_without_jit_too() -> None:
     np.testing.assert_allclose(f(X), np.exp(X) * 2 + 1)
 
 
-def test_what_the_fallback_gives_has_the_declared_dtype() -> None:
+def test_what_the_fallback_gives_has_the_dtype_of_a_region() -> None:
     """`CumOp.perform` gives NumPy's dtype of a sum, which is wider than the declared one."""
     x, narrow = pt.dvector("x"), pt.vector("narrow", dtype="uint16")
-    f = pytensor.function([x, narrow], [WrongRank()(x), pt.cumsum(narrow)], mode="JAXSELECTIVE")
-    _, total = f(np.ones(2), np.arange(3, dtype="uint16"))
-    assert f.stats.fallbacks == 1
-    assert total.dtype == "uint16"
-    np.testing.assert_array_equal(total, [0, 1, 3])
+    last = pytensor.shared(np.zeros(3, "uint16"))
+    f = pytensor.function(
+        [x, narrow],
+        [WrongRank()(x), pt.cumsum(narrow)],
+        updates={last: pt.cumsum(narrow)},
+        mode="JAXSELECTIVE",
+    )
+    for fallbacks in (1, 1):
+        _, total = f(np.ones(2), np.arange(3, dtype="uint16"))
+        assert f.stats.fallbacks == fallbacks
+        assert (total.dtype, last.get_value().dtype) == ("uint64", "uint16")
+        np.testing.assert_array_equal(total, [0, 1, 3])
 
 
 class Positive(CheckAndRaise):
