@@ -13,12 +13,14 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.mode import Mode
 from pytensor.tensor.signal import convolve1d, convolve2d
 
+from pytensor_jaxlink import JAXLinker
 from pytensor_jaxlink.compat import computes_in_pairs
 from tests.edges.compare import same
 from tests.edges.known import OLD
-from tests.helpers import as_list, compile_both
+from tests.helpers import as_list, assert_same, compile_both
 
 LARGE = 2**31 - 3  # float32 has 24 bits
 PAIRS = [("float32", "int64"), ("complex64", "int64"), ("uint64", "int64")]
@@ -107,3 +109,27 @@ def _large(rng: np.random.Generator, dtype: str) -> np.ndarray:
     if dtype[0] in "iu":
         return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 9, dtype=dtype)
     return (rng.normal(size=9) * (1e4 if dtype == "float16" else 10)).astype(dtype)
+
+
+@pytest.mark.parametrize("rewriting", ["fast_run", None])
+def test_types_that_rewrites_choose(rewriting: str | None) -> None:
+    """PyTensor's rewrites square in uint8, and convert before they negate (docs/upstream.md)."""
+    pixels, n, y = pt.vector("pixels", dtype="uint8"), pt.bscalar("n"), pt.dscalar("y")
+    outputs = [pixels**2, pt.ones((n, n)).sum(), y - pixels, -pixels + y, (pixels * n).sum()]
+    given = (np.array([100, 200], "uint8"), 100, 0.5)
+    f, reference = (
+        pytensor.function([pixels, n, y], outputs, mode=mode)
+        for mode in (
+            Mode(JAXLinker(), rewriting),
+            Mode("py", rewriting).excluding("fusion", "inplace"),
+        )
+    )
+    assert_same(f(*given), reference(*given))
+    assert int(np.asarray(f(*given)[0])[0]) == (10_000 if rewriting is None else 10_000 % 256)
+
+
+def test_a_choice_among_more_arrays_than_numpy_takes() -> None:
+    f, reference = compile_both([], pt.choose(pt.zeros(2, dtype="int64"), pt.ones((65, 2))))
+    assert np.array_equal(f(), np.ones(2))
+    with pytest.raises(ValueError, match="at most"):
+        reference()
