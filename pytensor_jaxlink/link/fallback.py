@@ -89,14 +89,14 @@ class PythonFallback:
         *lazily, eagerly = self._made
         for made in lazily:
             with suppress(Exception):
-                return self._declared(_evaluated(made, values))
+                return self._typed(_evaluated(made, values))
         try:
-            return self._declared(_evaluated(eagerly, values))
+            return self._typed(_evaluated(eagerly, values))
         except Exception as error:
             if not has_effects(self._source):
                 found = self._as_users_graph(error, values)
                 if found is not None:
-                    return self._declared(found)
+                    return self._typed(found)
             raise
 
     @property
@@ -200,8 +200,8 @@ class PythonFallback:
         # An Op whose evaluation may show does not run again for the sake of an exception.
         return [lazy] if has_effects(self._source) else [lazy, eager]
 
-    def _declared(self, outputs: Sequence[Any]) -> Sequence[Any]:
-        # Some `perform` methods give another dtype than they declare; a region never does.
+    def _typed(self, outputs: Sequence[Any]) -> Sequence[Any]:
+        # Some `perform` methods give another dtype than a region.
         updates = updates_of(self._source)
         types = [
             result_type(variable, stored=place in updates)

@@ -105,7 +105,7 @@ class Program:
 
     @cached_property
     def types(self) -> list[Type]:
-        """The types of the values; what the graph gives has those that it declares."""
+        """The types of the values."""
         return list(map(held_type, self.view.variables))
 
     @cached_property

@@ -68,6 +68,7 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "returned, unsigned": lambda: pt.cumsum(U)[::-1],
     "returned selection": lambda: pt.cumsum(N)[X > 0],
     "returned scalar product": lambda: pt.dot(pt.cumsum(N), N),
+    "returned product with narrow reals": lambda: pt.dot(pt.cast(X, "float32"), pt.cumsum(N)),
     "returned twice": lambda: [pt.cumsum(N), pt.cumsum(N)[1:], pt.cumsum(N)],
 }
 
