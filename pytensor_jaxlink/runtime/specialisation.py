@@ -44,6 +44,7 @@ from pytensor_jaxlink.runtime.typed_jax import (
     jit,
     process_count,
 )
+from pytensor_jaxlink.sparse_values import SparseValue
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.region_code import Meet, RegionCode
@@ -289,7 +290,7 @@ class CompiledRegion:
         try:
             found = self._program(static, *arguments)
         except Exception as error:
-            self._refuse(signature, error, is_counted=why is None)
+            self._refuse(signature, error, arguments, is_counted=why is None)
             raise
         # Code out of a file does not say how much it computes.
         entries = getattr(self._program, "entries", 0)
@@ -302,12 +303,15 @@ class CompiledRegion:
             raise IsLargeError
         return found
 
-    def _refuse(self, signature: tuple[object, ...], error: Exception, *, is_counted: bool) -> None:
-        """Note that nothing is compiled for some arguments, because an operation refuses them."""
-        if is_counted:
+    def _refuse(
+        self, signature: Any, error: Exception, arguments: Any, *, is_counted: bool
+    ) -> None:
+        """Note the refusal, but not of sparse matrices, which differ in more than the shape."""
+        if is_counted:  # and nothing has been compiled
             self._stats.compilations[self._region.index] -= 1
             self._stats.signatures[self._region.index].pop()
-        keep_error(self._refused, signature, error)
+        if not any(isinstance(each, SparseValue) for each in arguments):
+            keep_error(self._refused, signature, error)
 
     def _met(self, meet: Meet) -> RegionCode:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -160,6 +160,22 @@ def ways(graph: Graph, options: Sequence[str]) -> Iterator[Way | tuple[str, Exce
 def unrewritten(graph: Graph) -> Way:
     """The graph as the user wrote it."""
     return Way("unrewritten", _function(graph, Mode(JAXLinker(), None)), _states_of(graph))
+
+
+def unassumed(graph: Graph) -> set[int]:
+    """The calls in which an assumption of the library's own does not hold (docs/checks.md)."""
+    graph.reset()
+    mode = Mode(linker=JAXLinker(**LINKERS["dynamic"]), optimizer=default_query())
+    function, found = _function(graph, mode), set()
+    for number, values in enumerate(graph.calls):
+        before = function.stats.fallbacks
+        try:
+            function(*deepcopy(values))
+        except Exception:
+            continue
+        if function.stats.fallbacks > before:
+            found.add(number)
+    return found
 
 
 def _function(graph: Graph, mode: Mode) -> Any:

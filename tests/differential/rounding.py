@@ -12,7 +12,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.link.basic import PerformLinker, WrapLinker
-from pytensor.scalar.basic import Add, Cast, Composite, Maximum, Minimum, Sub
+from pytensor.scalar.basic import Add, Cast, Composite, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import CumOp, Unique
@@ -164,9 +164,9 @@ def _leaves_signs_open(node: Any) -> bool:
     if isinstance(op, Scan):  # its sums are fused when it runs
         return any(map(_is_sum, op.fgraph.apply_nodes))
     scalar_op = getattr(op, "scalar_op", None)
-    if isinstance(scalar_op, Composite):
-        return any(isinstance(part.op, Add) for part in scalar_op.fgraph.apply_nodes)
-    return isinstance(scalar_op, Maximum | Minimum)
+    return isinstance(scalar_op, Composite) and any(
+        isinstance(part.op, Add) for part in scalar_op.fgraph.apply_nodes
+    )
 
 
 def _is_sum(node: Any) -> bool:

@@ -21,6 +21,7 @@ from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar.basic import Pow
+from pytensor.tensor.math import Max, Min
 from pytensor.tensor.type import DenseTensorType
 
 from pytensor_jaxlink import NotDifferentiableError, NotJittableError, jaxify
@@ -142,7 +143,7 @@ class _Transformed:
             *map(np.shape, values)
         ]:
             return None  # PyTensor's gradient is wrong
-        if self._has_places and self._declares:
+        if self._declares and (self._has_places or self._has_equal_extremes(examples[0])):
             return None  # neither PyTensor's gradient nor the slope is what JAX has to give
         if not self._declares and self._is_slope(plain, values, found):
             return ""
@@ -150,13 +151,26 @@ class _Transformed:
 
     def _leaves_its_type(self, values: Values) -> bool:
         """Return True where PyTensor subtracts 1 from an exponent that is the least of its type."""
-        owners = [variable.owner for variable in ancestors(self._outputs) if variable.owner]
-        powers = [node for node in owners if isinstance(getattr(node.op, "scalar_op", None), Pow)]
+        powers = [n for n in self._nodes() if isinstance(getattr(n.op, "scalar_op", None), Pow)]
         exponents = [
             node.inputs[1] for node in powers if node.inputs[1].type.numpy_dtype.kind in "iu"
         ]
         found = self._python(exponents)(*values) if exponents else []
         return any(np.any(each == np.iinfo(each.dtype).min) for each in map(np.asarray, found))
+
+    def _has_equal_extremes(self, values: Values) -> bool:
+        """Return True where several entries are the largest, or the smallest, of a reduction."""
+        counts = []
+        for node in self._nodes():
+            if isinstance(node.op, Max | Min):
+                [entries], axis = node.inputs, node.op.axis
+                axis = tuple(range(entries.ndim)) if axis is None else axis
+                extremes = pt.expand_dims(node.outputs[0], axis)
+                counts.append(pt.eq(entries, extremes).sum(axis))
+        return any(np.any(each > 1) for each in self._python(counts)(*values))
+
+    def _nodes(self) -> list[Any]:
+        return [variable.owner for variable in ancestors(self._outputs) if variable.owner]
 
     def _is_slope(self, plain: Callable[..., Any], values: Values, found: Sequence[Any]) -> bool:
         """Return True if a difference quotient agrees with what JAX found.

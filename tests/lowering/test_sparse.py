@@ -119,6 +119,16 @@ PATTERNS = {
 SHAPE = np.array([3, 4], "int32")
 
 
+@pytest.mark.parametrize("choose", [pt.argmax, pt.max])
+def test_a_refused_matrix_does_not_decide_for_others_of_its_shape(choose: Any) -> None:
+    f, reference = compile_both([X, V], choose(ps.csm_properties(X)[0]) + V)
+    empty, full = sparse.csr_matrix((6, 5)), ROWS.tocsr()
+    calls = [(matrix, DENSE[:, 0]) for matrix in (empty, full, empty, full * 2)]
+    assert_same_outcomes(f, reference, calls)
+    assert f.explain().failures == ()
+    assert not any(f.stats.host_region_calls)
+
+
 class TestGradientsOfEntries:
     @pytest.mark.parametrize("columns", PATTERNS.values(), ids=PATTERNS)
     @pytest.mark.parametrize("make", [ps.CSR, ps.CSC])
