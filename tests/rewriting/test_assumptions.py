@@ -45,6 +45,25 @@ def test_where_the_user_traces_a_result_is_nan() -> None:
     assert np.isnan(slope(np.int64(3), x)).all()
 
 
+@pytest.mark.parametrize("place", ["matrix", "right-hand side"])
+def test_a_system_of_equations_with_an_infinity(place: str) -> None:
+    """Rows that are not selected would give it back to those that are."""
+    matrix = pt.dmatrix("matrix")
+    outputs = [pt.linalg.solve(matrix[:N, :N], X[:N], b_ndim=1).sum(), X[:N].sum()]
+    f = pytensor.function([matrix, X, N], outputs, mode=JAXLinker(dynamic=True))
+    reference = pytensor.function([matrix, X, N], outputs, mode="FAST_COMPILE")
+    traced = jax.jit(jaxify([matrix, X, N], outputs))
+    a, b = np.eye(4) * 3 + 0.1, np.array([1.0, 2.0, 3.0, 4.0])
+    (a[2] if place == "matrix" else b)[2] = np.inf
+    for n in (np.int64(2), np.int64(3)):  # without it, and with it
+        expected = reference(a, b, n)
+        np.testing.assert_allclose(f(a, b, n), expected)
+        if n == 2:
+            np.testing.assert_allclose(traced(a, b, n), expected)
+    assert np.isnan(traced(a, b, n)).all()
+    assert f.stats.fallbacks == 1
+
+
 def test_a_check_of_the_user_changes_no_result_there() -> None:
     checked = Assert("negative")(X, pt.all(X > 0)).sum()
     assert float(jax.jit(jaxify([X], checked))(-np.ones(2))) == -2.0
