@@ -106,6 +106,12 @@ def refute(error: Exception) -> None:
     _collectors.refuted = True
 
 
+def refuted(error: Exception) -> Exception:
+    """The error, marked as one of the arguments: PyTensor finishes the call, and JAX was right."""
+    setattr(error, REFUTED, True)
+    return error
+
+
 def is_refuted() -> bool:
     """Return True after `refute`, in the outermost block that collects."""
     return _collectors.refuted
@@ -129,9 +135,8 @@ def require(condition: ArrayLike, error: Callable[[], Exception] = unnamed_failu
 def collect(condition: ArrayLike, error: Callable[[], Exception] = unnamed_failure) -> None:
     """State an assumption of a rewrite, or a condition that an inner block has collected."""
     if is_false(condition):
-        raised = unnamed_failure() if are_read() else error()
-        setattr(raised, REFUTED, True)  # it may be a rewrite's: no failure of JAX
-        raise raised
+        # It may be a rewrite's: no failure of JAX.
+        raise refuted(unnamed_failure() if are_read() else error())
     if _collectors.stack and not isinstance(condition, _KNOWN):
         _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))
 

@@ -33,9 +33,9 @@ def _convolved(
 ) -> jax.Array:
     """A convolution.
 
-    Of integers JAX's functions compute it in floating point, and lose digits.  Of real numbers they
-    multiply the zeros that they put around the longer array, with infinities too.  NumPy puts none
-    there, and SciPy does for matrices.
+    Of integers and booleans JAX's functions compute it in floating point, and lose digits.  Of real
+    numbers they multiply the zeros that they put around the longer array, with infinities too.
+    NumPy puts none there, and SciPy does for matrices.
     """
     mode, empty = "full" if full else "valid", 0 in (*one.shape, *other.shape)
     if not full and all(k <= n for k, n in zip(one.shape, other.shape, strict=True)):
@@ -47,13 +47,15 @@ def _convolved(
         one, other = other, one
     room = [k - 1 for k in other.shape]
 
+    is_exact = not jnp.issubdtype(one.dtype, jnp.inexact)
+
     def sums(one: jax.Array, kernel: jax.Array) -> jax.Array:
-        if full and (one.ndim == 1 or jnp.issubdtype(one.dtype, jnp.integer)):
+        if full and (one.ndim == 1 or is_exact):
             return _sum_of_products(one, kernel)
         around = jnp.pad(one, [(n, n) for n in room]) if full else one
         return _without(_sum_of_products(around, kernel), room)
 
-    if jnp.issubdtype(one.dtype, jnp.integer):
+    if is_exact:
         return sums(one, other)
     if not full:
         choose = _the_first  # nothing is put around

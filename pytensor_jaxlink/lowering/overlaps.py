@@ -27,9 +27,8 @@ from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice
 _BARRIERS_LAST = jax.__version_info__ >= (0, 12)
 """XLA of JAX 0.10 and 0.11 removes barriers on a CPU before it fuses."""
 
-_SAME_MEMORY = frozenset(
-    (DimShuffle, DynamicUpdateSlice, IncSubtensor, Reshape, SpecifyShape, Subtensor)
-)
+_WRITES = frozenset((DynamicUpdateSlice, IncSubtensor))
+_SAME_MEMORY = _WRITES | {DimShuffle, Reshape, SpecifyShape, Subtensor}
 """The Ops whose result XLA may keep where their first input is; a slice may take everything."""
 
 
@@ -69,9 +68,9 @@ def reads_what_it_writes(node: Apply) -> bool:
     Cost: a walk through the graph that computes the value.
     """
     array, value = node.inputs[:2]
-    memory, op = _same_memory(array)
-    if _writes_one_entry(node.op, array) or isinstance(op, Alloc | AllocEmpty):
+    if _writes_one_entry(node.op, array) or _has_equal_entries(array):
         return False
+    memory = _same_memory(array)
     seen = set[tuple[Variable, bool]]()
     stack = [(value, True)]
     while stack:
@@ -91,8 +90,8 @@ def reads_what_it_writes(node: Apply) -> bool:
     return False
 
 
-def _same_memory(array: Variable) -> tuple[set[Variable], Op | None]:
-    """The arrays that may be where an array is, itself among them, and the Op of the first one.
+def _same_memory(array: Variable) -> set[Variable]:
+    """The arrays that may be where an array is, itself among them.
 
     Classes are looked up exactly: of a thousand writes each goes back to the first.
     """
@@ -100,7 +99,16 @@ def _same_memory(array: Variable) -> tuple[set[Variable], Op | None]:
     while (node := array.owner) is not None and type(node.op) in _SAME_MEMORY:
         array = node.inputs[0]
         found.add(array)
-    return found, None if node is None else node.op
+    return found
+
+
+def _has_equal_entries(array: Variable) -> bool:
+    """Return True if an array was filled, and nothing has been written to it: old is new there."""
+    while (node := array.owner) is not None and type(node.op) in _SAME_MEMORY - _WRITES:
+        array = node.inputs[0]
+    if node is None or not isinstance(node.op, Alloc | AllocEmpty):
+        return False
+    return isinstance(node.op, AllocEmpty) or all(node.inputs[0].type.broadcastable)
 
 
 def _writes_one_entry(op: Op, array: Variable) -> bool:

@@ -40,7 +40,7 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import NotJittableError
-from pytensor_jaxlink.lowering.checks import are_read, collect, is_false
+from pytensor_jaxlink.lowering.checks import are_read, collect, is_false, refuted
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
@@ -105,18 +105,20 @@ def reshaped(array: jax.Array, lengths: Iterable[int]) -> jax.Array:
     """The array with other lengths, as NumPy takes them.
 
     For NumPy each negative length is the unknown one, for JAX -1 alone.  JAX finds a length for an
-    empty array where another one is 0; NumPy refuses, because any would do.
+    empty array where another one is 0; NumPy refuses, because any would do.  An array that is
+    padded may have entries where that of the user has none, and does not fit then.
     """
     sizes = tuple(-1 if isinstance(n, int) and n < 0 else n for n in lengths)
     known = [n for n in sizes if isinstance(n, int)]
     if -1 in known and 0 in known:
-        raise ValueError("a length is unknown and another one is 0")
+        raise refuted(ValueError("a length is unknown and another one is 0"))
     try:
         return jnp.reshape(array, sizes)
     except TypeError as error:
         if len(known) < len(sizes):
             raise
-        raise ValueError(f"{error}") from error  # as NumPy: a branch leaves such a side out
+        # As NumPy: a branch leaves such a side out.
+        raise refuted(ValueError(f"{error}")) from error
 
 
 @jax_rule.register(Alloc)

@@ -172,7 +172,9 @@ def _greatest(bounds: Sequence[Tensor]) -> Tensor:
 
 
 def _product(lengths: Sequence[Tensor]) -> Tensor:
-    return None if any(length is None for length in lengths) else reduce(pt.mul, lengths)
+    if any(length is None for length in lengths):
+        return None
+    return reduce(pt.mul, lengths, pt.constant(1, dtype="int64"))
 
 
 def _below(count: Tensor) -> Tensor:

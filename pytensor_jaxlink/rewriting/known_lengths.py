@@ -32,7 +32,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, ARange, Eye
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
-from pytensor_jaxlink.analysis import input_binding_times
+from pytensor_jaxlink.analysis import input_binding_times, range_of
 from pytensor_jaxlink.analysis.extents import length_of
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.compat import IfElse
@@ -104,26 +104,39 @@ def _known_lengths(node: Apply, known: _Known) -> tuple[dict[int, object], list[
     if not missing:
         return found, []
     if len(missing) == 1 and isinstance(node.op, Reshape):
-        length, assumed = _what_is_left(node, missing[0], found)
-        return ({}, []) if length is None else ({**found, missing[0]: length}, assumed)
+        return _with_what_is_left(node, missing[0], found)
     return {}, []
 
 
-def _what_is_left(node: Apply, axis: int, found: dict[int, object]) -> tuple[object, list[object]]:
-    """The one length of a reshaped array that follows from its size and the other lengths, or None.
+def _with_what_is_left(
+    node: Apply, axis: int, found: dict[int, Any]
+) -> tuple[dict[int, object], list[object]]:
+    """The lengths, with the one of a reshaped array that follows from its size and the others.
 
-    It does under the conditions beside it: where the others are of nothing, any length will do.
+    It does under the conditions beside them: where the others are of nothing any length will do,
+    and a negative one is open.
     """
     sizes = {place: size for place, (size,) in _sizes(node.op, node).items()}
-    others = [size for place, size in {**sizes, **found}.items() if place != axis]
-    if any(isinstance(size, Constant) and int(size.data) < 0 for size in others):
-        return None, []
-    rest = prod(int(size.data) for size in others if isinstance(size, Constant))
-    for size in others:
+    others = {place: size for place, size in {**sizes, **found}.items() if place != axis}
+    if any(isinstance(size, Constant) and int(size.data) < 0 for size in others.values()):
+        return {}, []
+    open_ones = {place: size for place, size in others.items() if _may_be_negative(size)}
+    # Where one is, the array is reshaped to some lengths, so that the assumption is looked at.
+    others |= {place: pt.switch(pt.lt(size, 0), 1, size) for place, size in open_ones.items()}
+    assumed: list[object] = [pt.ge(size, 0) for size in open_ones.values()]
+    rest = prod(int(size.data) for size in others.values() if isinstance(size, Constant))
+    for size in others.values():
         rest = rest if isinstance(size, Constant) else rest * size.astype("int64")
     size = node.inputs[0].size
     length = size // pt.maximum(rest, 1) if others else size
-    return length, [] if isinstance(rest, int) and rest else [pt.neq(rest, 0)]
+    if not (isinstance(rest, int) and rest):
+        assumed.append(pt.neq(rest, 0))
+    return {**found, **{place: others[place] for place in open_ones}, axis: length}, assumed
+
+
+def _may_be_negative(size: Variable) -> bool:
+    between = range_of(size)
+    return between is None or between.least < 0
 
 
 def _equal_length(node: Apply, axis: int, known: _Known) -> Any:

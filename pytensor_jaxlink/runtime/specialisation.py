@@ -304,14 +304,14 @@ class CompiledRegion:
         return found
 
     def _refuse(
-        self, signature: Any, error: Exception, arguments: Any, *, is_counted: bool
+        self, key: tuple[object, ...], error: Exception, given: Sequence[object], is_counted: bool
     ) -> None:
         """Note the refusal, but not of sparse matrices, which differ in more than the shape."""
         if is_counted:  # and nothing has been compiled
             self._stats.compilations[self._region.index] -= 1
             self._stats.signatures[self._region.index].pop()
-        if not any(isinstance(each, SparseValue) for each in arguments):
-            keep_error(self._refused, signature, error)
+        if not any(isinstance(each, SparseValue) for each in given):
+            keep_error(self._refused, key, error)
 
     def _met(self, meet: Meet) -> RegionCode:
         try:

@@ -74,6 +74,21 @@ def test_arrays(name: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(conv, "Convolve2d"), reason="PyTensor has no such Op")
+@pytest.mark.parametrize("mode", ["full", "valid"])
+def test_convolutions_of_booleans_are_alternatives(mode: str) -> None:
+    x, y = pt.vector("x", dtype="bool"), pt.vector("y", dtype="bool")
+    output = conv.convolve1d(x, y, mode=mode)
+    f, reference = compile_both([x, y], output)
+    traced = jax.jit(jaxify([x, y], output))
+    draws = np.random.default_rng(0)
+    for lengths in ((5, 3), (3, 5), (4, 4), (1, 1), (70, 40)):
+        call = [draws.integers(0, 2, n).astype(bool) for n in lengths]
+        expected = reference(*call)
+        for found in (f(*call), traced(*call)):
+            np.testing.assert_array_equal(found, expected, strict=True)
+    assert f.explain().failures == ()
+
+
 @pytest.mark.parametrize("mode", ["full", "valid", "same"])
 @pytest.mark.parametrize("method", ["direct", "fft"])
 def test_convolve2d(mode: str, method: str) -> None:

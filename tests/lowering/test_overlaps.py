@@ -24,7 +24,15 @@ ARRAYS: dict[str, Callable[[], Any]] = {
     "product of matrices": lambda: (X.reshape((3, 3)) @ X.reshape((3, 3))).flatten(),
     "reshaped": lambda: pt.sort(X).reshape((9, 1)).flatten(),
     "sorted": lambda: pt.sort(X),
+    "copies": lambda: pt.alloc(X[:3], 3, 3).reshape((9,)),
+    "zeros with a row": lambda: pt.set_subtensor(pt.zeros((3, 3))[0], X[:3]).reshape((9,)),
+    "zeros with an entry": lambda: pt.set_subtensor(pt.zeros((9, 1))[0, 0], X[0])[:, 0],
 }
+
+
+def shifted(b: Any) -> Any:
+    return pt.set_subtensor(b[1:], b[:-1] * 2)
+
 
 WRITES: dict[str, Callable[[Any], Any]] = {
     "shifted": lambda b: pt.set_subtensor(b[1:], b[:-1]),
@@ -39,6 +47,13 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "added to a computed place": lambda b: pt.inc_subtensor(b[PLACE : PLACE + 2], b[:2]),
     "up to a computed place": lambda b: pt.set_subtensor(b[1:PLACE], b[: PLACE - 1]),
     "then reshaped": lambda b: pt.set_subtensor(b[1:], b[:-1]).reshape((1, 9, 1)),
+    "twice": lambda b: shifted(shifted(b.reshape((9, 1)))).reshape((3, 3)),
+    "read twice": lambda b: pt.concatenate(
+        [
+            shifted(b.reshape((9, 1)))[:5, 0],
+            pt.sum(shifted(b.reshape((9, 1))) > 1, keepdims=True)[0],
+        ]
+    ),
     "rows": lambda b: pt.set_subtensor(b.reshape((3, 3))[1:], b.reshape((3, 3))[:-1]),
     "a row": lambda b: pt.set_subtensor(b.reshape((3, 3))[1], b.reshape((3, 3))[1][::-1]),
     "places": lambda b: pt.set_subtensor(b[np.array([1, 2, 3])], b[:3]),
@@ -96,11 +111,14 @@ OVERLAPPING = {
     "turned around": lambda x: pt.set_subtensor(x[1:], x[1:][::-1]),
     "of a part": lambda x: pt.set_subtensor(x[:9][1:], x[:8]),
     "a sum": lambda x: pt.inc_subtensor(x[1:], x.sum()),
+    "copies": lambda x: shifted(pt.alloc(x, 2, 9).reshape((18, 1))),
+    "zeros that were written to": lambda x: shifted(pt.set_subtensor(pt.zeros(9)[:3], x[:3])),
 }
 APART = {
     "entry by entry": lambda x: pt.set_subtensor(x[1:], pt.exp(x[1:]) * 2 + K),
     "another array": lambda x: pt.inc_subtensor(x[1:], pt.exp(pt.dvector("y"))),
     "into zeros": lambda x: pt.inc_subtensor(pt.zeros(9)[1:], x[:-1]),
+    "zeros": lambda x: shifted(pt.zeros((9, 1)).reshape((9,))),
     "one entry": lambda x: pt.set_subtensor(x[1], x[:5].sum()),
     "from a loop": lambda x: pt.set_subtensor(
         x[1:],

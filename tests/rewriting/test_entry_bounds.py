@@ -41,6 +41,7 @@ NO_BREAK: dict[str, Callable[[], Any]] = {
     ).sum(),
     "sum of two places": lambda: pt.zeros(Y.argmax() + Y.argmin()) + Y.max(),
     "size of a size": lambda: pt.zeros(Y.argmax() + Y[: Y.argmax()].shape[0]) + Y.max(),
+    "place of a single number": lambda: pt.zeros(pt.argmax(Y[0]) + Y.argmax()) + Y.max(),
     "of booleans": lambda: (pt.bincount((D[:, 0] > 0).astype("int64")) ** 2).sum(),
 }
 rng = np.random.default_rng(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
@@ -10,6 +11,7 @@ from pytensor.compile.mode import get_mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
 
+from pytensor_jaxlink import NotJittableError, jaxify
 from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.rewriting.known_lengths import rewrite_lengths
 from tests.helpers import assert_same_outcomes, compile_both, outcome
@@ -52,6 +54,21 @@ def test_no_break_and_the_same_values(name: str) -> None:
     assert f.explain().graph_break_count == 0
     assert any(note.rewrite == "jaxlink_lengths" for note in f.explain().rewritten)
     assert_same_outcomes(f, reference, calls())
+
+
+def test_another_length_may_be_open() -> None:
+    """It is known, and negative: then nothing follows for the one that is computed."""
+    n = pt.iscalar("n")
+    f, reference = compile_both([X, A, n], A.reshape((1, K, n)).sum(axis=0))
+    square, nothing = np.arange(4.0).reshape(2, 2), np.zeros((3, 0))
+    given = [(k, a, m) for a in (square, nothing) for k in (-1, 0, 1, 2, 4) for m in (2, -1, -3, 0)]
+    calls = [(np.array([k, 0.5]), a, np.int32(m)) for k, a, m in given]
+    assert_same_outcomes(f, reference, calls)
+    assert f.explain().failures == ()
+    traced = jax.jit(jaxify([X, A, n], A.reshape((1, K, n)).sum(axis=0)), static_argnums=2)
+    np.testing.assert_array_equal(traced(np.array([2.0]), square, 2), square)
+    with pytest.raises(NotJittableError):
+        traced(np.array([2.0]), square, -1)
 
 
 KEPT = {

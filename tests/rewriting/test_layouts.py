@@ -73,3 +73,32 @@ def test_a_computed_length(name: str, rewrites: str | None) -> None:
             assert found is expected, arguments
         else:
             np.testing.assert_array_equal(found, expected, str(arguments), strict=True)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_nothing_that_is_padded(first: bool) -> None:
+    """There any other length will do, and the padded array has entries."""
+    lengths = (X.shape[0], J % 4) if first else (J % 4, X.shape[0])
+    f, reference = (
+        pytensor.function([X, J], X.reshape(lengths), mode=mode)
+        for mode in ("JAXSELECTIVE", Mode("py", "fast_run"))
+    )
+    for count, j in (
+        (6, 1),
+        (5, 1),
+        (4, 1),
+        (0, 0),
+        (0, 3),
+        (3, 1),
+        (0, 0),
+        (3, 0),
+        (3, 2),
+        (0, 1),
+    ):
+        given = np.arange(float(count)), j
+        one, other = outcome(f, *given), outcome(reference, *given)
+        if isinstance(other, type):
+            assert one is other
+        else:
+            np.testing.assert_array_equal(one, other, strict=True)
+    assert f.explain().failures == ()
