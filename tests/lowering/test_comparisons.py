@@ -6,6 +6,7 @@ It also loses NaN in the larger and the smaller of two numbers beside a reductio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pytensor_jaxlink import jaxify
+from pytensor_jaxlink import jaxify, load, save
 from tests.helpers import PYTHON, compile_both
 
 NOT_NEGATIVE: dict[str, Callable[[Any], Any]] = {
@@ -124,3 +125,15 @@ def test_no_array_is_stored_for_the_sum_of_a_large_one(
     if jax.default_backend() == "cpu":
         needed = f.lower(given).compile().memory_analysis()
         assert needed.temp_size_in_bytes < given.nbytes / 8
+
+
+def test_saved_code_for_any_length(tmp_path: Path) -> None:
+    x = pt.vector("x")
+    f = pytensor.function([x], [pt.maximum(x, 0).sum(), pt.minimum(x, 1)], mode="JAXSELECTIVE")
+    f(np.ones(3))
+    save(f, tmp_path / "f", graph=False)
+    loaded = load(tmp_path / "f")
+    for length in (2, 9, 700):
+        total, least = loaded(np.arange(length, dtype=x.type.dtype))
+        assert total == length * (length - 1) / 2
+        assert least.sum() == length - 1

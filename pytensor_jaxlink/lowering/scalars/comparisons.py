@@ -23,6 +23,7 @@ from pytensor_jaxlink.lowering.scalars.question import (
     dtypes_of,
     scalar_function,
 )
+from pytensor_jaxlink.size_functions import is_open
 
 _LARGE = 32 << 20
 """The bytes from which glibc maps each array anew (M_MMAP_THRESHOLD, at its most)."""
@@ -54,7 +55,7 @@ def _extreme_of_real(
     """
     dtype = jnp.result_type(x, y)
     entries = math.prod(jnp.broadcast_shapes(jnp.shape(x), jnp.shape(y)))
-    if entries * dtype.itemsize > _LARGE:
+    if not is_open(entries) and entries * dtype.itemsize > _LARGE:
         signs = jnp.sign(x) + jnp.sign(y)
         return extreme(x, y) - (signs - signs)
     return jnp.where(is_beyond(x, y) | jnp.isnan(x), x, y)
