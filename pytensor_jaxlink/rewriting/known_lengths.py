@@ -200,7 +200,7 @@ def _checked(node: Apply, lengths: dict[int, object], assumed: Sequence[object])
     made = node.outputs[0].type.filter_variable(made.astype(node.outputs[0].type.dtype))
     message = "a length that was computed is not the one that the other arrays or the size demand"
     made = CheckAndRaise(ValueError, message)(made, *holds)
-    unknown = "a length that is computed does not follow from the others, which are of nothing"
+    unknown = "a computed length does not follow from the others: one is open, or 0"
     return StaticAssumption(ValueError, unknown)(made, *assumed) if assumed else made
 
 
