@@ -16,4 +16,5 @@ from pytensor_jaxlink.analysis.intervals import Interval as Interval
 from pytensor_jaxlink.analysis.intervals import interval_of as interval_of
 from pytensor_jaxlink.analysis.ranges import MOVING as MOVING
 from pytensor_jaxlink.analysis.ranges import Range as Range
+from pytensor_jaxlink.analysis.ranges import is_a_count as is_a_count
 from pytensor_jaxlink.analysis.ranges import range_of as range_of

@@ -73,6 +73,12 @@ def range_of(array: GraphVariable, depth: int = DEPTH) -> Range | None:
     return found if found and found.least >= full.least and found.most <= full.most else full
 
 
+def is_a_count(integers: GraphVariable) -> bool:
+    """Return True if no entry can be negative, as far as the graph says."""
+    between = range_of(integers)
+    return between is not None and between.least >= 0
+
+
 def _limits(dtype: np.dtype) -> tuple[int, int]:
     limits = np.iinfo(dtype)
     return int(limits.min), int(limits.max)

@@ -22,7 +22,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import Subtensor
 from scipy.sparse import issparse
 
-from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, REFUTED, FalseConditionError
+from pytensor_jaxlink.errors import FAILED_NODE, FAILED_ON_HOST, FalseConditionError
 from pytensor_jaxlink.generators import generator_of_key, key_of_generator
 from pytensor_jaxlink.graph import ArrayType, GraphView, user_location
 from pytensor_jaxlink.lowering.barriers import barriers_of, small_barriers_of, stored
@@ -35,6 +35,7 @@ from pytensor_jaxlink.lowering.checks import (
     is_differentiable,
     is_refuted,
     only_where,
+    refuted,
 )
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, mixing, of_code
 from pytensor_jaxlink.lowering.host_functions import HostFunction, host_function
@@ -368,7 +369,7 @@ class Program:
             )
             setattr(error, FAILED_NODE, self.view.nodes[node])
             if is_refuted():
-                setattr(error, REFUTED, True)
+                refuted(error)
 
 
 def _in_the_shape_of(value: Any) -> Any:

@@ -22,7 +22,7 @@ from pytensor.tensor.shape import Reshape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pytensor_jaxlink.analysis import range_of
+from pytensor_jaxlink.analysis import is_a_count
 from pytensor_jaxlink.rewriting.selections import Tensor
 
 
@@ -124,16 +124,11 @@ def _of_remainder(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:
 
 def _of_difference(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:
     """A count that is taken away from a number leaves at most that."""
-    return bounds[0] if _is_a_count(inputs[1]) else None
+    return bounds[0] if is_a_count(inputs[1]) else None
 
 
 def _of_product(inputs: Sequence[Tensor], bounds: Sequence[Tensor]) -> Tensor:
-    return _product(bounds) if all(map(_is_a_count, inputs)) else None
-
-
-def _is_a_count(integers: Tensor) -> bool:
-    between = range_of(integers)
-    return between is not None and between.least >= 0
+    return _product(bounds) if all(map(is_a_count, inputs)) else None
 
 
 def _all_of(combine: Callable[..., Any]) -> Callable[[Any, Any], Any]:

@@ -32,7 +32,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, ARange, Eye
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
-from pytensor_jaxlink.analysis import input_binding_times, range_of
+from pytensor_jaxlink.analysis import input_binding_times, is_a_count
 from pytensor_jaxlink.analysis.extents import length_of
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.compat import IfElse
@@ -120,7 +120,7 @@ def _with_what_is_left(
     others = {place: size for place, size in {**sizes, **found}.items() if place != axis}
     if any(isinstance(size, Constant) and int(size.data) < 0 for size in others.values()):
         return {}, []
-    open_ones = {place: size for place, size in others.items() if _may_be_negative(size)}
+    open_ones = {place: size for place, size in others.items() if not is_a_count(size)}
     # Where one is, the array is reshaped to some lengths, so that the assumption is looked at.
     others |= {place: pt.switch(pt.lt(size, 0), 1, size) for place, size in open_ones.items()}
     assumed: list[object] = [pt.ge(size, 0) for size in open_ones.values()]
@@ -132,11 +132,6 @@ def _with_what_is_left(
     if not (isinstance(rest, int) and rest):
         assumed.append(pt.neq(rest, 0))
     return {**found, **{place: others[place] for place in open_ones}, axis: length}, assumed
-
-
-def _may_be_negative(size: Variable) -> bool:
-    between = range_of(size)
-    return between is None or between.least < 0
 
 
 def _equal_length(node: Apply, axis: int, known: _Known) -> Any:
