@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from pytensor_jaxlink.errors import REFUTED
+from pytensor_jaxlink.catalogue import Code
+from pytensor_jaxlink.errors import REFUTED, NotJittableError
 from pytensor_jaxlink.size_functions import is_open
 
 _KNOWN = (bool, np.bool_, np.ndarray)
@@ -112,6 +113,12 @@ def refuted(error: Exception) -> Exception:
     return error
 
 
+def unknown_size(said: str) -> NotJittableError:
+    """The error of an assumption that is false for the shapes alone, where nobody reads it."""
+    text = f"JAX traces a size that it must know for these shapes: {said}"
+    return NotJittableError(text, code=Code.TRACED_SIZE)
+
+
 def is_refuted() -> bool:
     """Return True after `refute`, in the outermost block that collects."""
     return _collectors.refuted
@@ -144,23 +151,6 @@ def collect(condition: ArrayLike, error: Callable[[], Exception] = unnamed_failu
 def is_false(condition: ArrayLike) -> bool:
     """Return True for a condition that is known while JAX traces, and false somewhere."""
     return isinstance(condition, _KNOWN) and not np.all(condition)
-
-
-def only_where(holds: jax.Array, value: object) -> object:
-    """A result; NaN where a condition is false, and its derivatives, too.
-
-    Of integers and booleans no entry says so.
-    """
-    if not isinstance(value, jax.Array) or not jnp.issubdtype(value.dtype, jnp.inexact):
-        return value
-    return nan_unless(holds, value)
-
-
-def nan_unless(holds: jax.Array, value: jax.Array) -> jax.Array:
-    """Real or complex numbers; NaN where a condition is false, and their derivatives, too."""
-    if jnp.iscomplexobj(value):  # a product of complex numbers makes NaN of infinities
-        return jax.lax.complex(nan_unless(holds, value.real), nan_unless(holds, value.imag))
-    return value * jnp.where(holds, 1.0, jnp.nan).astype(value.dtype)
 
 
 def everywhere(condition: jax.Array) -> jax.Array:

@@ -35,10 +35,10 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
-from pytensor_jaxlink.lowering.checks import nan_unless
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact, as_jax, check_equal_lengths
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.ops import Contraction, are_pivots, held_dtype, is_a_factor
+from pytensor_jaxlink.validity import nan_unless
 
 
 @jax_rule.register(Cholesky)

@@ -34,7 +34,6 @@ from pytensor_jaxlink.lowering.checks import (
     counting,
     is_differentiable,
     is_refuted,
-    only_where,
     refuted,
 )
 from pytensor_jaxlink.lowering.coercion import as_declared, as_static, mixing, of_code
@@ -48,6 +47,7 @@ from pytensor_jaxlink.lowering.size_arithmetic import TAKES_OPEN_SIZES, passes_o
 from pytensor_jaxlink.ops import held_type, may_show, result_type
 from pytensor_jaxlink.size_functions import is_open
 from pytensor_jaxlink.sparse_values import from_scipy, to_scipy
+from pytensor_jaxlink.validity import only_where
 
 _ARITHMETIC = (
     CAReduce,
@@ -170,7 +170,7 @@ class Program:
             self.entries = work.entries
             holds = conjunction(conditions)
         if holds and not are_read():
-            return tuple(only_where(holds[0], result) for result in results), ()
+            return only_where(holds[0], results), ()
         return results, holds
 
     def on_host(self, static: Sequence[object], *arguments: object) -> tuple[tuple[Any, ...], Any]:

@@ -38,9 +38,13 @@ from pytensor.tensor.extra_ops import (
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
-from pytensor_jaxlink.catalogue import Code
-from pytensor_jaxlink.errors import NotJittableError
-from pytensor_jaxlink.lowering.checks import are_read, collect, is_false, refuted
+from pytensor_jaxlink.lowering.checks import (
+    are_read,
+    collect,
+    is_false,
+    refuted,
+    unknown_size,
+)
 from pytensor_jaxlink.lowering.coercion import (
     as_dtype,
     as_jax,
@@ -367,8 +371,7 @@ def _assumption(op: Assumption, node: Apply, context: Context) -> JaxFunction:
     def assume(value: object, *conditions: ArrayLike) -> object:
         for condition in conditions:
             if is_false(condition) and not are_read():
-                text = f"JAX traces a size that it must know for these shapes: {op.msg}"
-                raise NotJittableError(text, code=Code.TRACED_SIZE)
+                raise unknown_size(op.msg)
             collect(condition)
         return value
 

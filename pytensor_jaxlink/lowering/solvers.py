@@ -16,6 +16,7 @@ from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.coercion import as_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.lowering.rules import not_right
+from pytensor_jaxlink.validity import nan_unless
 
 
 @jax_rule.register(LUFactorTridiagonal)
@@ -158,6 +159,7 @@ def _least_squares(op: Lstsq, node: Apply, context: Context) -> JaxFunction:
         if rows > columns:
             require(rank == columns)
             residuals = ((b - a @ solution) ** 2).sum(axis=0)
+            residuals = nan_unless(rank == columns, residuals)
         else:
             residuals = jnp.zeros((0,), a.dtype)
         return solution, residuals, rank, values

@@ -18,7 +18,7 @@ from pytensor.graph.op import Op
 from pytensor.sparse import basic
 from pytensor.sparse import math as sparse_math
 
-from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.checks import collect, require
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_jax, plus_zero
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, functions_by, jax_rule_for
 from pytensor_jaxlink.lowering.rules import not_right
@@ -96,7 +96,7 @@ _function("RowScaleCSC")(partial(_scaled, axis=0))
 
 @_function("MultiplySparseDenseVector", "SparseDenseVectorMultiply")
 def _times_vector(x: SparseValue, scale: jax.Array) -> SparseValue:
-    require(jnp.isfinite(scale))  # PyTensor multiplies the entries that are not stored, too
+    collect(jnp.isfinite(scale))  # PyTensor multiplies the entries that are not stored, too
     x, scale = _in_one_type(x, scale)
     return _scaled(x, scale, 1)
 
@@ -106,11 +106,11 @@ def _add_to_stored(x: SparseValue, added: jax.Array) -> SparseValue:
     if added.shape != x.shape[1:]:
         raise ValueError(f"{added.shape[0]} numbers are added to a matrix of shape {x.shape}")
     # PyTensor adds to entries of the dense matrix, once to each that is not zero.
-    require(x.data != 0)
-    require(jnp.isfinite(added))
+    collect(x.data != 0)
+    collect(jnp.isfinite(added))
     x, added = _in_one_type(x, added)
     outer, inner = x.coordinates if x.format == "csr" else x.coordinates[::-1]
-    require((jnp.diff(outer) > 0) | (jnp.diff(inner) > 0))
+    collect((jnp.diff(outer) > 0) | (jnp.diff(inner) > 0))
     return x.with_data(x.data + added[x.coordinates[1]])
 
 

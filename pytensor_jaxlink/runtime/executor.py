@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, partial, reduce
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from pytensor_jaxlink.errors import (
@@ -42,6 +43,7 @@ from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import is_out_of_memory
 from pytensor_jaxlink.runtime.waiting import all_hold
 from pytensor_jaxlink.runtime.whole import SharedCode, Whole
+from pytensor_jaxlink.validity import only_where
 
 Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 """The static values of a region, and the kinds of its arguments."""
@@ -266,9 +268,14 @@ class Executor:
         code.follow(other, region)
 
     def trace(self, inputs: Sequence[object]) -> list[object]:
-        """Run the plan on values that may be traced by JAX, in the types that JAX now has."""
+        """Run the plan on values that may be traced by JAX, in the types that JAX now has.
+
+        Saved code gives conditions here, too.  Where one is false, real results are NaN.
+        """
         try:
-            return self._traced(*inputs).outputs
+            outputs, conditions, _ = self._traced(*inputs)
+            holds: list[Any] = [*conditions]
+            return only_where(reduce(jnp.logical_and, holds), outputs) if holds else outputs
         except FalseConditionError as signal:
             raise signal.__cause__ or signal from None  # nobody looks at conditions here
         except Exception as error:

@@ -9,11 +9,16 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor import scan
+from pytensor import sparse as ps
 from pytensor.raise_op import Assert
+from pytensor.tensor.linalg.solvers.lstsq import lstsq
+from scipy import sparse
 
-from pytensor_jaxlink import JAXLinker, jaxify
+from pytensor_jaxlink import JAXLinker, NotJittableError, jaxify
 
 N, X = pt.lscalar("n"), pt.dvector("x")
+M, P, C = pt.dmatrix("m"), pt.lvector("p"), pt.dscalar("c")
 ROOTS = pt.sqrt(pt.arange(N) + 1.5)
 """It may be longer than what `n` cuts from `x`."""
 
@@ -64,12 +69,79 @@ def test_a_system_of_equations_with_an_infinity(place: str) -> None:
     assert f.stats.fallbacks == 1
 
 
+BEGIN = (X > 0).sum()
+PART = X[BEGIN : BEGIN + 2]
+WINDOWS = {
+    "read": PART,
+    "set": pt.set_subtensor(PART, 3.0),
+    "increment": pt.inc_subtensor(PART, PART * PART),
+    "gradient": pytensor.grad((1 / PART).sum(), X),
+    "in a loop": scan(
+        lambda t: X[t + BEGIN - 1 : t + BEGIN + 1].sum(), [pt.arange(2)], return_updates=False
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_slice_of_known_length_that_ends_beyond_the_array(name: str) -> None:
+    """NumPy's is shorter there; JAX's `dynamic_slice` would begin earlier."""
+    traced = jax.jit(jaxify([X], WINDOWS[name]))
+    f = pytensor.function([X], WINDOWS[name], mode=JAXLinker())
+    reference = pytensor.function([X], WINDOWS[name], mode="FAST_COMPILE")
+    for x in (np.array([-1.0, 2.0, -3.0, -0.5]), np.array([-0.25, 0.5])):
+        np.testing.assert_allclose(f(x), reference(x), strict=True)
+    np.testing.assert_allclose(traced(np.array([-1.0, 2.0, -3.0])), reference([-1.0, 2.0, -3.0]))
+    assert np.isnan(traced(np.array([-0.25, 0.5]))).all()
+    with pytest.raises(NotJittableError, match="no slice of length 2 lies in an array of 1"):
+        traced(np.array([0.5]))
+
+
+STORED = sparse.csr_matrix(np.array([[1.0, 0.0], [2.0, 3.0]]))
+TWICE = sparse.csr_matrix((np.ones(3), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
+WHOLE = np.array([0.5, -2.0])
+OF_SPARSE: dict[str, Any] = {
+    "a product": (STORED, ps.mul_s_v, (WHOLE, np.array([np.inf, 1.0]))),
+    "a sum": (STORED, ps.structured_add_s_v, (WHOLE, np.array([np.nan, 1.0]))),
+    "a sum with a repeated place": (TWICE, ps.structured_add_s_v, (None, WHOLE)),
+}
+
+
+@pytest.mark.parametrize("name", OF_SPARSE)
+def test_products_and_sums_of_stored_entries(name: str) -> None:
+    """PyTensor computes the entries that are not stored, too, and those of one place together."""
+    matrix, function, (right, wrong) = OF_SPARSE[name]
+    dense = ps.dense_from_sparse(function(ps.as_sparse_variable(matrix), X))
+    f, traced = pytensor.function([X], dense, mode=JAXLinker()), jax.jit(jaxify([X], dense))
+    reference = pytensor.function([X], dense, mode="FAST_COMPILE")
+    for x in (right, wrong):
+        if x is not None:
+            np.testing.assert_allclose(f(x), reference(x))
+    if right is not None:
+        np.testing.assert_allclose(traced(right), reference(right))
+    assert np.isnan(traced(wrong)).all()
+
+
+def test_least_squares_of_a_deficient_rank() -> None:
+    """There are no residuals then, and JAX knows no array that may be empty; the rest is right."""
+    right = pt.dmatrix("right")
+    outputs = list(lstsq(M, right, 1e-12))
+    traced = jax.jit(jaxify([M, right], outputs))
+    reference = pytensor.function([M, right], outputs, mode="FAST_COMPILE")
+    matrix, x = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]), np.array([[1.0], [2.0], [2.0]])
+    solution, residuals, rank, values = traced(matrix, x)
+    expected = reference(matrix, x)
+    np.testing.assert_allclose(solution, expected[0])
+    assert np.isnan(residuals).all()
+    assert not expected[1].size
+    assert rank == expected[2] == 1
+    np.testing.assert_allclose(values, expected[3], atol=1e-12)
+
+
 def test_a_check_of_the_user_changes_no_result_there() -> None:
     checked = Assert("negative")(X, pt.all(X > 0)).sum()
     assert float(jax.jit(jaxify([X], checked))(-np.ones(2))) == -2.0
 
 
-M, P, C = pt.dmatrix("m"), pt.lvector("p"), pt.dscalar("c")
 ONE = np.array([7.0])
 WRITTEN = {
     "set": lambda m, p, x: pt.set_subtensor(m[p, 0], x),

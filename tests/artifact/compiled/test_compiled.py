@@ -222,6 +222,25 @@ def test_checks(path: Path) -> None:
         g(np.arange(3.0), -4)
 
 
+def test_where_the_user_traces_results_of_a_false_condition_are_nan(path: Path) -> None:
+    """Saved code does not tell checks from assumptions, and there nobody could raise."""
+    x = pt.dvector("x")
+    k = (x > 0).sum()
+    f = pytensor.function([x], [x[k : k + 2].sum(), k], mode="JAXSELECTIVE")
+    right, wrong = np.array([-1.0, 2.0, -3.0]), np.array([0.25, 0.5, -1.0])
+    f(right)
+    save(f, path, vjp_order=1)
+    g = load(path)
+    slope = jax.jit(jax.grad(lambda x: g.jax_fn(x)[0]))
+    for given, total, derivative in (
+        (right, -1.0, [0.0, 1.0, 1.0]),
+        (wrong, np.nan, [0.0, np.nan, np.nan]),
+    ):
+        np.testing.assert_array_equal(jax.jit(g.jax_fn)(given), [total, (given > 0).sum()])
+        np.testing.assert_array_equal(slope(given), derivative)
+        np.testing.assert_array_equal(g(given), f(given))
+
+
 def test_a_false_check_is_left_to_the_graph(path: Path) -> None:
     """PyTensor knows which exception it is; or the value, where the code cannot give it."""
     a, i, total = pt.fmatrix("a"), pt.lscalar("i"), pytensor.shared(0.0, name="total")
