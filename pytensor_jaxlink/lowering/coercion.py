@@ -18,6 +18,7 @@ from pytensor.scalar.basic import ScalarType
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.graph import ArrayType
+from pytensor_jaxlink.lowering.checks import refuted
 from pytensor_jaxlink.ops import is_zero
 from pytensor_jaxlink.size_functions import as_integer, is_open
 from pytensor_jaxlink.sparse_values import SparseValue
@@ -156,11 +157,13 @@ def check_broadcast(variables: Sequence[Variable], shapes: Sequence[tuple[int, .
 def check_equal_lengths(*lengths: object) -> None:
     """Raise `ValueError`, as NumPy does, where lengths that have to be equal are known to differ.
 
-    JAX's own error is a `TypeError`, as in `check_broadcast`.
+    JAX's own error is a `TypeError`, as in `check_broadcast`.  PyTensor decides what it is: SciPy
+    stretches a matrix of one number.
     """
     known = {length for length in lengths if isinstance(length, int)}
     if len(known) > 1:
-        raise ValueError(f"lengths that have to be equal are {', '.join(map(str, sorted(known)))}")
+        text = f"lengths that have to be equal are {', '.join(map(str, sorted(known)))}"
+        raise refuted(ValueError(text))
 
 
 def as_static(value: object, kind: Type) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import jax
@@ -26,7 +26,7 @@ from pytensor_jaxlink.lowering.checks import (
     require,
     unread,
 )
-from pytensor_jaxlink.lowering.coercion import check_broadcast, given_to_graph
+from pytensor_jaxlink.lowering.coercion import check_broadcast, check_equal_lengths, given_to_graph
 from pytensor_jaxlink.lowering.derivatives import Derivatives
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.ops import Branch, declares_gradient
@@ -137,6 +137,18 @@ def _side(
     return outputs, one_condition(conditions)
 
 
+def _check_core_lengths(
+    op: Blockwise, shapes: Iterable[tuple[int, ...]], batched_ndim: list[int]
+) -> None:
+    """Raise `ValueError` where a name in the signature stands for lengths that differ."""
+    lengths: dict[str, list[int]] = {}
+    for names, shape, ndim in zip(op.inputs_sig, shapes, batched_ndim, strict=True):
+        for name, length in zip(names, shape[ndim:], strict=True):
+            lengths.setdefault(name, []).append(length)
+    for equal in lengths.values():
+        check_equal_lengths(*equal)
+
+
 @jax_rule.register(Blockwise)
 def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     """The rule of the core Op, batched by `jax.numpy.vectorize`."""
@@ -150,6 +162,7 @@ def _blockwise(op: Blockwise, node: Apply, context: Context) -> JaxFunction:
     def blockwise(*inputs: jax.Array) -> list[jax.Array]:
         batches = [np.shape(v)[:n] for v, n in zip(inputs, batched_ndim, strict=True)]
         check_broadcast(node.inputs, batches)
+        _check_core_lengths(op, map(np.shape, inputs), batched_ndim)
         checked: list[bool] = []
 
         def of_one(*values: jax.Array) -> tuple[jax.Array, ...]:

@@ -53,30 +53,35 @@ def _cholesky(op: Cholesky, node: Apply, context: Context) -> JaxFunction:
     return factor
 
 
-@jax_rule.register(Det)
 @jax_rule.register(Solve)
+def _solve(op: Solve, node: Apply, context: Context) -> JaxFunction:
+    """A tridiagonal system of integers, and of no equations, JAX does not take."""
+    kind = node.outputs[0].type.dtype
+    function = upstream_rule(node, context.static, kind)
+
+    def solve(a: jax.Array, b: jax.Array) -> jax.Array:
+        check_equal_lengths(np.shape(a)[-1], np.shape(b)[-op.b_ndim])
+        read = _half(a, op) if op.assume_a in ("sym", "her") else as_dtype(a, kind)
+        if op.assume_a == "tridiagonal":
+            b = as_dtype(b, kind)
+            if not (a.size or b.size):
+                return b
+        return _solved(function(read, b), a, b, op.b_ndim)
+
+    return solve
+
+
 @jax_rule.register(SolveTriangular)
-def _linear_algebra(op: Op, node: Apply, context: Context) -> JaxFunction:
-    dtype = node.outputs[0].type.dtype if len(node.inputs) > 1 else None
-    function = upstream_rule(node, context.static, dtype)
-    match op:
-        case SolveTriangular() if op.unit_diagonal or is_a_factor(node.inputs[0]):
-            return function
-        case SolveTriangular():
-            return lambda a, b: _solution_or_nan(function(a, b), _is_singular(a), op.b_ndim)
-        case Solve(assume_a="sym" | "her"):
-            return lambda a, b: _solved(function(_half(a, op), b), a, b, op.b_ndim)
-        case Solve(assume_a="tridiagonal"):
-            kind = node.outputs[0].type.dtype  # JAX takes no integers, and no empty diagonals
+def _solve_triangular(op: SolveTriangular, node: Apply, context: Context) -> JaxFunction:
+    function = upstream_rule(node, context.static, node.outputs[0].type.dtype)
+    if op.unit_diagonal or is_a_factor(node.inputs[0]):
+        return function
+    return lambda a, b: _solution_or_nan(function(a, b), _is_singular(a), op.b_ndim)
 
-            def tridiagonal(a: jax.Array, b: jax.Array) -> jax.Array:
-                a, b = as_dtype(a, kind), as_dtype(b, kind)
-                return _solved(function(a, b), a, b, op.b_ndim) if a.size or b.size else b
 
-            return tridiagonal
-        case Solve():
-            kind = node.outputs[0].type.dtype
-            return lambda a, b: _solved(function(as_dtype(a, kind), b), a, b, op.b_ndim)
+@jax_rule.register(Det)
+def _determinant(op: Det, node: Apply, context: Context) -> JaxFunction:
+    function = upstream_rule(node, context.static)
 
     def determinant(matrix: jax.Array) -> jax.Array:
         if matrix.shape[-1] == 0:  # of no entries JAX has the value, and no derivative

@@ -184,3 +184,24 @@ def test_the_determinant_of_no_entries_has_a_gradient(shape: tuple[int, ...]) ->
     values = np.ones(shape)
     assert_same(f(values), np.linalg.det(values))
     assert jax.grad(lambda given: f.jax_fn(given)[0].sum())(values).shape == shape
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("b_ndim", [1, 2])
+@pytest.mark.parametrize("assume_a", ["gen", "pos", "sym", "tridiagonal"])
+def test_a_matrix_of_one_number_is_stretched(assume_a: str, b_ndim: int, batched: bool) -> None:
+    """As SciPy does it: PyTensor finishes such calls, and the others stay in the region."""
+    a, b = pt.tensor("a", shape=(None,) * (2 + batched)), pt.tensor("b", shape=(None,) * b_ndim)
+    solution = pt.linalg.solve(a, b, b_ndim=b_ndim, assume_a=assume_a)
+    f, reference = compile_both([a, b], solution)
+    for size, length in ((1, 2), (2, 2), (2, 1), (1, 0), (1, 1)):
+        matrix = np.full((*[2] * batched, size, size), 0.5) + np.eye(size)
+        right = np.arange(1.0, 1 + length * b_ndim).reshape((length, b_ndim)[:b_ndim])
+        try:
+            expected = reference(matrix, right)
+        except ValueError:
+            with pytest.raises(ValueError, match="incompatible"):
+                f(matrix, right)
+        else:
+            np.testing.assert_allclose(f(matrix, right), expected, rtol=1e-14, strict=True)
+    assert not f.explain().failures
