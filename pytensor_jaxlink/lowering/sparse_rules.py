@@ -135,7 +135,7 @@ def _matrix(op: Any, node: Apply, context: Context) -> JaxFunction:
             # SciPy refuses other patterns or cuts them.  It takes places outside of the matrix, and
             # reads what lies there in memory.
             require(indptr.shape[0] == (rows if op.format == "csr" else columns) + 1)
-            require((indptr[0] == 0) & (indptr[-1] == indices.shape[0]))
+            collect((indptr[0] == 0) & (indptr[-1] == indices.shape[0]))
         return SparseValue(data, indices, indptr, (rows, columns), op.format)
 
     return matrix

@@ -121,6 +121,21 @@ def test_products_and_sums_of_stored_entries(name: str) -> None:
     assert np.isnan(traced(wrong)).all()
 
 
+def test_a_pattern_that_ends_before_its_entries() -> None:
+    """SciPy cuts the entries, and JAX cannot know how many are left."""
+    starts, shape = pt.ivector("starts"), np.array([3, 3], "int32")
+    dense = ps.dense_from_sparse(ps.CSR(X, np.array([0, 2, 1], "int32"), starts, shape))
+    reference = pytensor.function([X, starts], dense, mode="FAST_COMPILE")
+    f = pytensor.function([X, starts], dense, mode=JAXLinker())
+    traced = jax.jit(jaxify([X, starts], dense))
+    x = np.array([1.0, 2.0, 3.0])
+    for places in ([0, 1, 2, 3], [0, 3, 3, 3], [0, 1, 1, 2]):
+        given = x, np.array(places, "int32")
+        np.testing.assert_array_equal(f(*given), reference(*given))
+        expected = reference(*given) if places[-1] == 3 else np.full((3, 3), np.nan)
+        np.testing.assert_array_equal(traced(*given), expected)
+
+
 def test_least_squares_of_a_deficient_rank() -> None:
     """There are no residuals then, and JAX knows no array that may be empty; the rest is right."""
     right = pt.dmatrix("right")
