@@ -4,9 +4,9 @@ JAX cannot raise from inside a compiled region.  A rule hands a condition to `re
 returns the conjunction of them as one boolean, and where that is false the function is evaluated
 again by PyTensor's own implementation, which raises what it raises.
 
-Where the user traces, nobody can look at a condition, and `require` drops it.  The assumptions of
-rewrites stay (`collect`): where one is false, the graph has a value, and the region another one.
-Real results are NaN then.
+Where the user traces, nobody can look at a condition, and `require` drops it.  Assumptions, of
+rewrites and of rules, stay (`collect`): where one is false, the graph has a value, and the region
+another one.  Real results are NaN then.
 
 The entries of arrays are counted while JAX traces, those of inner graphs too: once for each step of
 a loop, and for both sides of a branch.
@@ -140,9 +140,9 @@ def require(condition: ArrayLike, error: Callable[[], Exception] = unnamed_failu
 
 
 def collect(condition: ArrayLike, error: Callable[[], Exception] = unnamed_failure) -> None:
-    """State an assumption of a rewrite, or a condition that an inner block has collected."""
+    """State an assumption of ours, or a condition that an inner block has collected."""
     if is_false(condition):
-        # It may be a rewrite's: no failure of JAX.
+        # It may be an assumption: no failure of JAX.
         raise refuted(unnamed_failure() if are_read() else error())
     if _collectors.stack and not isinstance(condition, _KNOWN):
         _collectors.stack[-1].append(everywhere(jnp.asarray(condition)))

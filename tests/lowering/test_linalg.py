@@ -205,3 +205,7 @@ def test_a_matrix_of_one_number_is_stretched(assume_a: str, b_ndim: int, batched
         else:
             np.testing.assert_allclose(f(matrix, right), expected, rtol=1e-14, strict=True)
     assert not f.explain().failures
+    finished = f.stats.fallbacks
+    assert finished > 0
+    f(np.ones((*[2] * batched, 3, 3)) + np.eye(3), np.ones((3, 2)[:b_ndim]))
+    assert f.stats.fallbacks == finished
