@@ -68,7 +68,7 @@ class NodeFacts:
     data
         Static, but only where they follow from shapes and sizes.
     shape_only
-        Read for their shape.
+        Read for their shape, and at no place of the node for their value.
     obstacle
         Why JAX cannot run the node whatever is known, or None.
     callback
@@ -189,13 +189,20 @@ def _describe_node(view: GraphView, node: int, questions: Questions) -> NodeFact
             if (position := graph.outer_position[number]) is not None
         )
     data = tuple(inputs[position] for position in data_inputs(apply.op, apply))
-    by_shape = tuple(inputs[position] for position in shape_inputs(apply.op, apply))
+    by_shape = _only_by_shape(apply, inputs)
     foldable = not isinstance(apply.op, RandomVariable) and (
         obstacle is None or obstacle.kind is not ObstacleKind.UNTRANSPILABLE
     )
     if foldable and not (sizes or data or by_shape or obstacle or inner):
         return _PLAIN
     return NodeFacts(tuple(sorted(sizes)), data, by_shape, obstacle, foldable, inner)
+
+
+def _only_by_shape(apply: GraphNode, inputs: Sequence[int]) -> tuple[int, ...]:
+    """The variables that a node reads by shape alone: it may read one at several places."""
+    places = shape_inputs(apply.op, apply)
+    by_value = {number for place, number in enumerate(inputs) if place not in places}
+    return tuple(sorted({inputs[place] for place in places} - by_value))
 
 
 def _not_called(obstacle: Obstacle, shapes: UnknownShapes) -> Obstacle:

@@ -7,6 +7,7 @@ import pytensor.tensor as pt
 import pytest
 
 from pytensor_jaxlink.analysis import BindingTime, check_binding_times
+from pytensor_jaxlink.ops import Stretched
 from tests.helpers import analysed
 from tests.partition.graphs import build, random_nodes
 
@@ -47,6 +48,14 @@ def test_integer_vectors_are_sizes_and_masks_are_not() -> None:
         BindingTime.DEVICE,
         BindingTime.DEVICE,
     ]
+
+
+def test_a_variable_that_one_node_reads_by_shape_and_by_value_is_read_by_value() -> None:
+    y = pt.dvector("y")
+    view, facts, _ = analysed([X, y], [Stretched()(X, y), Stretched()(X, X)])
+    once, twice = (facts[view.producer[number]] for number in view.outputs)
+    assert [view.variables[number] for number in once.shape_only] == [y]
+    assert not twice.shape_only
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -117,6 +117,20 @@ class TestWhile:
         assert not f.explain().failures
         assert outcome(f, X, empty) is ValueError
 
+    def test_a_selection_is_added_to_itself_before_the_steps_are_counted(self) -> None:
+        """One node reads the entries that are added, and, for its shape, the same array again."""
+        counts, n = pt.vector("counts", dtype="uint8"), pt.lscalar("n")
+        array = counts[n:].astype("float64")
+        chosen = array > 0
+        doubled = pt.inc_subtensor(array[chosen], array[chosen])
+
+        def step(entry: Any, state: Any) -> Any:
+            return state + entry, until(state > 2)
+
+        out = scan(step, sequences=[doubled], outputs_info=[np.float64(0)])
+        values = np.array([5, 0, 2, 2, 3, 0, 1], dtype="uint8")
+        check_against_python([counts, n], out, (values, 1), (values, -3), (values[:3], 0))
+
     def test_assertion_inside(self) -> None:
         x = pt.dvector("x")
 
