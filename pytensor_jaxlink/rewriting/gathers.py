@@ -13,7 +13,7 @@ from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
-from pytensor_jaxlink.graph import axis_and_parts, indices_of, is_vector_of_places
+from pytensor_jaxlink.graph import axis_and_parts, indices_of
 from pytensor_jaxlink.ops import Indexable, Merged, NegativeZero, other_sum
 from pytensor_jaxlink.rewriting.bounds import as_int64, in_range
 from pytensor_jaxlink.rewriting.selections import (
@@ -23,9 +23,8 @@ from pytensor_jaxlink.rewriting.selections import (
     Tensor,
     agreed,
     follow,
-    written_to,
 )
-from pytensor_jaxlink.rewriting.updates import follow_scatter
+from pytensor_jaxlink.rewriting.updates import follow_scatter, written
 
 
 @follow.register(AdvancedSubtensor)
@@ -47,7 +46,7 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     taken = _taken(node, known)
     if taken is None:
         return _by_ranks(node, known) or follow_scatter(node, known)
-    chosen = _written(node, taken.entries, known)
+    chosen = written(node, taken.entries, known)
     if chosen is None:
         return None
     if op.set_instead_of_inc:
@@ -79,18 +78,12 @@ def _by_ranks(node: Apply, known: Known) -> Results:
     if ranked is None or getattr(op, "ignore_duplicates", False):
         return None
     places, entries = ranked
-    chosen = _written(node, entries, known)
+    chosen = written(node, entries, known)
     if chosen is None:
         return None
     whole = known.plain(base)
     write = pt.set_subtensor if op.set_instead_of_inc else pt.inc_subtensor
     return [Selection(write(whole.full[places], chosen.full), whole.masks)]
-
-
-def _written(node: Apply, entries: Selection, known: Known) -> Selection | None:
-    """The value that a node writes, as a selection like the entries to which it is written."""
-    stretch = not is_vector_of_places(indices_of(node))
-    return written_to(entries, node.inputs[1], known, stretch=stretch)
 
 
 def _ranked(node: Apply, known: Known) -> tuple[tuple[Tensor, ...], Selection] | None:
@@ -130,11 +123,11 @@ def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results
     row = pt.switch(taken.mask, in_range(taken.index[0], count), count)
     before = (slice(None),) * axis
     longer: Tensor = pt.join(axis, taken.array, pt.zeros_like(taken.array[(*before, slice(1))]))
-    written: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.marked())
-    written = written[(*before, slice(count))]
+    result: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.marked())
+    result = result[(*before, slice(count))]
     if taken.array is not whole.full:
-        written = Merged()(written, whole.full)
-    return [Selection(written, whole.masks)]
+        result = Merged()(result, whole.full)
+    return [Selection(result, whole.masks)]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.tensor.subtensor import IncSubtensor
 
+from pytensor_jaxlink.graph import indices_of, is_vector_of_places
 from pytensor_jaxlink.ops import Merged, Stretched, other_sum
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -26,23 +27,29 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     """Back into an array: a selection by the same masks, or one value for all."""
     op = node.op
     found = None if other_sum(node) else known.target(node)
-    base, value = node.inputs[:2]
+    base = node.inputs[0]
     if found is None:
         return None
     whole, there, old = known.chosen(base), found.array, found.entries.full
-    chosen = written_to(found.entries, value, known, stretch=True)
+    chosen = written(node, found.entries, known)
     if chosen is None:
         return None
     new = chosen.full if found.by_places else _stretched(chosen.full, old)
     new = new if op.set_instead_of_inc else old + new
     if new.type.dtype.startswith("complex") and not base.type.dtype.startswith("complex"):
         new = pt.real(new)  # as NumPy does
-    written = Selection(pt.cast(new, base.type.dtype), chosen.masks).masked(old)
+    result = Selection(pt.cast(new, base.type.dtype), chosen.masks).masked(old)
     if old is not there:
-        written = Merged()(written, there)
+        result = Merged()(result, there)
     if found.beside is not None:
-        written = pt.set_subtensor(there, written)
-    return [Selection(written, whole.masks)]
+        result = pt.set_subtensor(there, result)
+    return [Selection(result, whole.masks)]
+
+
+def written(node: Apply, entries: Selection, known: Known) -> Selection | None:
+    """The value that a node writes, as a selection like the entries to which it is written."""
+    stretch = not is_vector_of_places(indices_of(node))
+    return written_to(entries, node.inputs[1], known, stretch=stretch)
 
 
 def _stretched(value: object, array: object) -> Tensor:

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.special
 from pytensor import scalar
-from pytensor.compile.mode import get_mode
+from pytensor.compile.mode import Mode, get_mode
 from pytensor.configdefaults import config
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -431,6 +431,35 @@ def test_what_is_written_is_broadcast_by_value(late: str, add: bool) -> None:
                 assert found[0] is expected[0], (shape, m)
             else:
                 np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("optimizer", [None, "fast_run"])
+@pytest.mark.parametrize("index", ["places", "a mask"])
+@pytest.mark.parametrize("add", [False, True])
+def test_one_value_is_written_to_many_entries_by_a_mask_alone(
+    add: bool, index: str, optimizer: str | None
+) -> None:
+    """PyTensor stretches no value to the places of a vector, read by them or not."""
+    chosen: Any = MASK.nonzero() if index == "places" else MASK
+    written = (pt.inc_subtensor if add else pt.set_subtensor)(X[chosen], Y)
+    whole = written * 2
+    outputs = [written.sum(), whole[chosen][:, None] * pt.ones(2)]
+    for out in outputs:
+        f, reference = (
+            pytensor.function([X, Y, MASK], out, mode=Mode(linker, optimizer))
+            for linker in (JAXLinker(), "py")
+        )
+        for mask in ([False, True, True], [False, False, False], [False, True, False]):
+            for length in {0, 1, 2, sum(mask)}:
+                arguments = [np.arange(3.0), np.arange(5.0, 5 + length), np.array(mask)]
+                found, expected = (outcome(g, arguments) for g in (f, reference))
+                if sum(mask) == 1 and _is_mistaken(expected):
+                    continue
+                if isinstance(expected, tuple):
+                    assert found[0] is expected[0], (mask, length)
+                else:
+                    np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
