@@ -24,7 +24,7 @@ from pytensor_jaxlink.rewriting.selections import (
     agreed,
     follow,
 )
-from pytensor_jaxlink.rewriting.updates import follow_scatter, written
+from pytensor_jaxlink.rewriting.updates import follow_scatter, value_written
 
 
 @follow.register(AdvancedSubtensor)
@@ -46,7 +46,7 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     taken = _taken(node, known)
     if taken is None:
         return _by_ranks(node, known) or follow_scatter(node, known)
-    chosen = written(node, taken.entries, known)
+    chosen = value_written(node, taken.entries, known)
     if chosen is None:
         return None
     if op.set_instead_of_inc:
@@ -78,7 +78,7 @@ def _by_ranks(node: Apply, known: Known) -> Results:
     if ranked is None or getattr(op, "ignore_duplicates", False):
         return None
     places, entries = ranked
-    chosen = written(node, entries, known)
+    chosen = value_written(node, entries, known)
     if chosen is None:
         return None
     whole = known.plain(base)

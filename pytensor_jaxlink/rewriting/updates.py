@@ -31,7 +31,7 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     if found is None:
         return None
     whole, there, old = known.chosen(base), found.array, found.entries.full
-    chosen = written(node, found.entries, known)
+    chosen = value_written(node, found.entries, known)
     if chosen is None:
         return None
     new = chosen.full if found.by_places else _stretched(chosen.full, old)
@@ -46,7 +46,7 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     return [Selection(result, whole.masks)]
 
 
-def written(node: Apply, entries: Selection, known: Known) -> Selection | None:
+def value_written(node: Apply, entries: Selection, known: Known) -> Selection | None:
     """The value that a node writes, as a selection like the entries to which it is written."""
     stretch = not is_vector_of_places(indices_of(node))
     return written_to(entries, node.inputs[1], known, stretch=stretch)
