@@ -123,11 +123,11 @@ def _set(node: Apply, taken: _Taken, chosen: Selection, known: Known) -> Results
     row = pt.switch(taken.mask, in_range(taken.index[0], count), count)
     before = (slice(None),) * axis
     longer: Tensor = pt.join(axis, taken.array, pt.zeros_like(taken.array[(*before, slice(1))]))
-    result: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.marked())
-    result = result[(*before, slice(count))]
+    written: Tensor = pt.set_subtensor(longer[(*before, row, *taken.index[1:])], chosen.marked())
+    written = written[(*before, slice(count))]
     if taken.array is not whole.full:
-        result = Merged()(result, whole.full)
-    return [Selection(result, whole.masks)]
+        written = Merged()(written, whole.full)
+    return [Selection(written, whole.masks)]
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,12 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     new = new if op.set_instead_of_inc else old + new
     if new.type.dtype.startswith("complex") and not base.type.dtype.startswith("complex"):
         new = pt.real(new)  # as NumPy does
-    result = Selection(pt.cast(new, base.type.dtype), chosen.masks).masked(old)
+    written = Selection(pt.cast(new, base.type.dtype), chosen.masks).masked(old)
     if old is not there:
-        result = Merged()(result, there)
+        written = Merged()(written, there)
     if found.beside is not None:
-        result = pt.set_subtensor(there, result)
-    return [Selection(result, whole.masks)]
+        written = pt.set_subtensor(there, written)
+    return [Selection(written, whole.masks)]
 
 
 def value_written(node: Apply, entries: Selection, known: Known) -> Selection | None:
