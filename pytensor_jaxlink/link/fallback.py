@@ -120,7 +120,7 @@ class PythonFallback:
 
     def _graph_to_run(self) -> FunctionGraph:
         if self._is_users_graph:
-            return self._rewritten_for_python("fusion")  # which computes with Python's integers
+            return self._rewritten_for_python("fusion")  # which computes with Python's numbers
         graph = runnable_copy(self._source)
         check_buffers(graph)
         return graph
@@ -142,7 +142,7 @@ class PythonFallback:
             return None
         try:
             return self._in_order(values)
-        except OverflowError:  # what is fused computes with Python's integers
+        except (OverflowError, ZeroDivisionError):  # what is fused computes with Python's numbers
             return self._in_order(values, "fusion")
         except Exception as other:
             if type(other) is not type(error):

@@ -191,7 +191,8 @@ def _selected_index(
 
     The indices are neighbours, and go together entry by entry; one may be the mask of the others.
     What is not selected becomes 0, an index that is in range of all but empty arrays; the
-    dimensions of such indices come third.  NumPy looks at the others where nothing is selected.
+    dimensions of such indices come third.  NumPy looks at the others where nothing is selected; at
+    a number also where the mask has no entries, and so a number gets no dimensions.
     """
     axes = _indexed(indices)
     chosen = [] if axes is None else [known.selections.get(indices[axis]) for axis in axes]
@@ -199,7 +200,7 @@ def _selected_index(
     if axes is None or first is None:
         return None
     rank = max(indices[axis].type.ndim for axis in axes)
-    parts, ones = [], []
+    given, parts, ones = [], [], []
     for axis in axes:
         kind = indices[axis].type
         part: Selection | None = known.chosen(indices[axis])
@@ -209,6 +210,7 @@ def _selected_index(
             return None
         if not kind.ndim:  # a number of uint64 is beyond all, one of an array counts from the end
             part = Selection(as_int64(part.full), part.masks)
+        given.append(part)
         missing = rank - kind.ndim
         order = [*["x"] * missing, *range(part.full.type.ndim)]
         parts.append(Selection(part.full.dimshuffle(order), (*[None] * missing, *part.masks)))
@@ -217,8 +219,8 @@ def _selected_index(
     if together is None:
         return None
     index = [
-        moved.masked(0) if part.axes else moved.full
-        for part, moved in zip(parts, together, strict=True)
+        moved.masked(0) if part.axes else moved.full if part.full.type.ndim else part.full
+        for part, moved in zip(given, together, strict=True)
     ]
     selected = [axis for axis, part in zip(axes, parts, strict=True) if part.axes]
     return axes[0], index, selected, together[0]

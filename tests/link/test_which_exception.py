@@ -181,3 +181,21 @@ def test_what_is_fused_wraps_here() -> None:
         assert nothing.shape == (1, 0)
         np.testing.assert_array_equal(difference, [1, 3, 3, 3, 3, 3])
     assert f.stats.fallbacks == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_remainder_by_zero_is_no_exception_beside_another_that_python_finishes() -> None:
+    """PyTensor's fused operations compute with Python's numbers, which refuse to divide by zero."""
+    last = pt.dvector("last")
+    remainder = (PLACES % X) ** 2 * PLACES
+    folded = M.reshape((2, -N, (last > 0).sum())).sum(axis=2)
+    f, reference = (
+        pytensor.function([N, PLACES, X, M, last], [remainder, folded], mode=mode)
+        for mode in ("JAXSELECTIVE", PYTHON.excluding("fusion"))
+    )
+    whole, parts = np.array([1, 2, 0, 3]), np.array([0.0, 1.0, 0.0, 2.0])
+    for n in (1, 2):
+        arguments = (n, whole, parts, np.zeros((0, 6)), np.ones(2))
+        assert_same(f(*arguments), reference(*arguments))
+    with pytest.raises(ValueError, match="reshape"):
+        f(-1, whole, parts, np.zeros((0, 6)), np.ones(2))

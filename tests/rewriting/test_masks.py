@@ -461,6 +461,30 @@ def test_one_value_is_written_to_many_entries_by_a_mask_alone(
                     np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("read", ["x[p, k]", "x[k, p]", "inc", "set", "places.sum()"])
+@pytest.mark.parametrize("number", ["a constant", "an argument"])
+def test_a_number_is_checked_beside_the_places_of_an_empty_mask(number: str, read: str) -> None:
+    """NumPy looks at a number as an index even where the other one has no entries."""
+    k, p = pt.lscalar("k"), (Y > 0).nonzero()[0]
+    column: Any = k if number == "an argument" else 3
+    out = {
+        "x[p, k]": M[p, column],
+        "x[k, p]": M[column, p] * 2,
+        "inc": pt.inc_subtensor(M[p, column], 2.5),
+        "set": pt.set_subtensor(M[p, column], 2.5),
+        "places.sum()": M[p, column].sum() + M[p].sum(),
+    }[read]
+    f, reference = compile_both([M, Y, k], out)
+    calls = [
+        (np.ones(shape), np.array(y), index)
+        for shape in [(0, 3), (3, 0), (3, 3), (4, 4), (5, 5)]
+        for y in ([], [0.0, 0.0], [1.0, 0.0])
+        for index in (0, 3, -4)
+    ]
+    assert_same_outcomes(f, reference, calls)
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_integers_have_no_infinity_that_a_softmax_passes_over(name: str) -> None:
     """SciPy is the reference: PyTensor 3.0 rewrites this graph for ever for its Python linker."""
