@@ -152,7 +152,7 @@ class _Taken:
 
 
 def _taken(node: Apply, known: Known) -> _Taken | None:
-    found = _selected_index(indices_of(node), known)
+    found = _selected_index(node, known)
     if found is None:
         return None
     axis, index, selected, chosen = found
@@ -185,7 +185,7 @@ for _name, _rule in (
 
 
 def _selected_index(
-    indices: Sequence[Tensor], known: Known
+    node: Apply, known: Known
 ) -> tuple[int, list[Tensor], list[int], Selection] | None:
     """The first indexed dimension, the full indices, and the selection that they are; or None.
 
@@ -194,6 +194,7 @@ def _selected_index(
     dimensions of such indices come third.  NumPy looks at the others where nothing is selected; at
     a number also where the mask has no entries, and so a number gets no dimensions.
     """
+    indices, array = indices_of(node), node.inputs[0]
     axes = _indexed(indices)
     chosen = [] if axes is None else [known.selections.get(indices[axis]) for axis in axes]
     first = next((s for s in chosen if s is not None), None)
@@ -205,7 +206,7 @@ def _selected_index(
         kind = indices[axis].type
         part: Selection | None = known.chosen(indices[axis])
         if kind.dtype == "bool":
-            part = _counted(known.new(indices[axis]), first)
+            part = _counted(known.new(indices[axis]), first, known.chosen(array), axis)
         if part is None:
             return None
         if not kind.ndim:  # a number of uint64 is beyond all, one of an array counts from the end
@@ -226,11 +227,18 @@ def _selected_index(
     return axes[0], index, selected, together[0]
 
 
-def _counted(mask: Tensor, entries: Selection) -> Selection | None:
-    """The places of a mask of one dimension, where it selects some entries; or None."""
+def _counted(mask: Tensor, entries: Selection, array: Selection, axis: int) -> Selection | None:
+    """The places of a mask of one dimension, where it selects some entries; or None.
+
+    NumPy refuses a mask of another length than the dimension.
+    """
     if entries.masks[0] is not mask or len(entries.masks) != 1 or not entries.is_plain:
         return None
-    return Selection(pt.arange(mask.shape[0]), (mask,))
+    own, message = array.masks[axis], "boolean index did not match the indexed array"
+    length = array.full.shape[axis] if own is None else own.sum()
+    refuse = CheckAndRaise(IndexError, message)
+    count = refuse(mask.shape[0], pt.eq(mask.shape[0], length))
+    return Selection(pt.arange(count), (mask,))
 
 
 @follow.register(Join)

@@ -485,6 +485,28 @@ def test_a_number_is_checked_beside_the_places_of_an_empty_mask(number: str, rea
     assert_same_outcomes(f, reference, calls)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("read", ["x[m, p]", "x[p, m]", "inc", "set", "x[m][m, p]"])
+def test_a_mask_beside_its_places_has_the_length_of_its_dimension(read: str) -> None:
+    """Another length is refused, as by NumPy, where the mask becomes places."""
+    mask = Y > 0
+    p = mask.nonzero()[0]
+    out = {
+        "x[m, p]": M[mask, p].sum(),
+        "x[p, m]": M[p, mask] * 2,
+        "inc": pt.inc_subtensor(M[mask, p], 2.5),
+        "set": pt.set_subtensor(M[mask, p], M.sum()),
+        "x[m][m, p]": M[mask][mask, p].sum(),
+    }[read]
+    f, reference = compile_both([M, Y], out)
+    shapes = [(0, 3), (3, 0), (1, 1), (2, 3), (3, 2), (3, 3)]
+    masks = [[], [0.0], [1.0], [1.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+    calls = [
+        (np.arange(1.0, 1 + a * b).reshape(a, b), np.array(y)) for a, b in shapes for y in masks
+    ]
+    assert_same_outcomes(f, reference, calls)
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_integers_have_no_infinity_that_a_softmax_passes_over(name: str) -> None:
     """SciPy is the reference: PyTensor 3.0 rewrites this graph for ever for its Python linker."""
