@@ -14,7 +14,7 @@ from pytensor.tensor.basic import Join
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pytensor_jaxlink.graph import axis_and_parts, indices_of
-from pytensor_jaxlink.ops import Indexable, Merged, NegativeZero, other_sum
+from pytensor_jaxlink.ops import Fitted, Indexable, Merged, NegativeZero, other_sum
 from pytensor_jaxlink.rewriting.bounds import as_int64, in_range
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -228,17 +228,13 @@ def _selected_index(
 
 
 def _counted(mask: Tensor, entries: Selection, array: Selection, axis: int) -> Selection | None:
-    """The places of a mask of one dimension, where it selects some entries; or None.
-
-    NumPy refuses a mask of another length than the dimension.
-    """
+    """The places of a mask of one dimension, where it selects some entries; or None."""
     if entries.masks[0] is not mask or len(entries.masks) != 1 or not entries.is_plain:
         return None
-    own, message = array.masks[axis], "boolean index did not match the indexed array"
-    length = array.full.shape[axis] if own is None else own.sum()
-    refuse = CheckAndRaise(IndexError, message)
-    count = refuse(mask.shape[0], pt.eq(mask.shape[0], length))
-    return Selection(pt.arange(count), (mask,))
+    if array.masks[axis] is not None:  # NumPy compares with a length that is not known
+        return None
+    places = pt.arange(array.full.shape[axis])
+    return Selection(Fitted(0, by_places=False)(places, mask), (mask,))
 
 
 @follow.register(Join)

@@ -505,6 +505,9 @@ def test_a_mask_beside_its_places_has_the_length_of_its_dimension(read: str) -> 
         (np.arange(1.0, 1 + a * b).reshape(a, b), np.array(y)) for a, b in shapes for y in masks
     ]
     assert_same_outcomes(f, reference, calls)
+    refused = f.stats.fallbacks
+    f(np.ones((3, 3)), np.zeros(0))  # a mask that NumPy takes for any length
+    assert f.stats.fallbacks == refused
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
