@@ -13,7 +13,7 @@ from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
-from pytensor_jaxlink.graph import axis_and_parts, indices_of
+from pytensor_jaxlink.graph import axis_and_parts, indices_of, is_vector_of_places
 from pytensor_jaxlink.ops import Fitted, Indexable, Merged, NegativeZero, other_sum
 from pytensor_jaxlink.rewriting.bounds import as_int64, in_range
 from pytensor_jaxlink.rewriting.selections import (
@@ -25,6 +25,8 @@ from pytensor_jaxlink.rewriting.selections import (
     follow,
 )
 from pytensor_jaxlink.rewriting.updates import follow_scatter, value_written
+
+_NOT_STRETCHED = CheckAndRaise(ValueError, "Runtime broadcasting not allowed")
 
 
 @follow.register(AdvancedSubtensor)
@@ -49,6 +51,8 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     chosen = value_written(node, taken.entries, known)
     if chosen is None:
         return None
+    if is_vector_of_places(indices_of(node)) and taken.mask.type.ndim > 1:
+        chosen = _unstretched(value, chosen, taken.entries)
     if op.set_instead_of_inc:
         return _set(node, taken, chosen, known)
     if getattr(op, "ignore_duplicates", False):
@@ -63,12 +67,25 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     if type(op).__name__ == "AdvancedIncSubtensor1" and value in known.selections:
         # This Op of PyTensor before 3.1 takes one entry for one that is stretched, but for arrays
         # of one entry.
-        refuse = CheckAndRaise(ValueError, "Runtime broadcasting not allowed")
         own = whole.masks[taken.axis]
         length = whole.full.shape[taken.axis] if own is None else own.sum()
-        added = refuse(added, pt.or_(pt.neq(taken.mask.sum(), 1), pt.eq(length, 1)))
+        added = _NOT_STRETCHED(added, pt.or_(pt.neq(taken.mask.sum(), 1), pt.eq(length, 1)))
     result = added if taken.array is whole.full else Merged()(added, whole.full)
     return [Selection(result, whole.masks)]
+
+
+def _unstretched(value: Tensor, written: Selection, entries: Selection) -> Selection:
+    """A value written to ``x[places]``, where the indices are as many dimensions as their mask.
+
+    PyTensor's own check would not know these indices for a vector.
+    """
+    apart = range(1, min(value.type.ndim, len(entries.masks) - 1) + 1)
+    fits = [
+        pt.or_(pt.neq(written.full.shape[-axis], 1), pt.eq(entries.full.shape[-axis], 1))
+        for axis in apart
+        if not value.type.broadcastable[-axis]
+    ]
+    return Selection(_NOT_STRETCHED(written.full, *fits), written.masks) if fits else written
 
 
 def _by_ranks(node: Apply, known: Known) -> Results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -459,6 +460,29 @@ def test_one_value_is_written_to_many_entries_by_a_mask_alone(
                     assert found[0] is expected[0], (mask, length)
                 else:
                     np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("given", ["row", "block"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("add", [False, True])
+def test_one_value_is_written_to_no_row_by_places_of_a_matrix(
+    add: bool, axis: int, given: str
+) -> None:
+    """The places are a vector, whose mask has two dimensions: no value is stretched to a row."""
+    w: Any = pt.dmatrix("w")
+    mask = pt.matrix("mask", dtype="bool")
+    value = w[0] if given == "row" else w
+    written = (pt.inc_subtensor if add else pt.set_subtensor)(M[mask.nonzero()[axis]], value)
+    f, reference = compile_both([M, w, mask], written, JAXLinker(recompile_limit=64))
+    assert f.explain().graph_break_count == 0
+    calls = [
+        (np.ones((2, columns)), np.ones((rows, length)), np.array(m) > 0)
+        for m, rows in itertools.product(([[0]], [[1, 0], [0, 1]], [[1]]), (1, 2))
+        for columns, length in ((0, 1), (1, 1), (3, 1), (3, 3))
+    ]
+    assert_same_outcomes(
+        f, reference, [call for call in calls if not _is_mistaken(outcome(reference, [*call]))]
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
