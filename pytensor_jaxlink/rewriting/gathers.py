@@ -75,9 +75,9 @@ def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
 
 
 def _unstretched(value: Tensor, written: Selection, entries: Selection) -> Selection:
-    """A value written to ``x[places]``, where the indices are as many dimensions as their mask.
+    """A value written to ``x[places]``, where the mask of the places has several dimensions.
 
-    PyTensor's own check would not know these indices for a vector.
+    So have the full indices, and PyTensor checks only the values that are written by a vector.
     """
     apart = range(1, min(value.type.ndim, len(entries.masks) - 1) + 1)
     fits = [
