@@ -100,7 +100,7 @@ def outcome(function: Any, *arguments: Any) -> Any:
     """What a call returns, or the class of what it raises."""
     try:
         return np.asarray(function(*arguments))
-    except (ValueError, IndexError, AssertionError) as error:
+    except (ValueError, IndexError, AssertionError, ArithmeticError) as error:
         return type(error)
 
 

@@ -1,5 +1,6 @@
 """From nodes to JAX.  The one layer that imports both PyTensor and JAX to compile."""
 
+from pytensor_jaxlink.lowering import arange as _arange
 from pytensor_jaxlink.lowering import array_rules as _array_rules
 from pytensor_jaxlink.lowering import convolutions as _convolutions
 from pytensor_jaxlink.lowering import dynamic_slice_rules as _dynamic_slice_rules
@@ -30,6 +31,7 @@ from pytensor_jaxlink.lowering.special import scalar_ops as _special_scalar_ops
 
 # Importing these modules registers their rules.
 RULES = (
+    _arange,
     _array_rules,
     _convolutions,
     _dynamic_slice_rules,

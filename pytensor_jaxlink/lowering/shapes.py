@@ -17,7 +17,6 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
-    ARange,
     Eye,
     Join,
     MakeVector,
@@ -61,7 +60,7 @@ from pytensor_jaxlink.lowering.rule import (
     upstream_rule,
 )
 from pytensor_jaxlink.ops import Assumption
-from pytensor_jaxlink.size_functions import as_integer, is_open
+from pytensor_jaxlink.size_functions import as_integer
 
 
 def _integers(values: Iterable[object]) -> tuple[int, ...]:
@@ -138,25 +137,6 @@ def _alloc(op: Alloc, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(AllocEmpty)
 def _alloc_empty(op: AllocEmpty, node: Apply, context: Context) -> JaxFunction:
     return lambda *shape: jnp.empty(as_sizes(shape, op.dtype), dtype=canonical_dtype(op.dtype))
-
-
-@jax_rule.register(ARange)
-def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
-    def arange(start: object, stop: object, step: object) -> ArrayLike:
-        bounds = [np.asarray(value).item() for value in (start, stop, step)]
-        if any(map(is_open, bounds)):
-            return jnp.arange(*map(as_integer, bounds), dtype=canonical_dtype(op.dtype))
-        # NumPy fixes the length, exactly as the Python linker does, whatever the dtypes.
-        length = np.arange(*bounds, dtype=op.dtype).shape[0]
-        if not np.issubdtype(np.dtype(op.dtype), np.integer):
-            return np.arange(*bounds, dtype=op.dtype)
-        counter = jnp.arange(length, dtype=canonical_dtype(op.dtype))
-        if bounds[0] == 0 and bounds[2] == 1:
-            return counter
-        first, stride = (np.asarray(value).astype(counter.dtype) for value in bounds[::2])
-        return first + counter * stride
-
-    return arange
 
 
 @jax_rule.register(Eye)

@@ -203,7 +203,9 @@ def test_a_matrix_of_one_number_is_stretched(assume_a: str, b_ndim: int, batched
             with pytest.raises(ValueError, match="incompatible"):
                 f(matrix, right)
         else:
-            np.testing.assert_allclose(f(matrix, right), expected, rtol=1e-14, strict=True)
+            np.testing.assert_allclose(
+                f(matrix, right), expected, rtol=1e-14, atol=1e-15, strict=True
+            )
     assert not f.explain().failures
     finished = f.stats.fallbacks
     assert finished > 0
