@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
+from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -21,6 +22,9 @@ PERIOD = 20
 
 PATIENCE = 900.0
 """The seconds after which a graph counts as hanging."""
+
+MOST_MEMORY = 4_000_000
+"""The kilobytes that a process may take; with some 100 graphs it takes about 1,000,000."""
 
 
 ONE_THREAD = {
@@ -140,7 +144,7 @@ def compare_all(task: Task, connection: Any) -> None:
     # PyTensor's graphs are cycles of many objects, and most of them die with the graph.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
-    counts = Counts()
+    counts, most = Counts(), 0
     # Most options give the same program for a region, which XLA then compiles once.
     with TemporaryDirectory() as folder, shared_code(folder):
         for number, seed in enumerate(task.seeds):
@@ -150,6 +154,9 @@ def compare_all(task: Task, connection: Any) -> None:
             counts.add(graph, found)
             if found.differences:
                 connection.send((seed, found.differences))
+            before, most = most, getrusage(RUSAGE_SELF).ru_maxrss
+            if before <= MOST_MEMORY < most:
+                connection.send((seed, [f"the process takes {most} kB of memory"]))
             if number % PERIOD == PERIOD - 1:
                 jax.clear_caches()
                 connection.send(counts)
