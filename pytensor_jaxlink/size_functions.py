@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import takewhile
+from math import prod
 from operator import index
 from typing import Any
 
@@ -32,6 +34,14 @@ def as_integer(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.item()
     return value if is_symbolic_dim(value) else int(value)
+
+
+def entries_of(shape: Sequence[Any]) -> Any:
+    """The entries of an array; those of an empty one by the lengths before its first 0.
+
+    XLA writes an empty array out, and that takes as long (docs/upstream.md).
+    """
+    return prod(takewhile(lambda length: length != 0, shape))
 
 
 def array_of_sizes(sizes: object) -> np.ndarray:

@@ -20,7 +20,7 @@ from tests.differential.report import Counts
 PERIOD = 20
 """The graphs after which a process reports, and forgets what JAX has kept."""
 
-PATIENCE = 900.0
+PATIENCE = 100.0
 """The seconds after which a graph counts as hanging."""
 
 MOST_MEMORY = 4_000_000
