@@ -36,7 +36,7 @@ def as_integer(value: Any) -> Any:
     return value if is_symbolic_dim(value) else int(value)
 
 
-def entries_of(shape: Sequence[Any]) -> Any:
+def work_of(shape: Sequence[int]) -> int:
     """The entries of an array; those of an empty one by the lengths before its first 0.
 
     XLA writes an empty array out, and that takes as long (docs/upstream.md).

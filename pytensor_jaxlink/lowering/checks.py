@@ -26,7 +26,7 @@ from jax.typing import ArrayLike
 
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import REFUTED, NotJittableError
-from pytensor_jaxlink.size_functions import entries_of, is_open
+from pytensor_jaxlink.size_functions import is_open, work_of
 
 _KNOWN = (bool, np.bool_, np.ndarray)
 
@@ -211,4 +211,4 @@ def repeated(times: object) -> AbstractContextManager[None]:
 
 def count(values: Iterable[object]) -> None:
     """Count some values; one that is no array is one entry."""
-    _work.entries += _work.times * sum(entries_of(getattr(value, "shape", ())) for value in values)
+    _work.entries += _work.times * sum(work_of(getattr(value, "shape", ())) for value in values)

@@ -24,7 +24,7 @@ from pytensor_jaxlink.errors import NotAcceptedError
 from pytensor_jaxlink.runtime.padded_arrays import PaddedArrays
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, class_of
-from pytensor_jaxlink.size_functions import entries_of
+from pytensor_jaxlink.size_functions import work_of
 
 Place = tuple[int, int]
 """The position of an argument, and one of its axes."""
@@ -291,7 +291,7 @@ class Padding:
     def entries(self, values: Sequence[Any], buckets: Sequence[int]) -> int:
         """The entries of the arguments that are padded, at the lengths of some buckets."""
         axes = self._axes.items()
-        return sum(entries_of(_at(values[place].shape, each, buckets)) for place, each in axes)
+        return sum(work_of(_at(values[place].shape, each, buckets)) for place, each in axes)
 
     def pad(
         self, values: Sequence[Any], lengths: Sequence[int], buckets: Sequence[int], stats: Stats
