@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.tensor.basic import ARange
 
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_sizes, canonical_dtype
+from pytensor_jaxlink.lowering.coercion import as_dtype, canonical_dtype
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule
 from pytensor_jaxlink.size_functions import as_integer, is_open
 
@@ -18,6 +18,12 @@ _LISTED = 100_000
 """Entries of a range of real numbers that NumPy lists: the last digits are those of Python, too.
 
 XLA takes longer to compile a program that holds more of them than to compute them.
+"""
+
+_LONGEST = 1 << 34
+"""Entries that XLA surely takes; for a sum over 2**36 its compiler ends the process (JAX 0.12).
+
+NumPy makes a longer range on the host, or says that there is no memory for it.
 """
 
 
@@ -33,7 +39,9 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
         if length < 2 or (dtype.kind == "f" and length <= _LISTED):
             return np.arange(*bounds, dtype=dtype)
         wide = canonical_dtype("float32" if dtype == "float16" else dtype)
-        counter = jnp.arange(*as_sizes((length,), op.dtype), dtype=wide)
+        if length > _LONGEST:
+            raise MemoryError(f"a range of {length} entries is too long for XLA")
+        counter = jnp.arange(length, dtype=wide)
         if bounds[0] == 0 and bounds[2] == 1:
             return as_dtype(counter, dtype)
         # The others follow from the first two entries, which NumPy rounds to the type.

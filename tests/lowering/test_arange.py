@@ -56,6 +56,21 @@ def test_no_range_is_made_while_jax_traces(step: float) -> None:
     np.testing.assert_allclose(f(entries), np.sin(np.arange(0, entries * step, step)).sum())
 
 
+@pytest.mark.parametrize("step", [1, 0.5])
+def test_a_range_that_no_memory_holds_is_refused(step: float) -> None:
+    """As in Python; XLA ends the process for a sum over 2**36 of its numbers."""
+    count = pt.lscalar("count")
+    numbers = pt.arange(0, count * step, step)
+    f, reference = compile_both([count], pt.sin(numbers).sum())
+    for length, kind in ((2**44, MemoryError), (2**62, ValueError)):
+        with pytest.raises(kind) as expected:
+            reference(length)
+        with pytest.raises(kind) as found:
+            f(length)
+        assert found.type is expected.type
+    assert np.isfinite(f(10))
+
+
 def test_padded_axes_that_multiply_take_no_memory() -> None:
     """Four axes, each padded to 256 or 1024: JAX traces their program to learn its cost."""
     block = pt.tensor4("block")
