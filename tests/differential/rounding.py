@@ -163,6 +163,8 @@ def _leaves_signs_open(node: Any) -> bool:
         return True
     if isinstance(op, Scan):  # its sums are fused when it runs
         return any(map(_is_sum, op.fgraph.apply_nodes))
+    if isinstance(op, HasInnerGraph):  # `einsum`
+        return any(map(_leaves_signs_open, op.fgraph.apply_nodes))
     scalar_op = getattr(op, "scalar_op", None)
     return isinstance(scalar_op, Composite) and any(
         isinstance(part.op, Add) for part in scalar_op.fgraph.apply_nodes
