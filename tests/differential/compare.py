@@ -248,7 +248,8 @@ class Judge:
             if not same_class and isinstance(expected, Exception):
                 first = self._in_order().calls[number]
                 same_class = type(found) is type(first) or (
-                    is_a_failure_of_pytensor(first) and self._is_of_another(number, found)
+                    (is_a_failure_of_pytensor(first) or isinstance(first, ZeroDivisionError))
+                    and self._is_of_another(number, found)
                 )
             if not same_class:
                 text = f"{_text(found)} where Python gives {_text(expected)}"
