@@ -45,7 +45,7 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool | None], None]]:
 
     Each node that reads a value gets other digits: XLA computes a value again where it is read, and
     may round a product in one place and not in the other.  Of a sum these are the digits of its
-    terms, so that `x - x` is no zero.
+    terms, so that `x - x` is no zero.  Linear algebra is computed once.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def noisy_mode(mode: Mode) -> tuple[Mode, Callable[[int, bool | None], None]]:
     def seed(number: int, whole: bool | None) -> None:
         sign = SIGNS[(number if whole is None else number // 2) % len(SIGNS)]
         state.update(rng=np.random.default_rng(number), whole=whole, sign=sign)
-        state.update(errors={})
+        state.update(errors={}, solved=set())
 
     def step(fgraph: Any, index: int, node: Any, *thunks: Any) -> None:
         change = _change(node, whole=state["whole"])
@@ -108,6 +108,8 @@ def _evaluate(thunk: Any, node: Any, state: Any) -> None:
     matrices is the sum of products that have been rounded, and may have overflowed.
     """
     thunk()
+    if _solves(node):
+        state["solved"].update(map(id, thunk.outputs))
     if state["whole"] is None and isinstance(node.op, Dot):
         [made], given = thunk.outputs, [cell[0] for cell in thunk.inputs]
         if all(array.ndim == 2 for array in given) and not np.isfinite(made[0]).all():
@@ -127,10 +129,11 @@ def _adds_products(node: Any) -> bool:
 
 
 def _as_read(
-    cell: Any, *, rng: Any, errors: Any, whole: bool | None, sign: Any, in_double: bool
-) -> Any:
+    cell: Any, *, rng: Any, errors: Any, solved: Any, whole: bool | None, sign: Any,
+    in_double: bool,
+) -> Any:  # fmt: skip
     """What a node reads of a value."""
-    value = nudged(cell[0], rng, whole=whole)
+    value = cell[0] if id(cell) in solved else nudged(cell[0], rng, whole=whole)
     if in_double and isinstance(value, np.ndarray) and value.dtype == np.float32:
         value = value.astype("float64")
     _, error = errors.get(id(cell), (cell, None))
@@ -202,13 +205,15 @@ def spread(value: Any, rng: np.random.Generator) -> Any:
     """A result of linear algebra with other last digits, by the size of its largest entry.
 
     Its errors are bounded so: an entry that is zero or whole in one order of the sums is not in
-    another.
+    another.  Nor are entries that are equal, such as eigenvalues: in some runs near ones are.
     """
     if value.dtype.kind not in "fc":
         return value
     error = np.finfo(value.dtype).eps * scale(value)
     changed = value + np.where(np.isfinite(value), rng.integers(-2, 3, size=value.shape) * error, 0)
     vanishes = (abs(value) < error) & (rng.integers(0, 2, size=value.shape) == 1)
+    if error and rng.integers(2):
+        changed = np.where(np.isfinite(value), np.rint(value / (4 * error)) * (4 * error), value)
     return np.asarray(np.where(vanishes, 0, changed), dtype=value.dtype)
 
 
