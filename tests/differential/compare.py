@@ -246,6 +246,7 @@ class Judge:
             if option == "compiled" or self._effects:  # nothing runs again for the very class
                 same_class = isinstance(found, type(expected)) or self._is_of_another(number, found)
             if not same_class and isinstance(expected, Exception):
+                # In Python that of a fused operation may come first, which has a value here.
                 first = self._in_order().calls[number]
                 same_class = type(found) is type(first) or (
                     (is_a_failure_of_pytensor(first) or isinstance(first, ZeroDivisionError))

@@ -210,10 +210,11 @@ def spread(value: Any, rng: np.random.Generator) -> Any:
     if value.dtype.kind not in "fc":
         return value
     error = np.finfo(value.dtype).eps * scale(value)
-    changed = value + np.where(np.isfinite(value), rng.integers(-2, 3, size=value.shape) * error, 0)
+    changed = value + rng.integers(-2, 3, size=value.shape) * error
     vanishes = (abs(value) < error) & (rng.integers(0, 2, size=value.shape) == 1)
     if error and rng.integers(2):
-        changed = np.where(np.isfinite(value), np.rint(value / (4 * error)) * (4 * error), value)
+        changed = np.rint(value / (4 * error)) * (4 * error)
+    changed = np.where(np.isfinite(value), changed, value)
     return np.asarray(np.where(vanishes, 0, changed), dtype=value.dtype)
 
 

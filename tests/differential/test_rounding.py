@@ -1,0 +1,42 @@
+"""The noise of the search makes and parts what is equal but for rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.tensor.extra_ops import unique
+
+from tests.differential.rounding import noisy_mode, spread
+from tests.helpers import PYTHON
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_entries_that_are_equal_in_some_runs(dtype: str) -> None:
+    rng, given = np.random.default_rng(0), np.array([2.7, 2.7 + 2**-51, 2.7, 2.7, 6.2], dtype)
+    runs = [spread(given, rng) for _ in range(16)]
+    counts = {len(np.unique(each)) for each in runs}
+    assert min(counts) == 2 < max(counts)
+    for each in runs:
+        np.testing.assert_allclose(each, given, rtol=0, atol=2.01 * 2**-52 * 6.2, strict=True)
+
+
+def test_what_is_not_finite_or_zero_stays() -> None:
+    rng = np.random.default_rng(0)
+    for given in (np.array([np.inf, np.nan, 1.0]), np.zeros(2), np.zeros(0)):
+        for _ in range(8):
+            np.testing.assert_allclose(spread(given, rng), given, rtol=1e-15, strict=True)
+
+
+def test_the_number_of_distinct_eigenvalues() -> None:
+    matrix = pt.dmatrix()
+    mode, seed = noisy_mode(PYTHON)
+    count = pytensor.function(
+        [matrix], unique(pt.linalg.eigvalsh(matrix, None)).shape[0], mode=mode
+    )
+    found = set()
+    for number in range(8):
+        seed(number, whole=False)
+        found.add(int(count(np.diag([2.7, 2.7, 2.7, 2.7, 6.2]))))
+    assert min(found) == 2 < max(found)
