@@ -51,7 +51,11 @@ Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 Fallback = Callable[[Sequence[object], BaseException | None], Sequence[object]]
 
 
-@dataclass(frozen=True)
+_PATIENCE = 4
+"""Calls of a path that are waited for before it gets copies: later ones seldom take less time."""
+
+
+@dataclass
 class FastPath:
     """A plan as a function that goes straight to compiled code.
 
@@ -66,6 +70,10 @@ class FastPath:
         Whether the outputs are the answer of the function, and no list that is to be taken apart.
     result
         The `Result` of a call that gave a tuple, for the arguments of that call.
+    patience
+        How many calls may still be waited for, in place of copying arrays of NumPy's for them.  0
+        where one result does not tell that nothing reads the arguments any more: it does where
+        there is one program.
     timed
         Makes the same call with clocks, which give their times to a recorder.
     """
@@ -75,6 +83,7 @@ class FastPath:
     timed: Callable[[Recorder], Function]
     packed: bool = False
     result: Callable[[tuple[object, object], Sequence[object]], Result] | None = None
+    patience: int = 0
 
 
 class Executor:
@@ -311,7 +320,9 @@ class Executor:
             code = self.codes.get(0)
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=code)
             path = self._path(whole.call, whole.compile, whole.timed)
-            return replace(path, packed=pack is not None, result=whole.condition.result)
+            path.packed, path.result = pack is not None, whole.condition.result
+            path.patience = _PATIENCE if ready.plan.outputs and not boundary.leave else 0
+            return path
         function = fast(ready, boundary, reuse, {} if reuse else self.codes)
         call = function()
         compiles_last = reuse is not None or ready.plan.is_one_region

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from operator import is_not
 from typing import Any
@@ -36,13 +37,16 @@ from pytensor_jaxlink.runtime.typed_jax import (
     class_of,
     device_put,
 )
-from pytensor_jaxlink.runtime.waiting import all_hold
+from pytensor_jaxlink.runtime.waiting import all_hold, when_ready
 from pytensor_jaxlink.trees import is_traced
 
 _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 
 _SMALL = 2**20
 """Bytes; in the time that `jax.device_put` takes longer than `jax.jit`, as many are moved twice."""
+
+_SEVERAL = (tuple, list, Result)
+"""The classes of answers that begin with an output, or with a list of them."""
 
 _MOST_REJECTIONS = 4
 """Calls that JAX stops while it traces, before it is asked no more or arguments are looked at."""
@@ -67,7 +71,7 @@ class FastCall:
     """
 
     interface: Interface
-    _fast: Any = None
+    _fast: FastPath | None = None
     _path: FastPath | None = None
     _rejections = _conversions = 0
     _stats: Stats
@@ -93,12 +97,15 @@ class FastCall:
                 return self._slow(args)
             args, moved = converted, bytes_of_numpy(converted)
         given: Sequence[object] = args
+        in_place = False
         if moved:
             self._stats.bytes_to_device += moved
-            if is_typed and moved < COPIED_FAST:  # as `_detached`, in this frame
+            if not is_typed or moved >= COPIED_FAST:
+                given = self._detached(args, moved)
+            elif not path.patience:  # as `_detached`, in this frame
                 given = [v.copy() if type(v) is _NUMPY_ARRAY else v for v in args]
             else:
-                given = self._detached(args, moved)
+                in_place = True
         try:
             found = path.call(*given)
         except (Exception, NotAcceptedError) as error:
@@ -106,9 +113,11 @@ class FastCall:
                 raise
             return self._again(args, error)
         self._stats.direct += 1
-        if type(found) is ARRAY:
+        if type(found) is ARRAY and (not in_place or found.is_ready()):
             return found
         try:
+            if in_place:
+                found = _settled(found, args, path)
             return self._finished(found, args, path)
         except (*IS_TRACED, FailureOfXLA) as error:  # of conditions that JAX traces, or computes
             return self._again(args, error)
@@ -298,6 +307,25 @@ class FastCall:
         if found is None:
             return set()
         return {*found.updated, *found.given} & self.interface.arrays - {*self._static_inputs()}
+
+
+def _settled(found: Any, args: Sequence[object], path: FastPath) -> object:
+    """The result of a call that got arrays of NumPy's as they are, when nothing reads them.
+
+    JAX computes small programs before their call returns, and may read arrays in place for them:
+    a copy takes longer than a look at the result.  A program that a thread of JAX's computes is
+    waited for; after a few such calls arrays are copied.
+    """
+    value = found
+    while class_of(value) in _SEVERAL:
+        value = value[0]
+    if type(value) is not ARRAY:  # JAX traces this call, and keeps the arrays as constants
+        return path.call(*map(detached, args))
+    if not value.is_ready():
+        path.patience = max(path.patience - 1, 0)  # other threads wait, too
+        with suppress(FailureOfXLA):  # who reads the result gets it
+            when_ready(value)
+    return found
 
 
 def bytes_of_numpy(args: tuple[object, ...]) -> int:

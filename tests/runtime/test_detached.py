@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytensor
 import pytensor.sparse
 import pytensor.tensor as pt
 import pytest
 import scipy.sparse
+from pytensor.raise_op import Assert
 
 from pytensor_jaxlink import JAXLinker, load, save
 from pytensor_jaxlink.runtime.devices import detached
@@ -60,6 +62,80 @@ def test_arguments(memory: Callable[[str], Any], options: dict[str, Any], kind: 
     values = memory(kind)
     check(function, values, values)
     check(lambda: function(x=values), values)
+
+
+def from_here(start: Any) -> Any:
+    """A number that takes long to compute of the first of few values."""
+    return spend_time(start[0] + pt.arange(COUNT))
+
+
+@pytest.mark.parametrize("kind", ["one", "list", "condition", "saved"])
+def test_a_small_argument_of_a_long_program(kind: str, tmp_path: Path) -> None:
+    total = from_here(X)
+    outputs: Any = [X, total] if kind == "list" else total
+    if kind == "condition":
+        outputs = Assert("a value")(total, X[1] >= 0)
+    function: Any = pytensor.function([X], outputs, mode="JAXSELECTIVE")
+    if kind == "saved":
+        save(function, tmp_path / "saved.jaxlink")
+        function = load(tmp_path / "saved.jaxlink")
+    values = aligned(8)
+    found = []
+    for turn in range(10):
+        values[...] = turn
+        found.append(function(values))
+    if kind == "list":
+        np.testing.assert_array_equal([first[0] for first, _ in found], range(10))
+        found = [last for _, last in found]
+    expected = [np.exp(np.cos(np.sin(turn + np.arange(COUNT)))).sum() for turn in range(10)]
+    np.testing.assert_allclose([float(each) for each in found], expected)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("outputs", ["the argument", "an Assert", "a view", "an update"])
+def test_a_small_argument_that_is_the_result(outputs: str, count: int) -> None:
+    state = pytensor.shared(np.zeros(8))
+    made = {
+        "the argument": X,
+        "an Assert": Assert("all values")(X, (X >= 0).all()),
+        "a view": X.reshape((2, -1))[1],
+        "an update": state,
+    }[outputs]
+    updates = {state: X} if outputs == "an update" else None
+    function = pytensor.function([X], [made] * count, updates=updates, mode="JAXSELECTIVE")
+    values = aligned(8)
+    for turn in (1.0, 2.0, 3.0):
+        values[...] = turn
+        found = function(values)
+        if outputs == "an update":
+            found = [state.get_value()]
+        values[...] = -1
+        for each in found:
+            np.testing.assert_array_equal(each, np.full_like(each, turn))
+
+
+def test_arguments_of_a_call_that_is_traced() -> None:
+    function = pytensor.function([X], X * 2, mode="JAXSELECTIVE")
+    values = aligned(8)
+    function(values)
+
+    def twice(start: Any) -> Any:
+        values[...] = 1
+        first = function(values)
+        values[...] = 5
+        return start + first + function(values)
+
+    np.testing.assert_array_equal(jax.jit(twice)(0.0), np.full(8, 12.0))
+    np.testing.assert_array_equal(jax.vmap(twice)(np.zeros(3)), np.full((3, 8), 12.0))
+
+
+def test_programs_that_take_long_are_waited_for_a_few_times() -> None:
+    function: Any = pytensor.function([X], from_here(X), mode="JAXSELECTIVE")
+    values = aligned(8)
+    values[...] = 1
+    ready = [function(values).is_ready() for _ in range(8)]
+    assert ready[0]  # JAX may be done with later ones as well, of which nobody waits
+    assert not all(ready[5:])
 
 
 def test_an_argument_given_twice() -> None:
