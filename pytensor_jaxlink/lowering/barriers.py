@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TypeVar
 
 import jax
 from pytensor.graph.basic import Apply
@@ -23,6 +24,8 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pytensor_jaxlink.graph import GraphView
 from pytensor_jaxlink.ops.costs import FUNCTION, cost_of
+
+_Value = TypeVar("_Value")
 
 THRESHOLD = 100
 """In additions.  docs/decisions/optimization_barriers.md has the measurements."""
@@ -56,7 +59,7 @@ def barriers_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-def stored(value: object) -> object:
+def stored(value: _Value) -> _Value:
     """The value behind a barrier, where JAX traces for a CPU.
 
     Other compilers fuse by other rules: on a GPU a barrier makes a chain 1.6 times slower.

@@ -49,11 +49,20 @@ from pytensor_jaxlink.lowering.rule import (
     upstream_rule,
 )
 from pytensor_jaxlink.lowering.rules import not_right
-from pytensor_jaxlink.ops import adds_to_zeros, is_zero_elsewhere, other_sum, types_of_sum
+from pytensor_jaxlink.ops import (
+    adds_to_zeros,
+    is_zero_elsewhere,
+    other_sum,
+    types_of_sum,
+    updates_before,
+)
 from pytensor_jaxlink.size_functions import is_open
 
 _SMALL = 256
 """Entries; to go through so many takes no longer than another kernel."""
+
+_FEW = 32
+"""Sums, one after the other.  XLA simplifies one in each run over a program, and runs 50 times."""
 
 
 def _as_indices(values: Sequence[Index]) -> list[Index]:
@@ -204,6 +213,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
     opcode map"), which the gradient of a backward scan contains.
     """
     fallback, of_zeros = _indexing_rule(node, context), is_zero_elsewhere(node.inputs[0])
+    adds, is_short = not op.set_instead_of_inc, updates_before(node.inputs[0]) < _FEW
 
     def increment(array: jax.Array, values: Index, *indices: Index) -> jax.Array:
         if any(map(is_open, indices)):
@@ -216,7 +226,7 @@ def _inc_subtensor(op: IncSubtensor, node: Apply, context: Context) -> JaxFuncti
         if context.checks and not block.holds(np.shape(values)):
             refute(ValueError(f"{np.shape(values)} does not fit into {block.selected_shape}"))
             return as_jax(array)
-        updated = block.update(as_jax(array), values, add=not op.set_instead_of_inc)
+        updated = block.update(as_jax(array), values, add=adds, is_short=is_short)
         # XLA would take 0.0 + y for y if it saw that nothing is written.
         return hidden(updated) if of_zeros and 0 in block.lengths else updated
 
@@ -265,8 +275,8 @@ class _Block:
             is_open(one) or is_open(other) or one in (1, other) for one, other in lengths
         )
 
-    def update(self, array: jax.Array, values: Index, *, add: bool) -> jax.Array:
-        """The array with ``values`` set into the block, or added to it."""
+    def update(self, array: jax.Array, values: Index, *, add: bool, is_short: bool) -> jax.Array:
+        """The array with ``values`` set into the block, or added to it in a short chain of sums."""
         block = jnp.broadcast_to(as_dtype(values, array.dtype), self.selected_shape)
         if 0 in self.lengths or 0 in np.shape(array):  # then the check of an index is false
             return array
@@ -276,28 +286,14 @@ class _Block:
         known = [start for start in self.starts if isinstance(start, int)]
         if len(known) == len(self.starts):
             size, is_part = np.size(array), self.lengths != np.shape(array)
-            if add and is_part and not is_open(size) and size <= _SMALL:
-                return self._added_everywhere(array, known, block)
+            if add and is_short and is_part and not is_open(size) and size <= _SMALL:
+                return _with_sum(array, known, block)
             return self._update_in_place(array, known, block, add=add)
         dtype = canonical_dtype("int64")
         starts = [jnp.asarray(start, dtype=dtype) for start in self.starts]
         if add:
             block = jax.lax.dynamic_slice(array, starts, self.lengths) + block
         return jax.lax.dynamic_update_slice(array, block, starts)
-
-    def _added_everywhere(
-        self, array: jax.Array, starts: Sequence[int], block: jax.Array
-    ) -> jax.Array:
-        """A sum of whole arrays, of which XLA makes one kernel with the sums before and after it.
-
-        Each update of a block is a kernel of its own, and a gradient by parts of one vector of
-        parameters is a chain of them.
-        """
-        lengths = zip(np.shape(array), starts, self.lengths, strict=True)
-        room = [(start, whole - start - length, 0) for whole, start, length in lengths]
-        total = array + jax.lax.pad(block, jnp.zeros((), array.dtype), room)
-        here = jax.lax.pad(jnp.ones(self.lengths, "bool"), np.bool_(False), room)
-        return jnp.where(here, total, array)  # -0.0 + 0.0 is another number
 
     def _update_in_place(
         self, array: jax.Array, starts: Sequence[int], block: jax.Array, *, add: bool
@@ -309,6 +305,24 @@ class _Block:
         if self.lengths == np.shape(array):
             return block
         return jax.lax.dynamic_update_slice(array, block, starts)
+
+
+def _with_sum(array: jax.Array, starts: Sequence[int], block: jax.Array) -> jax.Array:
+    """A block added to an array, of which the rest goes beside it.
+
+    Each update in place is a kernel of its own.  A gradient by parts of one vector of parameters is
+    a chain of updates, of which XLA makes one kernel: a part of joined parts is one of those.
+    """
+    for axis, start in enumerate(starts):
+        length, end = np.shape(array)[axis], start + np.shape(block)[axis]
+        if end - start != length:
+            before, here, after = (
+                jax.lax.slice_in_dim(array, *ends, axis=axis)
+                for ends in ((0, start), (start, end), (end, length))
+            )
+            inner = [*starts[:axis], 0, *starts[axis + 1 :]]
+            return jax.lax.concatenate([before, _with_sum(here, inner, block), after], axis)
+    return array + block
 
 
 def _from_start(index: int | jax.Array, length: int) -> int | jax.Array:

@@ -35,6 +35,7 @@ from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
 from pytensor.tensor.math import Dot
 
+from pytensor_jaxlink.lowering.barriers import stored
 from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact, as_jax, check_equal_lengths
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
 from pytensor_jaxlink.ops import Contraction, are_pivots, held_dtype, is_a_factor
@@ -308,10 +309,10 @@ def _factor_or_nan(factor: jax.Array, matrix: jax.Array) -> jax.Array:
     """A Cholesky factor, or NaN where there is none.
 
     JAX leaves zeros in one half then.  It shows in the first entry, which is otherwise NaN only if
-    that of the matrix is: LAPACK does not look for NaN.
+    that of the matrix is: LAPACK does not look for NaN.  Several operations read the factor.
     """
     failed = jnp.isnan(factor[..., :1, :1]) & ~jnp.isnan(matrix[..., :1, :1])
-    return nan_unless(~failed, factor)
+    return nan_unless(stored(~failed), factor)
 
 
 def _finite_or_nan(function: JaxFunction, matrix: jax.Array) -> list[jax.Array]:
@@ -336,8 +337,7 @@ def with_nan(output: jax.Array, matrix: jax.Array) -> jax.Array:
 
     cuSOLVER takes NaN for zero in them and gives finite numbers.  LAPACK gives NaN.
     """
-    matrix = as_jax(matrix)
-    return _nan_of_nan(output, matrix, np.ndim(output) - (matrix.ndim - 2))
+    return _nan_of_nan(output, as_jax(matrix), np.ndim(output) - (np.ndim(matrix) - 2))
 
 
 def _nan_of_nan(output: jax.Array, matrix: jax.Array, core_ndim: int) -> jax.Array:

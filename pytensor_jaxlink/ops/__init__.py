@@ -32,6 +32,7 @@ from pytensor_jaxlink.ops.increments import is_zero as is_zero
 from pytensor_jaxlink.ops.increments import is_zero_elsewhere as is_zero_elsewhere
 from pytensor_jaxlink.ops.increments import other_sum as other_sum
 from pytensor_jaxlink.ops.increments import types_of_sum as types_of_sum
+from pytensor_jaxlink.ops.increments import updates_before as updates_before
 from pytensor_jaxlink.ops.inner_graph import NestedGraph as NestedGraph
 from pytensor_jaxlink.ops.inner_graph import changes_gradient as changes_gradient
 from pytensor_jaxlink.ops.inner_graph import declares_gradient as declares_gradient

@@ -107,6 +107,17 @@ def is_zero_elsewhere(array: Variable) -> bool:
     return is_zero(array)
 
 
+def updates_before(array: Variable) -> int:
+    """The number of updates that an array is the result of, one after the other.
+
+    Cost: a step for each of these.
+    """
+    count = 0
+    while (node := array.owner) is not None and hasattr(node.op, "set_instead_of_inc"):
+        array, count = node.inputs[0], count + 1
+    return count
+
+
 def is_zero(array: Variable) -> bool:
     """Return True for an array of zeros, none of them -0.0.
 

@@ -357,6 +357,32 @@ def test_a_gradient_by_parts_of_a_vector(length: int) -> None:
     assert ("dynamic-update-slice" in code) == (length > 256)
 
 
+OVERLAPPING = [
+    np.s_[1:3, 1:4],
+    np.s_[2],
+    np.s_[-1, -1],
+    np.s_[:, 2],
+    np.s_[::-1, :1],
+    np.s_[0:2, ::-1],
+]
+
+
+@pytest.mark.parametrize("base", ["zeros", "negative zeros", "values"])
+def test_sums_with_parts_of_a_small_matrix(base: str) -> None:
+    x = pt.dmatrix("x")
+    made = {"zeros": pt.zeros_like(x), "negative zeros": -pt.zeros_like(x), "values": x}[base]
+    for k, part in enumerate(OVERLAPPING):
+        made = pt.inc_subtensor(made[part], x[part] * k)
+    check_against_python([x], made, (np.linspace(-1, 1, 20).reshape(4, 5),))
+    check_against_python([x], made, (-np.zeros((4, 5)),))
+
+
+def test_a_vector_of_many_parts_in_any_order() -> None:
+    order = np.random.default_rng(0).permutation(60)
+    cost = sum(pt.exp(X[k]) * (k + 1.0) for k in map(int, order))
+    check_against_python([X], pytensor.grad(cost, X), (np.linspace(-1, 1, 60),))
+
+
 def test_a_part_of_a_sum_keeps_its_negative_zeros() -> None:
     f, reference = compile_both([X], pt.inc_subtensor(X[1:3], 1.0))
     given = np.array([-0.0, 0.0, 1.0, -0.0])
