@@ -227,7 +227,7 @@ def _extreme(array: jax.Array, axes: tuple[int, ...], largest: bool) -> jax.Arra
 
     nothing = np.array(-np.inf if largest else np.inf, array.dtype), np.array(False)
     found, nan = jax.lax.reduce((array, jnp.isnan(array)), nothing, of_two, axes)
-    return jnp.where(nan, jnp.nan, found)
+    return jax.lax.select(nan, jnp.full_like(found, jnp.nan), found)
 
 
 def _extreme_in_two_passes(array: jax.Array, axes: tuple[int, ...], largest: bool) -> jax.Array:
