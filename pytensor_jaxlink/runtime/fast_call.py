@@ -97,15 +97,14 @@ class FastCall:
                 return self._slow(args)
             args, moved = converted, bytes_of_numpy(converted)
         given: Sequence[object] = args
-        in_place = False
+        in_place = moved
         if moved:
             self._stats.bytes_to_device += moved
             if not is_typed or moved >= COPIED_FAST:
-                given = self._detached(args, moved)
+                given, in_place = self._detached(args, moved), 0
             elif not path.patience:  # as `_detached`, in this frame
                 given = [v.copy() if type(v) is _NUMPY_ARRAY else v for v in args]
-            else:
-                in_place = True
+                in_place = 0
         try:
             found = path.call(*given)
         except (Exception, NotAcceptedError) as error:
