@@ -62,8 +62,11 @@ TRANSFORMATIONS = ("grad", "vmap")
 UNCHECKED = ("ignore", "traced")
 """The ways in which nothing is checked: what Python raises is not raised there."""
 
-OPTIONS = (*LINKERS, "traced", "cached", "unrewritten", "graph", "compiled", *TRANSFORMATIONS)
-"""All ways; two are the layers of a saved function."""
+OWN = (*LINKERS, "cached", "unrewritten", "graph", "compiled")
+"""The ways that call a function of ours; two are the layers of a saved one."""
+
+OPTIONS = (*OWN, "traced", *TRANSFORMATIONS)
+"""All ways."""
 
 
 @dataclass(frozen=True)
