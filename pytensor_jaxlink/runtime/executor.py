@@ -22,6 +22,7 @@ from pytensor_jaxlink.runtime.bindings import Run, checked, fast
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import FALLBACK, OTHER_PLAN, Clock, Function, Recorder, Titles
 from pytensor_jaxlink.runtime.devices import (
+    COPIED_FAST,
     as_jax_takes_it,
     explicit_mesh,
     note_explicit_axes,
@@ -51,10 +52,6 @@ Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 Fallback = Callable[[Sequence[object], BaseException | None], Sequence[object]]
 
 
-_PATIENCE = 4
-"""Calls of a path that are waited for before it gets copies: later ones seldom take less time."""
-
-
 @dataclass
 class FastPath:
     """A plan as a function that goes straight to compiled code.
@@ -70,10 +67,11 @@ class FastPath:
         Whether the outputs are the answer of the function, and no list that is to be taken apart.
     result
         The `Result` of a call that gave a tuple, for the arguments of that call.
+    in_place
+        Calls with fewer bytes of NumPy's get the arrays as they are, and not copies.  0 where one
+        result does not tell that nothing reads them any more: it does where there is one program.
     patience
-        How many calls may still be waited for, in place of copying arrays of NumPy's for them.  0
-        where one result does not tell that nothing reads the arguments any more: it does where
-        there is one program.
+        How many calls may still be waited for before ``in_place`` is 0.
     timed
         Makes the same call with clocks, which give their times to a recorder.
     """
@@ -83,7 +81,8 @@ class FastPath:
     timed: Callable[[Recorder], Function]
     packed: bool = False
     result: Callable[[tuple[object, object], Sequence[object]], Result] | None = None
-    patience: int = 0
+    in_place: int = 0
+    patience: int = 4
 
 
 class Executor:
@@ -321,7 +320,7 @@ class Executor:
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=code)
             path = self._path(whole.call, whole.compile, whole.timed)
             path.packed, path.result = pack is not None, whole.condition.result
-            path.patience = _PATIENCE if ready.plan.outputs and not boundary.leave else 0
+            path.in_place = COPIED_FAST if ready.plan.outputs and not boundary.leave else 0
             return path
         function = fast(ready, boundary, reuse, {} if reuse else self.codes)
         call = function()

@@ -100,11 +100,8 @@ class FastCall:
         in_place = moved
         if moved:
             self._stats.bytes_to_device += moved
-            if not is_typed or moved >= COPIED_FAST:
+            if moved >= path.in_place or not is_typed:
                 given, in_place = self._detached(args, moved), 0
-            elif not path.patience:  # as `_detached`, in this frame
-                given = [v.copy() if type(v) is _NUMPY_ARRAY else v for v in args]
-                in_place = 0
         try:
             found = path.call(*given)
         except (Exception, NotAcceptedError) as error:
@@ -167,6 +164,8 @@ class FastCall:
 
         A large array that is given several times goes to the device once.
         """
+        if moved < COPIED_FAST:
+            return [v.copy() if type(v) is _NUMPY_ARRAY else detached(v) for v in args]
         if moved <= _SMALL or len({*map(id, args)}) == len(args):
             return [*map(detached, args)]
         found: dict[int, object] = {}
@@ -321,7 +320,9 @@ def _settled(found: Any, args: Sequence[object], path: FastPath) -> object:
     if type(value) is not ARRAY:  # JAX traces this call, and keeps the arrays as constants
         return path.call(*map(detached, args))
     if not value.is_ready():
-        path.patience = max(path.patience - 1, 0)  # other threads wait, too
+        path.patience -= 1
+        if path.patience <= 0:
+            path.in_place = 0
         with suppress(FailureOfXLA):  # who reads the result gets it
             when_ready(value)
     return found
