@@ -91,6 +91,22 @@ def test_a_small_argument_of_a_long_program(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose([float(each) for each in found], expected)
 
 
+def test_a_result_that_is_known_before_the_program_is_done() -> None:
+    """JAX hands none of them out before: one result tells that nobody reads the arguments."""
+    outputs = [Y, pt.ones(3), Y.reshape((-1, 1)), X.shape[0], from_here(X)]
+    function = pytensor.function([Y, X], outputs, mode="JAXSELECTIVE")
+    values, passed_on = aligned(8), jax.device_put(np.ones(3))
+    totals = []
+    for turn in range(10):
+        values[...] = turn
+        *others, total = function(passed_on, values)
+        totals.append(total)
+        values[...] = -1
+        assert [np.shape(each) for each in others] == [(3,), (3,), (3, 1), ()]
+    expected = [np.exp(np.cos(np.sin(turn + np.arange(COUNT)))).sum() for turn in range(10)]
+    np.testing.assert_allclose([float(each) for each in totals], expected)
+
+
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("outputs", ["the argument", "an Assert", "a view", "an update"])
 def test_a_small_argument_that_is_the_result(outputs: str, count: int) -> None:
