@@ -65,8 +65,12 @@ def test_arguments(memory: Callable[[str], Any], options: dict[str, Any], kind: 
 
 
 def from_here(start: Any) -> Any:
-    """A number that takes long to compute of the first of few values."""
-    return spend_time(start[0] + pt.arange(COUNT))
+    """A number that takes long to compute of the first of few values, and reads another then."""
+    return spend_time(start[0] + pt.arange(COUNT)) * start[1]
+
+
+def value_from_here(turn: float) -> float:
+    return np.exp(np.cos(np.sin(turn + np.arange(COUNT)))).sum() * turn
 
 
 @pytest.mark.parametrize("kind", ["one", "list", "condition", "saved"])
@@ -87,7 +91,7 @@ def test_a_small_argument_of_a_long_program(kind: str, tmp_path: Path) -> None:
     if kind == "list":
         np.testing.assert_array_equal([first[0] for first, _ in found], range(10))
         found = [last for _, last in found]
-    expected = [np.exp(np.cos(np.sin(turn + np.arange(COUNT)))).sum() for turn in range(10)]
+    expected = [value_from_here(turn) for turn in range(10)]
     np.testing.assert_allclose([float(each) for each in found], expected)
 
 
@@ -103,7 +107,7 @@ def test_a_result_that_is_known_before_the_program_is_done() -> None:
         totals.append(total)
         values[...] = -1
         assert [np.shape(each) for each in others] == [(3,), (3,), (3, 1), ()]
-    expected = [np.exp(np.cos(np.sin(turn + np.arange(COUNT)))).sum() for turn in range(10)]
+    expected = [value_from_here(turn) for turn in range(10)]
     np.testing.assert_allclose([float(each) for each in totals], expected)
 
 
