@@ -11,6 +11,7 @@ from pytensor_jaxlink.lowering import linalg as _linalg
 from pytensor_jaxlink.lowering import loop_rules as _loop_rules
 from pytensor_jaxlink.lowering import random as _random
 from pytensor_jaxlink.lowering import resizing_rules as _resizing_rules
+from pytensor_jaxlink.lowering import running as _running
 from pytensor_jaxlink.lowering import shapes as _shapes
 from pytensor_jaxlink.lowering import solvers as _solvers
 from pytensor_jaxlink.lowering import sparse_rules as _sparse_rules
@@ -43,6 +44,7 @@ RULES = (
     _optimiser_rules,
     _random,
     _resizing_rules,
+    _running,
     _shapes,
     _solvers,
     _sparse_rules,

@@ -18,7 +18,6 @@ from pytensor.tensor.linalg.solvers import lstsq
 from pytensor.tensor.reshape import JoinDims, SplitDims
 
 from pytensor_jaxlink.lowering.coercion import (
-    as_dtype,
     as_inexact,
     as_jax,
     check_broadcast,
@@ -34,7 +33,6 @@ from pytensor_jaxlink.lowering.rule import (
 )
 from pytensor_jaxlink.lowering.rules import not_right
 from pytensor_jaxlink.lowering.shapes import reshaped
-from pytensor_jaxlink.ops import held_dtype
 
 _register = partial(jax_rule_for, where=(basic, blas, extra_ops, fft, inverse, lstsq))
 _function = functions_by(_register)
@@ -139,14 +137,6 @@ def _tensor_solve(op: Any, node: Apply, context: Context) -> JaxFunction:
         return solution
 
     return tensor_solve
-
-
-@jax_rule.register(extra_ops.CumOp)
-def _running(op: extra_ops.CumOp, node: Apply, context: Context) -> JaxFunction:
-    """In the type in which NumPy adds."""
-    dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
-    run = jnp.cumsum if op.mode == "add" else jnp.cumprod
-    return lambda array: run(as_dtype(array, dtype), axis=op.axis)
 
 
 @jax_rule.register(PermuteRowElements)

@@ -15,7 +15,7 @@ from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Add, Cast, Composite, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
-from pytensor.tensor.extra_ops import CumOp, Unique
+from pytensor.tensor.extra_ops import Unique
 from pytensor.tensor.math import Dot, Max, Min
 from pytensor.tensor.signal.conv import Convolve1d
 from pytensor.tensor.sort import SortOp
@@ -162,7 +162,7 @@ def _leaves_signs_open(node: Any) -> bool:
     """Whether the sign of a zero is not promised (docs/same_results.md)."""
     op = getattr(node.op, "core_op", node.op)
     is_product = any(part in type(op).__name__ for part in ("Dot", "Gemv", "Gemm", "Convolve"))
-    if isinstance(op, Alloc | CumOp | SortOp | Unique | Max | Min) or is_product:
+    if isinstance(op, Alloc | SortOp | Unique | Max | Min) or is_product:
         return True
     if isinstance(op, Scan):  # its sums are fused when it runs
         return any(map(_is_sum, op.fgraph.apply_nodes))
