@@ -4,7 +4,7 @@ JAX adds, or multiplies, parts of 32 entries first.  A part may leave the range 
 the running product does not: a zero that is followed by large factors gave NaN.  On CPUs a loop is
 no slower than JAX's function, and XLA compiles it sooner: 1,000 entries in 30 ms for 60, and a
 matrix of 1,000 rows and columns runs in 0.5 ms for 4 along the first axis.  Inside of a loop of
-PyTensor's, 1,000 entries take 3.6 us for 1.8.
+PyTensor's, 1,000 entries take 3.6 us for 1.8.  On GPUs and on several devices it is JAX's function.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def _along(axis: int, kind: _Kind, entries: jax.Array) -> jax.Array:
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _of_entries(axis: int, kind: _Kind, entries: jax.Array) -> jax.Array:
     in_order, in_parts = (partial(each, axis, kind) for each in (_in_order, _in_parts))
+    if jax.device_count() > 1:  # of a sharded axis each step would ask all devices
+        return in_parts(entries)
     return jax.lax.platform_dependent(entries, cpu=in_order, default=in_parts)
 
 

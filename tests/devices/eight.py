@@ -189,6 +189,15 @@ def case_loops() -> None:
         assert f.stats.fallbacks == 0
 
 
+def case_running_sums_ask_not_once_for_each_entry() -> None:
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.cumsum(x), mode=MODE)
+    given = spread(Y, over(mesh_of(AxisType.Auto), "data"))
+    np.testing.assert_allclose(f(given), np.cumsum(Y), rtol=1e-12)
+    assert " while(" not in jax.jit(f.jax_fn).lower(given).compile().as_text()
+    assert_not_on_host(f)
+
+
 def case_generators() -> None:
     x = pt.dvector("x")
 
