@@ -269,15 +269,11 @@ class _File:
     def compiled(self) -> dict[str, Any]:
         """The functions, as they were compiled."""
         from pytensor_jaxlink.artifact.compiled.code_reader import MOST_KEPT, CompiledReader
-        from pytensor_jaxlink.artifact.compiled.function import SavedState
+        from pytensor_jaxlink.artifact.compiled.saved_state import SavedState
         from pytensor_jaxlink.runtime import Policy
 
         summary = self._layers["compiled"]
         float_type = str(summary["float_type"])
-        states = [
-            SavedState(cell, storage, float_type)
-            for cell, storage in zip(self._cells, self._storages(), strict=True)
-        ]
         reader = CompiledReader(self._container, self._data, self._host_ops)
         documents = self._container.document("compiled.json")
         policy = Policy(
@@ -286,6 +282,10 @@ class _File:
             compiler_options=self._compiler_options,
             device=self._asked_device(),
         )
+        states = [
+            SavedState(cell, storage, float_type)
+            for cell, storage in zip(self._cells, self._storages(), strict=True)
+        ]
         functions = {
             name: reader.function(
                 documents[name],

@@ -15,7 +15,7 @@ from pytensor.link.basic import Container
 from pytensor_jaxlink.errors import CheckFailedError, NewSizeError, OtherCodeError, is_of_node
 from pytensor_jaxlink.graph import as_kind
 from pytensor_jaxlink.link.profile_report import Report
-from pytensor_jaxlink.link.shared import hold_arrays, hold_data
+from pytensor_jaxlink.link.shared import hold_arrays, hold_data, mover
 from pytensor_jaxlink.plan import Kind
 from pytensor_jaxlink.runtime import (
     Convert,
@@ -103,6 +103,12 @@ class FastFunction(FastCall, Function):
             frozenset(k for k, spec in enumerate(specs) if spec.mutable),
             self._compiled.options.donate,
             self.vm.ending,
+            {
+                k: mover(spec.variable.container)
+                for k, (spec, container) in enumerate(zip(specs, containers, strict=True))
+                if isinstance(spec.variable, SharedVariable)
+                and spec.variable.container.storage is container.storage
+            },
         )
 
     def _kept(self) -> list[object]:

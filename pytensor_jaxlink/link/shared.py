@@ -28,17 +28,14 @@ from pytensor_jaxlink.link.linker import JAXLinker
 from pytensor_jaxlink.plan import fits
 from pytensor_jaxlink.runtime import (
     ARRAY,
+    Move,
+    SharedData,
     brought_along,
-    is_forked_child,
+    holds_alone,
+    lend,
     store,
     value_of_state,
 )
-
-_LARGE = 4096
-"""Bytes; a call takes less as fast from NumPy, and `set_value` may come before each call."""
-
-Move = Callable[[np.ndarray], Any]
-"""Puts an array on the device of a function."""
 
 
 class _HoldsArrays(TensorType):
@@ -48,15 +45,20 @@ class _HoldsArrays(TensorType):
 
     Attributes
     ----------
-    move : callable or None
-        Puts a large array that is set on the device; None where a function reads it on the host,
-        and where all that read it update it: their results take its place.
+    data : SharedData
+        Moves a large array that is set; it stays where a function reads it on the host, and where
+        all that read it update it: their results take its place.
     """
 
-    move: Move | None = None
+    data: SharedData
     _on_host = False
-    _moved: weakref.ref[Any] | None = None
-    _lent: np.ndarray | None = None
+    _lent: tuple[weakref.ref[object], np.ndarray] | None = None
+
+    def __init__(
+        self, dtype: str, shape: tuple[int | None, ...] | None = None, name: str | None = None
+    ) -> None:
+        super().__init__(dtype, shape, name)
+        self.data = SharedData()
 
     def filter(self, data: Any, strict: bool = False, allow_downcast: bool | None = None) -> Any:
         if type(data) is ARRAY and data.dtype == self.dtype and fits(data.shape, self.shape):
@@ -68,31 +70,18 @@ class _HoldsArrays(TensorType):
     def use(self, move: Move | None) -> None:
         """Note how one more function reads the variable."""
         self._on_host |= move is None
-        self.move = None if self._on_host else move
+        self.data.move = None if self._on_host else move
 
     def moved(self, value: Any) -> Any:
-        """The array on the device, where it is large and its memory is its own.
-
-        The caller knows that nobody else holds the array: who does may write into it, and the
-        function has to see that.
-        """
+        """The array on the device, where it is large; see `SharedData.moved`."""
         self._lent = None
-        move = None if is_forked_child() else self.move
-        if move is None or value.nbytes < _LARGE or not value.flags.owndata:
-            return value
-        array = move(value)
-        self._moved = weakref.ref(array)
-        return array
-
-    def has_moved(self, array: object) -> bool:
-        """Return True for an array that no function has computed."""
-        return self._moved is not None and self._moved() is array
+        return self.data.moved_if_large(value)
 
     def lent(self, array: Any) -> np.ndarray:
         """A copy for functions that only read it; the same for all their calls."""
-        if self._lent is None:
-            self._lent = np.array(array)
-        return self._lent
+        if self._lent is None or self._lent[0]() is not array:
+            self._lent = weakref.ref(array), np.array(array)
+        return self._lent[1]
 
     def __reduce__(self) -> Any:
         # What is pickled or copied can be read without this package.
@@ -117,12 +106,7 @@ def _references_when_set() -> int:
     return _Counts.found
 
 
-def _references(cell: list[Any]) -> int:
-    return sys.getrefcount(cell[0])
-
-
 _REFERENCES_WHEN_SET = _references_when_set()
-_REFERENCES_IN_CELL = _references([np.zeros(1)])
 
 
 def hold_arrays(container: Container) -> None:
@@ -149,8 +133,18 @@ def hold_data(container: Container, move: Move | None) -> None:
     if not isinstance(kind, _HoldsArrays):
         return
     kind.use(move)
-    if type(cell[0]) is np.ndarray and _references(cell) <= _REFERENCES_IN_CELL:
+    if type(cell[0]) is np.ndarray and holds_alone(cell):
         cell[0] = kind.moved(cell[0])
+
+
+def mover(container: Container) -> Move:
+    """How an array of a shared variable moves when calls read it again and again."""
+
+    def moved(value: np.ndarray) -> object:
+        kind = container.type
+        return kind.data.moved(value) if isinstance(kind, _HoldsArrays) else value
+
+    return moved
 
 
 def bytes_held(variable: Variable) -> int:
@@ -170,10 +164,9 @@ def _value_for_all(get_value: Callable[..., Any]) -> Callable[..., Any]:
         value, kind = variable.container.storage[0], variable.container.type
         if type(value) is ARRAY:
             lends = borrow and not return_internal_type
-            if lends and isinstance(kind, _HoldsArrays) and kind.has_moved(value):
+            if lends and isinstance(kind, _HoldsArrays) and kind.data.has_moved(value):
                 # Who borrows may write into the array, and functions have to see that.
-                variable.container.storage[0] = lent = value_of_state(value, False, False)
-                return lent
+                return lend(variable.container.storage)
             return value_of_state(value, borrow, return_internal_type)
         return get_value(variable, borrow, return_internal_type)
 
@@ -231,7 +224,7 @@ def _lent(function: Function) -> Iterator[None]:
 def _for_others(container: Container, mutable: bool) -> np.ndarray:
     """A copy of the array that a container holds."""
     value, kind = container.storage[0], container.type
-    if not mutable and isinstance(kind, _HoldsArrays) and kind.has_moved(value):
+    if not mutable and isinstance(kind, _HoldsArrays) and kind.data.has_moved(value):
         return kind.lent(value)
     return value_of_state(value, False, False)
 
@@ -249,7 +242,7 @@ def _copied_with_array(deepcopied: Callable[..., Any]) -> Callable[..., Any]:
         if type(value) is not ARRAY:
             return deepcopied(container, memo)
         kind = container.type
-        is_lent = isinstance(kind, _HoldsArrays) and kind.has_moved(value)
+        is_lent = isinstance(kind, _HoldsArrays) and kind.data.has_moved(value)
         copied = memo.setdefault(id(value), np.array(value) if is_lent else value)
         return Container(
             deepcopy(kind, memo),

@@ -6,6 +6,9 @@ from pytensor_jaxlink.runtime.arguments import Filter as Filter
 from pytensor_jaxlink.runtime.arguments import argument_converter as argument_converter
 from pytensor_jaxlink.runtime.arguments import fast_converter as fast_converter
 from pytensor_jaxlink.runtime.boundary import Boundary as Boundary
+from pytensor_jaxlink.runtime.cells import Move as Move
+from pytensor_jaxlink.runtime.cells import SharedData as SharedData
+from pytensor_jaxlink.runtime.cells import holds_alone as holds_alone
 from pytensor_jaxlink.runtime.clocks import ARGUMENTS as ARGUMENTS
 from pytensor_jaxlink.runtime.clocks import CALL as CALL
 from pytensor_jaxlink.runtime.clocks import SLOW_PATH as SLOW_PATH
@@ -50,6 +53,7 @@ from pytensor_jaxlink.runtime.runnable import read_on_host as read_on_host
 from pytensor_jaxlink.runtime.runnable import taken_by_regions as taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy as Policy
 from pytensor_jaxlink.runtime.specialisation import kind_of as kind_of
+from pytensor_jaxlink.runtime.states import lend as lend
 from pytensor_jaxlink.runtime.states import value_of_state as value_of_state
 from pytensor_jaxlink.runtime.static_values import hashable as hashable
 from pytensor_jaxlink.runtime.stats import Stats as Stats

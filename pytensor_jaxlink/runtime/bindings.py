@@ -30,7 +30,7 @@ from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import ARGUMENTS, Clock, Function
 from pytensor_jaxlink.runtime.codegen import FunctionSource
 from pytensor_jaxlink.runtime.control import LoopRun, run_branch
-from pytensor_jaxlink.runtime.devices import detached, held, place_for
+from pytensor_jaxlink.runtime.devices import detached, place_for
 from pytensor_jaxlink.runtime.donation import Donation
 from pytensor_jaxlink.runtime.host_bindings import (
     as_generator,
@@ -146,7 +146,7 @@ def fast(
     names |= {
         **_steps(ready, region, _executed_uncounted),
         **_common(ready),
-        **{f"cell{position}": cell for position, cell in boundary.cells.items()},
+        **{f"kept{position}": kept for position, kept in boundary.kept.items()},
         **{f"leave{position}": leave for position, leave in boundary.leave.items()},
         "converted": converted,
         "moved": moved,
@@ -172,7 +172,7 @@ def fast(
         ready.plan,
         by_shape=_by_shape(ready),
         moved=ready.shared,
-        cells=boundary.cells,
+        kept=boundary.kept,
         leaving=boundary.leave,
         reuse=reuse,
     )
@@ -201,7 +201,6 @@ def _common(ready: Runnable, *, keys: bool = False) -> dict[str, Any]:
         "Result": Result,
         "stats": ready.stats,
         "hashable": hashable,
-        "held": held,
         "place_for": place_for,
         "all_hold": all_hold,
         "end_if_false": end_if_false,

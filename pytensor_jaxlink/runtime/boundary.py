@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pytensor_jaxlink.runtime.cells import CellReader
+
 
 @dataclass(frozen=True)
 class Boundary:
@@ -16,13 +18,13 @@ class Boundary:
         Whether an array, as JAX traces it, is what the plan takes at a position.
     convert
         Converts an argument that the host reads as it is, or gives None: ask PyTensor.
-    cells
-        The cells of the inputs that are no arguments, by the positions of these inputs.
+    kept
+        The inputs that are no arguments, by their positions.
     leave
         For the outputs that change their form when they leave, by position, the function.
     """
 
     accepts: Callable[[int, object], bool]
     convert: Callable[[int, object], object]
-    cells: Mapping[int, list[object]]
+    kept: Mapping[int, CellReader]
     leave: Mapping[int, Callable[[object], object]]

@@ -27,7 +27,7 @@ Where the last region reuses memory (`runtime.donation`), the conditions of the 
 waited for, and the function holds on to none of the values that it hands over::
 
     def run(a0):
-        a5 = held(cell1)
+        a5 = kept1()
         (a1, ), c0 = region0(a0)
         h1 = host(a1, 1)
         try:
@@ -82,8 +82,8 @@ class FunctionSource:
         The numbers of the steps that read only the shapes of their arguments.
     moved
         The inputs that are moved to the device once, because several regions take them.
-    cells
-        The positions of the inputs that are read from their cells.  The function takes the others.
+    kept
+        The positions of the inputs that keep their values.  The function takes the others.
     leaving
         The positions of the outputs that change their form when they leave.
     reuse
@@ -96,17 +96,17 @@ class FunctionSource:
         *,
         by_shape: Collection[int] = (),
         moved: Collection[int] = (),
-        cells: Collection[int] = (),
+        kept: Collection[int] = (),
         leaving: Collection[int] = (),
         reuse: Reuse | None = None,
     ) -> None:
         self._plan, self._reuse, self._leaving = plan, reuse, leaving
-        self._cells = {plan.inputs[position]: position for position in sorted(cells)}
+        self._kept = {plan.inputs[position]: position for position in sorted(kept)}
         self._on_host: set[int] = set(plan.constants)
         self._made_on_host: set[int] = set()
         self._made_anywhere: set[int] = set()  # by loops and cuts: on the device or not
         self._defined = [f"a{number}" for number in plan.inputs]
-        self._lines = [f"a{n} = held(cell{position})" for n, position in self._cells.items()]
+        self._lines = [f"a{n} = kept{position}()" for n, position in self._kept.items()]
         self._read_inputs(moved, by_shape)
         self._conditions: list[str] = []
         for place, step in enumerate(plan.steps if reuse is None else plan.steps[:-1]):
@@ -123,7 +123,7 @@ class FunctionSource:
                     self._region(step)
 
     def __str__(self) -> str:
-        inputs = ", ".join(f"a{n}" for n in self._plan.inputs if n not in self._cells)
+        inputs = ", ".join(f"a{n}" for n in self._plan.inputs if n not in self._kept)
         steps = [step for step in self._plan.steps if not isinstance(step, CutOff | Fetch | Region)]
         count = sum(not (isinstance(step, HostStep) and step.folded) for step in steps)
         counting = [f"stats.host_steps += {count}"] if count else []
@@ -185,7 +185,7 @@ class FunctionSource:
         on_host = {n for place, step in steps if place not in by_shape for n in read_on_host(step)}
         taken = {number for region in self._plan.own_regions for number in region.arguments}
         for position, number in enumerate(self._plan.inputs):
-            if number in self._cells and number not in moved:
+            if number in self._kept and number not in moved:
                 continue  # it has been converted when it was stored
             if number in on_host or number not in taken:
                 self._lines.append(f"a{number} = converted({position}, a{number})")

@@ -245,11 +245,6 @@ def detached(value: Any) -> Any:
     return value.copy()
 
 
-def held(cell: Sequence[object]) -> object:
-    """The value of a cell as a call takes it."""
-    return detached(cell[0])
-
-
 def as_jax_takes_it(value: object) -> object:
     """A value; an array of NumPy's as one that JAX takes, and that nobody else writes into.
 

@@ -18,7 +18,6 @@ import numpy as np
 from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
-from pytensor_jaxlink.runtime.devices import held
 from pytensor_jaxlink.runtime.ending import as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor, FastPath
 from pytensor_jaxlink.runtime.padding import (
@@ -290,18 +289,18 @@ class Dispatch:
         )
         if padded is None:
             return None
-        cells, forms = list(boundary.cells.values()), boundary.leave
+        kept, forms = list(boundary.kept.values()), boundary.leave
         padding, stats = self._padding, self._stats
 
         def dispatching(own_call: Function, padded_call: Function) -> Function:
             def call(*args: object) -> object:
-                values = [*args, *[cell[0] for cell in cells]]
+                values = [*args, *[one.cell[0] for one in kept]]
                 lengths = padding.lengths(values)
                 if lengths is None:
                     return Result(None, (False,))  # `finish` says why
                 if (programs := self._programs(lengths, values)) is None:
                     return own_call(*args)
-                values[len(args) :] = map(held, cells)
+                values[len(args) :] = [one() for one in kept]
                 values = self._pad(values, lengths, programs.serving(lengths), stats)
                 result = _as_result(padded, padded_call(*values), values)
                 if result.conditions and not all_hold(*result.conditions):
@@ -343,7 +342,7 @@ class Dispatch:
             return position >= count or boundary.accepts(position, value)
 
         def convert(position: int, value: object) -> Any:
-            is_given = position < count and position not in boundary.cells
+            is_given = position < count and position not in boundary.kept
             return boundary.convert(position, value) if is_given else value
 
         return Boundary(accepts, convert, {}, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ import numpy as np
 from pytensor_jaxlink.plan import ARRAYS, Kind, Plan
 from pytensor_jaxlink.runtime.arguments import Convert
 from pytensor_jaxlink.runtime.boundary import Boundary
+from pytensor_jaxlink.runtime.cells import CellReader, Move
 from pytensor_jaxlink.runtime.devices import (
     accepts,
     commit,
@@ -24,6 +25,7 @@ from pytensor_jaxlink.runtime.forks import replace_in_forked_child
 from pytensor_jaxlink.runtime.interrupts import store
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable
+from pytensor_jaxlink.runtime.runnable import taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
@@ -150,6 +152,8 @@ class Interface:
         The option of this name.
     ending
         The last steps of a call.
+    movers
+        How the values of inputs are moved to the device that calls read again and again.
     """
 
     inputs: tuple[str, ...]
@@ -163,6 +167,7 @@ class Interface:
     mutable: frozenset[int]
     donate: str
     ending: Ending
+    movers: Mapping[int, Move]
 
     @property
     def arrays(self) -> frozenset[int]:
@@ -187,9 +192,18 @@ class Interface:
         return Boundary(
             lambda place, value: accepts(value, self.kinds[place], x64=x64),
             lambda place, value: self.converters[place](value),
-            {k: cell for k, cell in enumerate(self.storage) if k not in self.given},
+            self._kept(executor.plan),
             self.ending.forms(executor.stats, executor.plan),
         )
+
+    def _kept(self, plan: Plan) -> dict[int, CellReader]:
+        """The inputs that the caller does not give, and how those move that regions alone read."""
+        regions = {plan.inputs.index(n) for n in taken_by_regions(plan)} - {*self.updated}
+        return {
+            k: CellReader(cell, self.movers.get(k) if k in regions else None)
+            for k, cell in enumerate(self.storage)
+            if k not in self.given
+        }
 
     def donatable(self) -> Donatable | None:
         """The values that a call may overwrite; None where there are none."""

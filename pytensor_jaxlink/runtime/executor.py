@@ -388,4 +388,4 @@ replace_in_forked_child(
 
 def _run_on(run: Run, boundary: Boundary, values: Sequence[object]) -> None:
     """Run the steps of a plan for their compilation, on values of all inputs."""
-    run(*(value for position, value in enumerate(values) if position not in boundary.cells))
+    run(*(value for position, value in enumerate(values) if position not in boundary.kept))

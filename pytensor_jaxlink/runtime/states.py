@@ -11,6 +11,12 @@ from pytensor_jaxlink.runtime.forks import from_parent, is_forked_child
 from pytensor_jaxlink.runtime.typed_jax import ARRAY
 
 
+def lend(cell: list[object]) -> object:
+    """The value for who borrows it and may write into it, so that functions see that."""
+    cell[0] = value = value_of_state(cell[0], False, False)
+    return value
+
+
 def value_of_state(value: object, borrow: bool, return_internal_type: bool) -> Any:
     """The value as everybody can read it: a NumPy array where the variable holds one of JAX.
 

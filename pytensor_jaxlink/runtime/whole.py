@@ -31,7 +31,7 @@ from jax.sharding import Sharding
 from pytensor_jaxlink.errors import GoesOnError, NotAcceptedError, OtherCodeError
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import Clock, Function
-from pytensor_jaxlink.runtime.devices import held, place_for
+from pytensor_jaxlink.runtime.devices import place_for
 from pytensor_jaxlink.runtime.region_code import Meet, RegionCode
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.runnable import Runnable
@@ -78,13 +78,13 @@ class Whole:
         code: SharedCode | None = None,
     ) -> None:
         plan, [region], [function] = ready.plan, ready.plan.regions, ready.functions
-        self._ready, self._cells = ready, list(boundary.cells.values())
+        self._ready, self._kept = ready, list(boundary.kept.values())
         self._leave, self._pack = [*boundary.leave.items()], pack
         inside = _as_a_list if self._leave else pack
         self._numbers = [n for n in region.arguments if n not in plan.inputs]  # of constants
         self._count = len(plan.inputs)
         self._read = [k for k, n in enumerate(plan.inputs) if n in region.arguments]
-        known = {*self._read, *boundary.cells}
+        known = {*self._read, *boundary.kept}
         self._boundary, self._unread = boundary, [k for k in range(self._count) if k not in known]
         self._takes = (*(plan.inputs[k] for k in self._read), *self._numbers)
         places = {n: k for k, n in enumerate(self._takes)}
@@ -113,7 +113,7 @@ class Whole:
     def _run(self, compiled: Function) -> None:
         """Have calls run a compiled function."""
         self._compiled = compiled
-        others = self._numbers or self._cells or len(self._read) < self._count
+        others = self._numbers or self._kept or len(self._read) < self._count
         self._given: Function = self._with_others if others else compiled
         self.call: Function = self._left if self._leave else self._given
 
@@ -128,7 +128,7 @@ class Whole:
 
     def _with_others(self, *args: object) -> object:
         """The call where cells are read, constants follow the arguments, or some are not read."""
-        values = [*args, *map(held, self._cells)]
+        values = [*args, *[kept() for kept in self._kept]]
         if len(self._read) < self._count:
             self._check_unread(values)
             values = self._only_read(values)

@@ -497,6 +497,54 @@ def test_parts_of_memory_that_repeat_it(tmp_path: Path) -> None:
         load(tmp_path / "f")
 
 
+@pytest.mark.parametrize("graph", [True, False])
+@pytest.mark.parametrize("size", [0, 3, 50, 3000])
+def test_data_of_loaded_functions_goes_to_the_device_once(
+    size: int, graph: bool, tmp_path: Path
+) -> None:
+    x, rows = pt.dscalar("x"), pytensor.shared(np.arange(float(size)), "rows")
+    save(pytensor.function([x], (rows * x).sum(), mode="JAXSELECTIVE"), tmp_path / "f", graph=graph)
+    f = load(tmp_path / "f")
+    [state] = f.state
+    assert isinstance(state.storage[0], jax.Array)
+    total = rows.get_value().sum()
+    assert f(2.0) == 2 * total
+    borrowed = state.get_value(borrow=True)
+    borrowed += 1
+    for _ in range(30):
+        assert f(2.0) == 2 * (total + size)
+    borrowed += 1
+    assert f(2.0) == 2 * (total + 2 * size)
+    assert type(state.storage[0]) is np.ndarray
+    del borrowed
+    for _ in range(30):
+        assert f(2.0) == 2 * (total + 2 * size)
+    assert isinstance(state.storage[0], jax.Array)
+    state.set_value(np.ones(size))
+    assert isinstance(state.storage[0], jax.Array) == (size == 3000)
+    mine = np.ones(size)
+    state.set_value(mine, borrow=True)
+    for k in range(30):
+        mine[:] = k
+        assert f(2.0) == 2 * k * size
+    assert f.stats.fallbacks == 0
+
+
+def test_states_of_common_memory_do_not_part(tmp_path: Path) -> None:
+    values = np.arange(4000.0)
+    first, second, third = (
+        pytensor.shared(each, borrow=True) for each in (values, values[1:], np.ones(3))
+    )
+    total = first.sum() + second.sum() + third.sum()
+    save(pytensor.function([], total, mode="JAXSELECTIVE"), tmp_path / "f")
+    f = load(tmp_path / "f")
+    for _ in range(30):
+        assert f() == 2 * values.sum() + 3
+    assert [type(state.storage[0]) is np.ndarray for state in f.state] == [True, True, False]
+    f.state[0].get_value(borrow=True)[1] += 1
+    assert f() == 2 * values.sum() + 5
+
+
 def test_code_that_jax_cannot_read(tmp_path: Path) -> None:
     x = pt.dvector("x")
     save(pytensor.function([x], pt.exp(x).sum(), mode="JAXSELECTIVE"), tmp_path / "f")

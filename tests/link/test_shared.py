@@ -229,10 +229,100 @@ def test_data_that_others_hold_stays() -> None:
     assert inside is borrowed
 
 
-def test_what_the_host_reads_and_what_is_small_stays() -> None:
-    small, f = data(np.ones(3))
+@pytest.mark.parametrize("outputs", ["jax", "numpy"])
+@pytest.mark.parametrize("value", [np.array(3.0), np.ones(3), np.zeros(0), np.ones((2, 2), "f4")])
+def test_small_data_goes_to_the_device_when_calls_have_read_it(
+    value: np.ndarray, outputs: str
+) -> None:
+    small, f = data(value, outputs=outputs)
+    for _ in range(30):
+        assert f(2.0) == 2 * value.sum()
+    moved = held(small)
+    assert isinstance(moved, jax.Array)
+    assert f.stats.compilations == [1]
+    assert type(small.get_value()) is np.ndarray
+    small.set_value(value + 1)
     assert type(held(small)) is np.ndarray
-    assert f(1.0) == 3
+    for _ in range(30):
+        assert f(2.0) == 2 * (value + 1).sum()
+    assert isinstance(held(small), jax.Array)
+    np.testing.assert_array_equal(small.get_value(), value + 1)
+
+
+def test_small_data_of_several_regions_and_of_padded_ones() -> None:
+    small, x = pytensor.shared(np.arange(3.0)), pt.dvector("x")
+    sorted_ = black_box(sort_down)(pt.exp(small) * x[0])
+    f = pytensor.function([x], [sorted_ + small, (x * small[0]).sum()], mode="JAXSELECTIVE")
+    g = pytensor.function([x], [sorted_ + small, (x * small[0]).sum()], mode=PYTHON)
+    for length in [2, 3] * 20:
+        given = np.linspace(1.0, 2.0, length)
+        for found, expected in zip(f(given), g(given), strict=True):
+            np.testing.assert_allclose(found, expected)
+    assert isinstance(held(small), jax.Array)
+
+
+def test_small_data_that_is_set_before_each_call_stays() -> None:
+    small, f = data(np.ones(3))
+    for k in range(30):
+        small.set_value(np.full(3, float(k)))
+        assert f(1.0) == 3 * k
+        assert type(held(small)) is np.ndarray
+
+
+def test_small_data_that_others_hold_stays() -> None:
+    mine = np.ones(3)
+    small, f = data(mine, borrow=True)
+    for k in range(30):
+        mine[:] = k
+        assert f(1.0) == 3 * k
+    assert held(small) is mine
+    del mine
+    for _ in range(30):
+        assert f(1.0) == 3 * 29
+    assert isinstance(held(small), jax.Array)
+    borrowed = small.get_value(borrow=True)
+    for k in range(30):
+        borrowed[:] = k
+        assert f(1.0) == 3 * k
+    part = borrowed[:1]
+    del borrowed
+    for _ in range(30):
+        part += 1
+        assert f(1.0) == 2 * 29 + part[0]
+    masked, g = data(np.zeros(4)[:3], borrow=True)
+    for _ in range(30):
+        assert g(1.0) == 0
+    assert type(held(masked)) is np.ndarray  # somebody may hold the rest
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_other_modes_read_what_was_borrowed_and_moved_again(mode: str) -> None:
+    small, f = data(np.ones(3))
+    g = pytensor.function([], small.sum(), mode=mode)
+    for k in range(1, 4):
+        for _ in range(30):
+            assert f(1.0) == 3 * k
+        assert g() == 3 * k
+        borrowed = small.get_value(borrow=True)
+        borrowed += 1
+        del borrowed
+
+
+def test_a_value_that_is_set_while_another_moves_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, f = data(np.ones(3))
+    move = small.container.type.data.move
+
+    def and_set(value: np.ndarray) -> Any:
+        small.set_value(np.full(3, 5.0))
+        return move(value)
+
+    monkeypatch.setattr(small.container.type.data, "move", and_set)
+    found = {float(f(1.0)) for _ in range(30)}
+    assert found == {3.0, 15.0}
+    np.testing.assert_array_equal(small.get_value(), np.full(3, 5.0))
+
+
+def test_what_the_host_reads_stays() -> None:
     rows = pytensor.shared(ROWS, name="rows")
     g = pytensor.function([], black_box(sort_down)(rows)[0] + rows.sum(), mode="JAXSELECTIVE")
     assert type(held(rows)) is np.ndarray

@@ -377,10 +377,10 @@ def test_the_source_holds_on_to_nothing_that_it_donates() -> None:
     donatable = Donatable(["x", "s"], {1: (1, [None])}, frozenset(), show_unusable=False)
     reuse = Reuse.at_the_end(f.plan, donatable)
     assert (
-        str(FunctionSource(f.plan, cells=[1], leaving=[0], reuse=reuse))
+        str(FunctionSource(f.plan, kept=[1], leaving=[0], reuse=reuse))
         == """\
 def run(a0):
-    a1 = held(cell1)
+    a1 = kept1()
     a0 = converted(0, a0)
     h0 = host(a0, 0)
     h6,  = step0(h0)

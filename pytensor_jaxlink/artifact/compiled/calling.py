@@ -171,8 +171,6 @@ class TreeFunction(LoadedFunction):
     def __init__(self, calling: Calling, *parts: Any) -> None:
         super().__init__(*parts)
         self._calling, self.trees = calling, calling.trees
-        for cell in self.state:
-            cell.keep_on_device()
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Evaluate the function; with values that JAX traces, trace it."""

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.calling import Calling, TreeFunction
-from pytensor_jaxlink.artifact.compiled.function import LoadedFunction, SavedState
+from pytensor_jaxlink.artifact.compiled.function import LoadedFunction
 from pytensor_jaxlink.artifact.compiled.saved_regions import (
     ArrayKind,
     Form,
@@ -17,6 +17,7 @@ from pytensor_jaxlink.artifact.compiled.saved_regions import (
     Specialisation,
     arrays_of,
 )
+from pytensor_jaxlink.artifact.compiled.saved_state import SavedState
 from pytensor_jaxlink.artifact.container import Container
 from pytensor_jaxlink.artifact.documents import Parsed
 from pytensor_jaxlink.artifact.records import reader

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from typing import Any, NoReturn, SupportsIndex
 
 import jax
 import numpy as np
 
 from pytensor_jaxlink.artifact.compiled.saved_regions import SavedRegion
-from pytensor_jaxlink.artifact.signature import Cell, Signature
+from pytensor_jaxlink.artifact.compiled.saved_state import SavedState, keep_on_device
+from pytensor_jaxlink.artifact.signature import Signature
 from pytensor_jaxlink.catalogue import Code
 from pytensor_jaxlink.errors import (
     FAILED_ON_HOST,
@@ -29,50 +29,16 @@ from pytensor_jaxlink.runtime import (
     Ending,
     Executor,
     FastCall,
-    Filter,
     Interface,
     Stats,
     are_typed_late,
-    argument_converter,
-    as_jax_array,
-    brought_along,
     fast_converter,
     pure_arguments,
     refuse_donated,
     refused,
-    value_of_state,
+    taken_by_regions,
 )
 from pytensor_jaxlink.trees import is_traced
-
-
-class SavedState:
-    """A shared variable of loaded functions: its value, read and updated by calls."""
-
-    def __init__(self, cell: Cell, storage: list[object], float_type: str) -> None:
-        self.name, self.type, self.storage = cell.name, cell.type, storage
-        brought_along(self)
-        how = Filter(cell.strict, cell.allow_downcast, float_type=float_type)
-        self._convert = argument_converter(cell.name, cell.type, how)
-        self._on_device = False
-
-    def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
-        """The value, as NumPy array or with ``return_internal_type`` as it is; see PyTensor's."""
-        return value_of_state(self.storage[0], borrow, return_internal_type)
-
-    def set_value(self, value: object, borrow: bool = False) -> None:
-        """Put another value in; it is copied unless ``borrow``."""
-        self.storage[0] = self._convert(value if borrow else deepcopy(value))
-        if self._on_device:
-            self.keep_on_device()
-
-    def keep_on_device(self) -> None:
-        """Have the value lie on a device from now on: calls do not move it there."""
-        self._on_device = True
-        if isinstance(self.storage[0], np.ndarray):
-            self.storage[0] = as_jax_array(self.storage[0])
-
-    def __repr__(self) -> str:
-        return f"<shared variable {self.name or '(unnamed)'}: {self.storage[0]!r}>"
 
 
 class LoadedFunction(FastCall):
@@ -145,7 +111,20 @@ class LoadedFunction(FastCall):
             frozenset(k for k, spec in enumerate(inputs) if spec.mutable),
             str(signature.options.get("donate", "updates")),
             ending,
+            {
+                k: cells[spec.cell].data.moved
+                for k, spec in enumerate(inputs)
+                if spec.cell is not None
+            },
         )
+        taken = taken_by_regions(self.plan)
+        read = {
+            spec.cell
+            for number, spec in zip(self.plan.inputs, inputs, strict=True)
+            if not spec.updated and number in taken
+        }
+        if cells:
+            keep_on_device(cells, read, self._executor.policy)
         self._required = [k for k in given if inputs[k].default is None]
         # As in PyTensor, a name that two inputs have, shared variables too, is no keyword.
         named = Counter(spec.name for spec in inputs)
