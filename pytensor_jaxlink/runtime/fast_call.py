@@ -102,8 +102,8 @@ class FastCall:
             self._stats.bytes_to_device += moved
             if moved >= path.in_place or not is_typed:
                 in_place = 0
-                if is_typed and moved < COPIED_FAST:  # as `_detached`, in this frame
-                    given = [v.copy() if type(v) is _NUMPY_ARRAY else v for v in args]
+                if moved < COPIED_FAST:  # as `_detached`, in this frame
+                    given = [v.copy() if isinstance(v, _NUMPY_ARRAY) else v for v in args]
                 else:
                     given = self._detached(args, moved)
         try:
