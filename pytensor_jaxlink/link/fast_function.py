@@ -66,6 +66,7 @@ class FastFunction(FastCall, Function):
             for spec, container in zip(explicit, self.input_storage, strict=False)
         )
         self.interface = self._interface(len(explicit))
+        self.vm.ending = self.interface.ending  # which knows the cells
         named = Counter(spec.name for spec in self.maker.inputs)
         # A name that several inputs have is nobody's, as in PyTensor.
         self._names: list[Any] = [spec.name if named[spec.name] == 1 else None for spec in explicit]

@@ -56,12 +56,15 @@ class Ending:
         Whether arrays leave as those of NumPy, not as those of JAX.
     kinds
         The types of the outputs.  Files have them elsewhere.
+    cells
+        The cells of overwritten inputs that no caller gives.
     """
 
     copied: tuple[int, ...] = ()
     overwritten: tuple[int, ...] = ()
     as_numpy: bool = False
     kinds: tuple[Kind, ...] = field(default=(), compare=False)
+    cells: Mapping[int, list[object]] | None = field(default=None, compare=False)
 
     def of(self, values: Sequence[Any], outputs: list[Any], stats: Stats) -> list[Any]:
         """The outputs of a plan for values of its inputs, as they leave."""
@@ -101,6 +104,10 @@ class Ending:
             return outputs
         count = len(outputs) - len(self.overwritten)
         for position, value in zip(self.overwritten, outputs[count:], strict=True):
+            cell = self.cells.get(position) if self.cells else None
+            if cell is not None and type(cell[0]) is ARRAY:  # which nobody writes into
+                [cell[0]] = ready_as([cell[0]], [as_jax_array(value)])
+                continue
             given, before = values[position], values[:position]
             if not isinstance(given, _NUMPY_ARRAY) or not given.flags.writeable:
                 continue
@@ -168,6 +175,11 @@ class Interface:
     donate: str
     ending: Ending
     movers: Mapping[int, Move]
+
+    def __post_init__(self) -> None:
+        kept = {*self.ending.overwritten} - {*self.given}
+        if kept:
+            self.ending = replace(self.ending, cells={k: self.storage[k] for k in kept})
 
     @property
     def arrays(self) -> frozenset[int]:

@@ -103,7 +103,7 @@ class FastCall:
             if moved >= path.in_place or not is_typed:
                 in_place = 0
                 if moved < COPIED_FAST:  # as `_detached`, in this frame
-                    given = [v.copy() if isinstance(v, _NUMPY_ARRAY) else v for v in args]
+                    given = [v.copy() if issubclass(class_of(v), _NUMPY_ARRAY) else v for v in args]
                 else:
                     given = self._detached(args, moved)
         try:

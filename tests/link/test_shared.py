@@ -18,7 +18,7 @@ import pytest
 from pytensor.raise_op import Assert
 from pytensor.tensor.blas import gemm_inplace
 
-from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink import JAXLinker, load, save
 from tests.edges import compare
 from tests.helpers import PYTHON, black_box, compile_both, sort_down
 
@@ -156,17 +156,38 @@ def test_numpy_outputs_leave_numpy_states() -> None:
     assert type(state.get_value(return_internal_type=True)) is np.ndarray
 
 
-def test_an_operation_in_place_on_a_shared_variable() -> None:
+@pytest.mark.parametrize("before", ["nothing", "a reader", "an update", "a jax.Array"])
+@pytest.mark.parametrize("size", [2, 40])
+def test_an_operation_in_place_on_a_shared_variable(size: int, before: str, tmp_path: Path) -> None:
     x, one = pt.dmatrix("x"), pt.constant(np.float64(1.0))
     found = []
     for mode in ("JAXSELECTIVE", PYTHON):
-        state = pytensor.shared(np.ones((2, 2)))
+        state = pytensor.shared(np.ones((size, size)))
+        total = pytensor.function([], state.sum(), mode=mode)
+        if before == "a reader":
+            for _ in range(30):
+                total()
+        elif before == "an update":
+            pytensor.function([], [], updates={state: state + 1}, mode=mode)()
+        elif before == "a jax.Array":
+            full = np.full if mode is PYTHON else jax.numpy.full  # Python would write into it
+            state.set_value(full((size, size), 2.0))
         product = gemm_inplace(state, one, x, x.T, one)
         f = pytensor.function([x], product, mode=mode, accept_inplace=True)
-        for factor in (1.0, 2.0):  # the second call takes the fast path
-            f(factor * np.arange(4.0).reshape(2, 2))
-        found.append(state.get_value())
+        for factor in range(30):  # calls after the first take the fast path
+            f(factor * np.arange(size**2).reshape(size, size) / size**2)
+            found.append(float(total()))
+        again, read = f, state.get_value
+        if mode is not PYTHON:
+            save(f, tmp_path / "f")
+            again = load(tmp_path / "f")
+            read = again.state[0].get_value
+        for _ in range(30):
+            again(np.ones((size, size)))
+        found.append(read().sum())
+    found = np.array(found).reshape(2, -1)
     np.testing.assert_allclose(*found)
+    assert len({*found[0]}) > 25
 
 
 # -- data ------------------------------------------------------------------------------------------
