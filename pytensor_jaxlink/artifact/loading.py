@@ -274,6 +274,10 @@ class _File:
 
         summary = self._layers["compiled"]
         float_type = str(summary["float_type"])
+        states = [
+            SavedState(cell, storage, float_type)
+            for cell, storage in zip(self._cells, self._storages(), strict=True)
+        ]
         reader = CompiledReader(self._container, self._data, self._host_ops)
         documents = self._container.document("compiled.json")
         policy = Policy(
@@ -282,10 +286,6 @@ class _File:
             compiler_options=self._compiler_options,
             device=self._asked_device(),
         )
-        states = [
-            SavedState(cell, storage, float_type)
-            for cell, storage in zip(self._cells, self._storages(), strict=True)
-        ]
         functions = {
             name: reader.function(
                 documents[name],

@@ -127,7 +127,9 @@ def test_saved_code_for_any_length(kind: str, tmp_path: Path) -> None:
 def test_code_is_made_once_where_nobody_traces() -> None:
     x = pt.dmatrix()
     function = jaxify([x], pt.cumprod(x, axis=1))
+    before = _along._cache_size()
     function(np.ones((2, 3)))
     known = _along._cache_size()
+    assert known == before + 1
     function(np.full((2, 3), 2.0))
     assert _along._cache_size() == known
