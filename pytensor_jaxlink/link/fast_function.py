@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import repeat
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from pytensor.compile.debug.profiling import ProfileStats
@@ -141,11 +143,12 @@ class FastFunction(FastCall, Function):
 
     def _first_or_named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """A call before the function is known to have a fast path, or with keywords."""
-        names = self._names[len(args) :]
-        if any(value is None for value in kwargs.values()):
-            return self._checked(*args, **kwargs)  # PyTensor takes it for no value
-        if kwargs and len(names) == len(kwargs) and kwargs.keys() >= set(names):
-            return self(*args, *[kwargs[name] for name in names])
+        if kwargs:
+            names = self._names[len(args) :]
+            named = [kwargs.get(name) for name in names]
+            # PyTensor takes None for no value.
+            if len(names) == len(kwargs) and all(map(is_not, named, repeat(None))):
+                return self(*args, *named)
         if kwargs or (self._fast is None and self._executor is self.vm.compiled.executor):
             return self._checked(*args, **kwargs)
         if self._compiled.exported and len(args) == len(self.interface.given):

@@ -30,9 +30,9 @@ from pytensor_jaxlink.runtime.ending import Ending as Ending
 from pytensor_jaxlink.runtime.ending import Interface as Interface
 from pytensor_jaxlink.runtime.ending import as_jax_array as as_jax_array
 from pytensor_jaxlink.runtime.executor import Executor as Executor
-from pytensor_jaxlink.runtime.executor import FastPath as FastPath
 from pytensor_jaxlink.runtime.fast_call import FastCall as FastCall
 from pytensor_jaxlink.runtime.fast_call import bytes_of_numpy as bytes_of_numpy
+from pytensor_jaxlink.runtime.fast_path import FastPath as FastPath
 from pytensor_jaxlink.runtime.forks import brought_along as brought_along
 from pytensor_jaxlink.runtime.forks import is_forked_child as is_forked_child
 from pytensor_jaxlink.runtime.forks import refused as refused

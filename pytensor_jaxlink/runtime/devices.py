@@ -102,14 +102,12 @@ def sharding_of(value: Any) -> Sharding | None:
     return value.sharding if kind is ARRAY or kind is jax.ShapeDtypeStruct else None
 
 
-def placed_as(old: Any, new: Any) -> Any:
-    """A new value of a state, spread over the devices as the old one is.
+def placed_on(where: NamedSharding, new: Any) -> Any:
+    """A new value of a state, spread over devices as the old one is.
 
     One of another shape stays as it is where it cannot be divided so.
     """
-    # Most states lie on one device: a call has them all pass here.
-    where = old.sharding if type(old) is ARRAY else None
-    if type(where) is not NamedSharding or where == sharding_of(new):
+    if where == sharding_of(new):
         return new
     try:
         where.shard_shape(np.shape(new))
@@ -118,7 +116,7 @@ def placed_as(old: Any, new: Any) -> Any:
     return device_put_now(new, where)
 
 
-def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
+def ready_as(old: Sequence[Any], new: Iterable[object]) -> list[object]:
     """New values of states, spread over the devices as the old ones are, when all are there.
 
     Nobody waits for generators (`generators.take_place`).
@@ -128,12 +126,16 @@ def ready_as(old: Iterable[object], new: Iterable[object]) -> list[object]:
     JAXLinkError
         If JAX traces a new value: nothing can hold it when JAX has done.
     """
-    pairs = list(zip(old, new, strict=True))
-    if any(_is_traced(value) for _, value in pairs):
-        raise traced_update()
-    for pair in pairs:
-        take_place(*pair)
-    values = [placed_as(*pair) for pair in pairs]
+    values = list(new)
+    others = [value for value in values if type(value) is not ARRAY]
+    if others:
+        if any(map(_is_traced, others)):
+            raise traced_update()
+        for pair in zip(old, values, strict=True):
+            take_place(*pair)
+    for place, before in enumerate(old):  # most lie on one device
+        if type(before) is ARRAY and type(before.sharding) is NamedSharding:
+            values[place] = placed_on(before.sharding, values[place])
     wait_for_all(values)
     return values
 

@@ -19,7 +19,8 @@ from pytensor_jaxlink.errors import NewSizeError, NotAcceptedError
 from pytensor_jaxlink.runtime.boundary import Boundary
 from pytensor_jaxlink.runtime.clocks import PADDED, Function, Recorder
 from pytensor_jaxlink.runtime.ending import as_jax_array
-from pytensor_jaxlink.runtime.executor import Executor, FastPath
+from pytensor_jaxlink.runtime.executor import Executor
+from pytensor_jaxlink.runtime.fast_path import FastPath
 from pytensor_jaxlink.runtime.padding import (
     FOR_MANY_AXES,
     MANY,
@@ -332,7 +333,7 @@ class Dispatch:
                 padded.compile(padding.pad(values, lengths, buckets, stats))
 
         call = dispatching(own.call, padded.call)
-        return FastPath(call, compile_for, timed, own.packed, own.result)
+        return FastPath(call, compile_for, timed, stats, own.packed, own.result)
 
     def _without_lengths(self, boundary: Boundary) -> Boundary:
         """The boundary of the padded graph, all of whose inputs are arguments."""

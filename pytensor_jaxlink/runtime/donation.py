@@ -87,8 +87,11 @@ class Donation:
         self._all_cells = [*self._cells, *self._others]
         self._compiled: dict[object, _Compiled | None] = {}
         self._last: tuple[object, _Compiled | None] = None, None  # of the last call
+        # The types of states that are too small to be donated: JAX has one for all results of a
+        # program, and to look at it is the least that a call can do.
+        self._small: tuple[tuple[int, object], ...] = ()
 
-    def __call__(
+    def __call__(  # noqa: C901 -- one frame a call
         self, static: tuple[object, ...], values: list[object], others: Sequence[object]
     ) -> tuple[Sequence[object], Sequence[object], bool]:
         """Call the region, donate what nobody else holds, store the new states and the ``others``.
@@ -102,6 +105,13 @@ class Donation:
         """
         if self._place is not None:
             self._place(values)
+        for position, aval in self._small:
+            if getattr(values[position], "aval", None) is not aval:
+                break
+        else:
+            if self._small:
+                results, conditions = self._without(*self._taken(static, values))
+                return results, conditions, False
         kept: Sequence[object] = ()
         if others:
             kept = [cell[0] for cell in self._others]
@@ -116,6 +126,7 @@ class Donation:
             compiled = self._find(static, values, free, kinds)
             self._last = key, compiled
         if compiled is None:
+            self._small = self._too_small(values)
             results, conditions = self._without(*self._taken(static, values))
             return results, conditions, False
         if compiled.needed:
@@ -200,6 +211,14 @@ class Donation:
             chosen = [p for p in free if not traced and self._worth_it(p, values[p])]
             self._compiled[key] = self._compile(static, values, chosen) if chosen else None
         return self._compiled[key]
+
+    def _too_small(self, values: Sequence[Any]) -> tuple[tuple[int, object], ...]:
+        """The types of the states, if none of their size is ever donated; nothing otherwise."""
+        if self._given or any(
+            type(values[p]) is not ARRAY or self._worth_it(p, values[p]) for p in self._states
+        ):
+            return ()
+        return tuple((p, values[p].aval) for p in self._states)
 
     def _worth_it(self, position: int, value: Any) -> bool:
         large = position in self._what.given or value.nbytes >= WORTH_IT

@@ -31,7 +31,8 @@ from pytensor_jaxlink.runtime.stats import Stats
 from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
 
 if TYPE_CHECKING:
-    from pytensor_jaxlink.runtime.executor import Executor, FastPath
+    from pytensor_jaxlink.runtime.executor import Executor
+    from pytensor_jaxlink.runtime.fast_path import FastPath
 
 Form = Callable[[Any], object]
 """Changes the form of an output when it leaves."""
@@ -272,10 +273,14 @@ class Interface:
         An error of the device shows when they are waited for, and then nothing has been stored.
         """
         if self.updated:
-            cells = [self.storage[place] for place in self.updated]
+            cells = self._updated_cells
             new = outputs[len(self.outputs) :]
             store(cells, ready_as([cell[0] for cell in cells], new))
         return self.packed(outputs)
+
+    @cached_property
+    def _updated_cells(self) -> Sequence[list[object]]:
+        return [self.storage[place] for place in self.updated]
 
     def packed(self, outputs: list[Any]) -> Any:
         """The outputs in the form of the answer."""

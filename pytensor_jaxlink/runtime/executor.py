@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, partial, reduce
 from typing import Any
 
@@ -28,6 +28,7 @@ from pytensor_jaxlink.runtime.devices import (
     note_explicit_axes,
     run_in_auto,
 )
+from pytensor_jaxlink.runtime.fast_path import FastPath
 from pytensor_jaxlink.runtime.forks import (
     from_parent,
     refused,
@@ -35,7 +36,6 @@ from pytensor_jaxlink.runtime.forks import (
     warn_once,
 )
 from pytensor_jaxlink.runtime.resizing import PutsOff, Resizing
-from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.reuse import Donatable, Reuse
 from pytensor_jaxlink.runtime.runnable import Runnable, static_of
 from pytensor_jaxlink.runtime.specialisation import CompiledRegion, Policy, kind_of
@@ -50,39 +50,6 @@ Signature = tuple[tuple[object, ...], list[jax.ShapeDtypeStruct]]
 """The static values of a region, and the kinds of its arguments."""
 
 Fallback = Callable[[Sequence[object], BaseException | None], Sequence[object]]
-
-
-@dataclass
-class FastPath:
-    """A plan as a function that goes straight to compiled code.
-
-    Attributes
-    ----------
-    call
-        The function of the arguments.  It gives a `Result`; or, where the plan is one region, what
-        JAX gives: the packed outputs, or a tuple of them and a condition.
-    compile
-        Compiles for values of all inputs.
-    packed
-        Whether the outputs are the answer of the function, and no list that is to be taken apart.
-    result
-        The `Result` of a call that gave a tuple, for the arguments of that call.
-    in_place
-        Calls with fewer bytes of NumPy's get the arrays as they are, and not copies.  0 where one
-        result does not tell that nothing reads them any more: it does where there is one program.
-    patience
-        How many calls may still be waited for before ``in_place`` is 0.
-    timed
-        Makes the same call with clocks, which give their times to a recorder.
-    """
-
-    call: Callable[..., Any]
-    compile: Callable[[list[Any]], None]
-    timed: Callable[[Recorder], Function]
-    packed: bool = False
-    result: Callable[[tuple[object, object], Sequence[object]], Result] | None = None
-    in_place: int = 0
-    patience: int = 4
 
 
 class Executor:
@@ -359,7 +326,7 @@ class Executor:
 
             return function if self.policy.device is None and self.policy.has_types() else there
 
-        return FastPath(within(call), ahead, lambda to: within(timed(self.clock(to))))
+        return FastPath(within(call), ahead, lambda to: within(timed(self.clock(to))), self.stats)
 
     # -- in a forked process -------------------------------------------------------------------
 

@@ -25,7 +25,8 @@ from pytensor_jaxlink.runtime.clocks import Recorder
 from pytensor_jaxlink.runtime.devices import COPIED_FAST, detached
 from pytensor_jaxlink.runtime.dispatch import Dispatch
 from pytensor_jaxlink.runtime.ending import Interface
-from pytensor_jaxlink.runtime.executor import Executor, FastPath
+from pytensor_jaxlink.runtime.executor import Executor
+from pytensor_jaxlink.runtime.fast_path import FastPath
 from pytensor_jaxlink.runtime.forks import from_parent, replace_in_forked_child
 from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
@@ -44,6 +45,9 @@ _NUMPY_ARRAY = np.ndarray  # looked up once, not in each call
 
 _SMALL = 2**20
 """Bytes; in the time that `jax.device_put` takes longer than `jax.jit`, as many are moved twice."""
+
+_NUMBERS = (float, int)
+"""The classes of arguments of which the converted array is nobody else's."""
 
 _SEVERAL = (tuple, list, Result)
 """The classes of answers that begin with an output, or with a list of them."""
@@ -81,7 +85,8 @@ class FastCall:
         path = self._fast
         if path is None or kwargs:
             return self._first_or_named(args, kwargs)
-        moved, all_converted = 0, self._conversions > _MOST_REJECTIONS
+        moved = in_place = 0
+        all_converted = self._conversions > _MOST_REJECTIONS
         is_typed = not all_converted
         for value in args:
             kind = class_of(value)
@@ -91,28 +96,27 @@ class FastCall:
                     is_typed = False
             elif kind is not ARRAY:
                 is_typed = False
+        given: Sequence[object] = args
         if not is_typed:
             converted = self._convert_all(args, arrays=all_converted)
             if converted is None:
                 return self._slow(args)
-            args, moved = converted, bytes_of_numpy(converted)
-        given: Sequence[object] = args
-        in_place = moved
+            args, given, moved = converted
+        elif moved < path.in_place:
+            in_place = moved
+        elif moved >= COPIED_FAST:
+            given = self._detached(args, moved)
+        elif moved:  # the same, in this frame
+            given = [v.copy() if class_of(v) is _NUMPY_ARRAY else v for v in args]
         if moved:
-            self._stats.bytes_to_device += moved
-            if moved >= path.in_place or not is_typed:
-                in_place = 0
-                if moved < COPIED_FAST:  # as `_detached`, in this frame
-                    given = [v.copy() if issubclass(class_of(v), _NUMPY_ARRAY) else v for v in args]
-                else:
-                    given = self._detached(args, moved)
+            path.stats.bytes_to_device += moved
         try:
             found = path.call(*given)
         except (Exception, NotAcceptedError) as error:
             if hasattr(error, FAILED_ON_HOST) and self._is_final(error):
                 raise
             return self._again(args, error)
-        self._stats.direct += 1
+        path.stats.direct += 1
         if type(found) is ARRAY and (not in_place or found.is_ready()):
             return found
         try:
@@ -137,8 +141,13 @@ class FastCall:
             return self._failed(args)
         return found.outputs if path.packed else self.interface.answer(found, args, self._stats)
 
-    def _convert_all(self, args: tuple[object, ...], *, arrays: bool) -> tuple[Any, ...] | None:
+    def _convert_all(
+        self, args: tuple[object, ...], *, arrays: bool
+    ) -> tuple[tuple[object, ...], Sequence[object], int] | None:
         """The arguments in the declared types; None where the slow path says what is wrong.
+
+        They are followed by what JAX may read when the call has returned, and by the bytes of
+        NumPy's among them.
 
         JAX would compile once more for a number than for an array, and takes a list for a tree.
         Unless ``arrays``, it is left to JAX to find arrays of other types.
@@ -147,23 +156,33 @@ class FastCall:
         if len(args) != len(converters):
             return None
         found: list[Any] = list(args)
-        for position, value in enumerate(found):
+        given = list(args)
+        moved = 0
+        for position, value in enumerate(args):
             kind = class_of(value)
-            is_array = kind is ARRAY or (kind is _NUMPY_ARRAY and value.dtype.isnative)
-            if is_array and not arrays:
+            if kind is ARRAY and not arrays:
                 continue
-            converted = converters[position](value)
-            if converted is not None:
-                found[position] = converted
-            elif not isinstance(value, Tracer):
-                return None
-        return tuple(found)
+            array: Any = value
+            if arrays or kind is not _NUMPY_ARRAY or not array.dtype.isnative:
+                array = converters[position](value)
+                if array is None:
+                    if not isinstance(value, Tracer):
+                        return None
+                    continue
+                found[position] = given[position] = array
+            if issubclass(class_of(array), _NUMPY_ARRAY):
+                moved += array.nbytes
+                if array.nbytes < COPIED_FAST and kind not in _NUMBERS:
+                    given[position] = array.copy()
+        if moved >= COPIED_FAST:
+            given = self._detached(found, moved)
+        return tuple(found), given, moved
 
     def _convert_always(self) -> None:
         """Convert all arguments before each call: JAX would find those of other types too late."""
         self._conversions = _MOST_REJECTIONS + 1
 
-    def _detached(self, args: tuple[object, ...], moved: int) -> Sequence[object]:
+    def _detached(self, args: Sequence[object], moved: int) -> list[object]:
         """The arguments as JAX may read them when the call has returned.
 
         A large array that is given several times goes to the device once.
@@ -206,10 +225,10 @@ class FastCall:
         accepted = not isinstance(error, NotAcceptedError)
         if not accepted:
             converted = self._convert_all(args, arrays=True)
-            if converted is not None and any(map(is_not, converted, args)):
+            if converted is not None and any(map(is_not, converted[0], args)):
                 self._conversions += 1
                 self._stats.bytes_to_device -= bytes_of_numpy(args)  # JAX only traced
-                return FastCall.__call__(self, *converted)
+                return FastCall.__call__(self, *converted[0])
             self._rejections += 1
             if self._rejections > _MOST_REJECTIONS:
                 self._fast = None  # the slow path is faster than failing

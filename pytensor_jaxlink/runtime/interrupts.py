@@ -19,6 +19,9 @@ def store(cells: Sequence[list[object]], values: Iterable[object]) -> None:
 
     An error in getting the first value leaves all as it was.
     """
+    if len(cells) == 1:
+        [cells[0][0]] = values
+        return
     deque(map(setitem, cells, repeat(0), values), maxlen=0)
 
 

@@ -29,7 +29,7 @@ _FEW = 8
 def waited_for(value: object) -> np.ndarray:
     """An array as a NumPy array, when JAX has computed it on devices of this process."""
     is_ready = getattr(value, "is_ready", None)
-    if is_ready is not None:
+    if is_ready is not None and not is_ready():
         _spin(is_ready)
     return np.asarray(value)
 
@@ -37,7 +37,8 @@ def waited_for(value: object) -> np.ndarray:
 def when_ready(value: jax.Array) -> jax.Array:
     """Wait for a value that JAX computes; an error in computing it is raised here."""
     array: Any = value
-    _spin(array.is_ready)
+    if not array.is_ready():
+        _spin(array.is_ready)
     return value.block_until_ready()
 
 
@@ -52,10 +53,10 @@ def wait_for_all(values: Sequence[object]) -> None:
 
 
 def _spin(is_ready: Callable[[], bool]) -> None:
-    if not is_ready():
-        for _ in range(_LOOKS):
-            if is_ready():
-                break
+    """Look again and again at what was not there."""
+    for _ in range(_LOOKS):
+        if is_ready():
+            break
 
 
 def all_hold(*conditions: object) -> bool:

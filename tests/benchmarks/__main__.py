@@ -9,7 +9,7 @@ from collections.abc import Callable
 import jax
 
 import pytensor_jaxlink  # noqa: F401 -- registers the mode
-from tests.benchmarks.calls import call_overhead, one_host_step
+from tests.benchmarks.calls import call_overhead, calls_with_more, one_host_step
 from tests.benchmarks.first_result import LARGE, first_results, large_constant
 from tests.benchmarks.growth import large_state, many_lengths
 from tests.benchmarks.measure import QUICK, THOROUGH
@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
 Make = Callable[[argparse.Namespace], Table]
 TABLES: dict[str, Make] = {
     "calls": lambda chosen: call_overhead(chosen.effort),
+    "more": lambda chosen: calls_with_more(chosen.effort),
     "steady": lambda chosen: ten_workloads(chosen.effort),
     "small": lambda chosen: small_densities(chosen.effort),
     "pymc": lambda chosen: pymc_densities(chosen.effort),

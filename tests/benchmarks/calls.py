@@ -75,6 +75,63 @@ def call_overhead(effort: Effort, inputs: Sequence[int] = range(1, 9)) -> Table:
     )
 
 
+def other_calls() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Calls with other things than arrays, or that leave something: by hand, and ours."""
+    x, factor, size, matrix = pt.dvector("x"), pt.dscalar("factor"), pt.lscalar("n"), pt.dmatrix()
+    vector, square = jnp.arange(float(LENGTH)), jnp.ones((LENGTH, LENGTH))
+
+    def ours(inputs: list[Any], outputs: Any, **options: Any) -> Callable[..., Any]:
+        return pytensor.function(inputs, outputs, mode="JAXSELECTIVE", **options)
+
+    by_hand = jax.jit(lambda x, factor: (x * factor).sum())
+    scaled = ours([x, factor], (x * factor).sum())
+    filled_by_hand = jax.jit(lambda x, n: jnp.zeros(n) + x[0], static_argnums=1)
+    filled = ours([x, size], pt.zeros(size) + x[0])
+    row_by_hand, row = jax.jit(lambda m, n: m[n]), ours([matrix, size], matrix[size])
+
+    state = pytensor.shared(np.zeros(LENGTH))
+    change = 0.2 * (x - state)
+    step = ours([x], (change**2).sum(), updates={state: state + change})
+    held = [jnp.zeros(LENGTH)]
+
+    @jax.jit
+    def step_by_hand(x: jax.Array, state: jax.Array) -> tuple[jax.Array, jax.Array]:
+        change = 0.2 * (x - state)
+        return (change**2).sum(), state + change
+
+    def stepping() -> jax.Array:
+        loss, held[0] = step_by_hand(vector, held[0])
+        return loss
+
+    return {
+        "a number": (lambda: by_hand(vector, 0.5), lambda: scaled(vector, 0.5)),
+        "keywords": (
+            lambda: by_hand(x=vector, factor=0.5),
+            lambda: scaled(x=vector, factor=0.5),
+        ),
+        "a length": (lambda: filled_by_hand(vector, LENGTH), lambda: filled(vector, LENGTH)),
+        "an index": (lambda: row_by_hand(square, 3), lambda: row(square, 3)),
+        "an update": (stepping, lambda: step(vector)),
+    }
+
+
+def calls_with_more(effort: Effort) -> Table:
+    """Calls as users make them."""
+    rows = []
+    for name, (by_hand, ours) in other_calls().items():
+        timing = interleave({REFERENCE: by_hand, "ours": ours}, effort)
+        ratio = times(timing.ratio("ours", REFERENCE))
+        rows.append((name, duration(timing.median(REFERENCE)), ratio))
+    return Table(
+        "Numbers, keywords and updates",
+        f"Calls with a vector of {LENGTH} elements on the device, and with more: Python's number "
+        "for a scalar, the same by keywords, a length (a static argument by hand), the index of a "
+        "row (which we check, and JAX does not), and a shared vector that the call updates.",
+        ("call", REFERENCE, "ours"),
+        tuple(rows),
+    )
+
+
 def host_steps(size: int) -> tuple[dict[str, Callable[..., Any]], np.ndarray]:
     """A sort by NumPy between two computations, three ways, and an argument."""
 

@@ -16,7 +16,7 @@ import pytest
 
 import pytensor_jaxlink  # noqa: F401 -- registers the mode
 from tests.benchmarks import files
-from tests.benchmarks.calls import LENGTH, REFERENCE, adders, host_steps
+from tests.benchmarks.calls import LENGTH, REFERENCE, adders, host_steps, other_calls
 from tests.benchmarks.growth import steppers
 from tests.benchmarks.small_models import MODELS, small_model
 from tests.benchmarks.workload import Workload
@@ -66,6 +66,12 @@ def test_call(name: str, count: int, on_device: bool, benchmark: Any) -> None:
     function = adders(count)[name]
     found = benchmark(lambda: jax.block_until_ready(function(*arguments)))
     np.testing.assert_allclose(found, expected)
+
+
+def test_calls_with_more() -> None:
+    for by_hand, ours in other_calls().values():
+        for _ in range(3):
+            np.testing.assert_allclose(ours(), by_hand())
 
 
 @pytest.mark.parametrize("name", ["split by hand", "ours", "pure_callback"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pytensor_jaxlink  # noqa: F401 -- registers the mode
-from tests.benchmarks.calls import call_overhead, one_host_step
+from tests.benchmarks.calls import call_overhead, calls_with_more, one_host_step
 from tests.benchmarks.first_result import first_with_constant
 from tests.benchmarks.fresh import fresh
 from tests.benchmarks.growth import DONATED, many_lengths
@@ -75,6 +75,7 @@ def test_machine_is_named() -> None:
 def test_calls() -> None:
     assert len(call_overhead(ONCE, [2]).rows) == 1
     assert len(one_host_step(ONCE, [10]).rows) == 1
+    assert len(calls_with_more(ONCE).rows) == 5
 
 
 @pytest.mark.filterwarnings("ignore::Warning")  # of Numba and what it imports

@@ -69,6 +69,25 @@ def test_small_states_are_copied() -> None:
     np.testing.assert_array_equal(shared.get_value(), 0.125)
 
 
+def test_a_state_grows_and_shrinks() -> None:
+    one, other = pytensor.shared(np.ones(10)), pytensor.shared(np.ones(10))
+    updates = {one: one * FACTOR, other: other + one.sum()}
+    f = pytensor.function([FACTOR], other.sum(), updates=updates, mode=JAXLinker(dynamic=False))
+    sizes = [(10, 10), (LARGE, 10), (10, LARGE), (LARGE, LARGE), (10, 10)]
+    for lengths in sizes:
+        for shared, length in zip((one, other), lengths, strict=True):
+            shared.set_value(np.ones(length))
+        expected = [np.ones(length) for length in lengths]
+        before = f.stats.donated_bytes
+        for _ in range(4):
+            np.testing.assert_allclose(f(0.5), expected[1].sum())
+            expected = [expected[0] * 0.5, expected[1] + expected[0].sum()]
+        for shared, value in zip((one, other), expected, strict=True):
+            np.testing.assert_allclose(shared.get_value(), value)
+        large = sum(value.nbytes for value in expected if len(value) == LARGE)
+        assert f.stats.donated_bytes - before in (3 * large, 4 * large)
+
+
 def test_two_states_with_one_buffer() -> None:
     value = jnp.arange(float(LARGE))
     one, other = (pytensor.shared(np.zeros(1)) for _ in range(2))
