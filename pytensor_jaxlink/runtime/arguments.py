@@ -91,6 +91,7 @@ class _Typed(Converter):
     def __init__(self, name: str | None, kind: Kind, rules: Filter, code: Code) -> None:
         super().__init__(name, kind.text, code)
         self._kind, self._rules, self._dtype = kind, rules, np.dtype(kind.dtype)
+        self._shape = kind.shape or ()
 
     def _check_not_strict(self, value: object) -> None:
         if self._rules.strict:
@@ -120,7 +121,7 @@ class _Array(_Typed):
             value = np.asarray(value)  # JAX refuses it; named in docs/same_results.md
         if not is_one or value.dtype != self._dtype:
             value = self._converted(value)
-        if not fits(value.shape, self._kind.shape or ()):
+        if value.shape != self._shape and not fits(value.shape, self._shape):
             raise self._wrong(f"an array of shape {value.shape}")
         return value
 

@@ -333,7 +333,7 @@ class Dispatch:
                 padded.compile(padding.pad(values, lengths, buckets, stats))
 
         call = dispatching(own.call, padded.call)
-        return FastPath(call, compile_for, timed, stats, own.packed, own.result)
+        return FastPath(call, compile_for, timed, stats, own.packed, own.holds)
 
     def _without_lengths(self, boundary: Boundary) -> Boundary:
         """The boundary of the padded graph, all of whose inputs are arguments."""
@@ -351,8 +351,9 @@ class Dispatch:
 
 def _as_result(path: FastPath, found: Any, values: Sequence[object]) -> Result:
     kind = class_of(found)
-    if kind is tuple and path.result is not None:
-        return path.result(found, values)
+    if kind is tuple and path.holds is not None:
+        outputs, condition = found
+        return Result(outputs, () if path.holds(condition, values) else (False,))
     return found if kind is Result else Result(found)
 
 

@@ -286,7 +286,7 @@ class Executor:
             code = self.codes.get(0)
             whole = Whole(ready, boundary, pack or list, repeatable=repeatable, code=code)
             path = self._path(whole.call, whole.compile, whole.timed)
-            path.packed, path.result = pack is not None, whole.condition.result
+            path.packed, path.holds = pack is not None, whole.condition.holds
             path.in_place = COPIED_FAST if ready.plan.outputs and not boundary.leave else 0
             return path
         function = fast(ready, boundary, reuse, {} if reuse else self.codes)

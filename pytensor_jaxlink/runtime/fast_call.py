@@ -129,17 +129,21 @@ class FastCall:
     def _finished(self, found: Any, args: tuple[object, ...], path: FastPath) -> object:
         """The answer of a call on a path, when its conditions hold and its updates are stored."""
         kind = class_of(found)
-        if kind is tuple and path.result is not None:
-            found = path.result(found, args)
-        elif kind is not Result:
-            if path.packed:
-                return found
-            found = Result(found)
-        if found.conditions and not all_hold(*found.conditions):
+        if kind is Result:
+            holds = not found.conditions or all_hold(*found.conditions)
+        elif kind is tuple and path.holds is not None:
+            found, condition = found
+            holds = path.holds(condition, args)
+        else:
+            holds = True
+        if not holds:
             self._stats.direct -= 1
             del found  # what it holds could not be donated
             return self._failed(args)
-        return found.outputs if path.packed else self.interface.answer(found, args, self._stats)
+        if path.packed:
+            return found.outputs if kind is Result else found
+        result = found if kind is Result else Result(found)
+        return self.interface.answer(result, args, self._stats)
 
     def _convert_all(
         self, args: tuple[object, ...], *, arrays: bool

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytensor_jaxlink.runtime.clocks import Function, Recorder
-from pytensor_jaxlink.runtime.result import Result
 from pytensor_jaxlink.runtime.stats import Stats
 
 
@@ -23,8 +22,8 @@ class FastPath:
         Compiles for values of all inputs.
     packed
         Whether the outputs are the answer of the function, and no list that is to be taken apart.
-    result
-        The `Result` of a call that gave a tuple, for the arguments of that call.
+    holds
+        Whether the condition of a call that gave a tuple is true, for the arguments of that call.
     stats
         What counts.
     in_place
@@ -41,6 +40,6 @@ class FastPath:
     timed: Callable[[Recorder], Function]
     stats: Stats
     packed: bool = False
-    result: Callable[[tuple[object, object], Sequence[object]], Result] | None = None
+    holds: Callable[[object, Sequence[object]], bool] | None = None
     in_place: int = 0
     patience: int = 4

@@ -244,9 +244,12 @@ class Condition:
             Those that followed, and are the same in all calls.
         """
         outputs, condition = found
-        return Result(outputs, () if self._holds(condition, values, others) else (False,))
+        return Result(outputs, () if self.holds(condition, values, others) else (False,))
 
-    def _holds(self, condition: object, values: Sequence[object], others: Sequence[object]) -> bool:
+    def holds(
+        self, condition: object, values: Sequence[object], others: Sequence[object] = ()
+    ) -> bool:
+        """Return True if the condition of a call is true, which its arguments may tell already."""
         known = self._known
         if known is not None:
             for position, array in known[1]:
