@@ -32,11 +32,14 @@ def main() -> None:
         Task(
             tuple(seeds[start : start + CHUNK]), turn(options, asked.in_turn, start // CHUNK),
             **selection, quickly=start // CHUNK % asked.full_every > 0,
+            low=asked.low_every > 0 and (start // CHUNK + 1) % asked.low_every == 0,
         )
         for start in range(0, asked.count, CHUNK)
     ]  # fmt: skip
     quick = sum(len(task.seeds) for task in tasks if task.quickly)
-    print(f"LLVM optimises little for {quick} of {asked.count} graphs", flush=True)
+    low = sum(len(task.seeds) for task in tasks if task.low)
+    print(f"LLVM optimises little for {quick} of {asked.count} graphs", end="; ", flush=True)
+    print(f"bounds by size are lowered for {low}", flush=True)
     started, counts, shown = time.monotonic(), Counts(), 0
     for found in search(tasks, asked.workers):
         if isinstance(found, Counts):
@@ -66,6 +69,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--full-every", type=int, default=8,
         help="of so many processes one lets LLVM optimise as for users, the others little",
+    )  # fmt: skip
+    parser.add_argument(
+        "--low-every", type=int, default=3,
+        help="one of so many processes lowers the bounds by size; 0 for none",
     )  # fmt: skip
     parser.add_argument("--options", nargs="+", default=OPTIONS, choices=OPTIONS)
     parser.add_argument(

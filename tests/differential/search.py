@@ -51,6 +51,8 @@ class Task:
     only: tuple[str, ...] = ()
     quickly: bool = False
     """Whether LLVM optimises little, and the inner graphs of the reference run in Python too."""
+    low: bool = False
+    """Whether bounds by size are lowered; see `bounds`."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -135,6 +137,7 @@ def compare_all(task: Task, connection: Any) -> None:
     import jax
     import pytensor
 
+    from tests.differential.bounds import lower_bounds
     from tests.differential.compare import compare
     from tests.differential.grammar import random_graph
     from tests.differential.shared_code import shared_code
@@ -144,6 +147,8 @@ def compare_all(task: Task, connection: Any) -> None:
     # PyTensor's graphs are cycles of many objects, and most of them die with the graph.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
+    if task.low:
+        lower_bounds()
     counts, most = Counts(), 0
     # Most options give the same program for a region, which XLA then compiles once.
     with TemporaryDirectory() as folder, shared_code(folder):
@@ -153,7 +158,8 @@ def compare_all(task: Task, connection: Any) -> None:
             found = compare(graph, task.options)
             counts.add(graph, found)
             if found.differences:
-                connection.send((seed, found.differences))
+                note = ["the bounds are lowered, as with --low-every 1"] if task.low else []
+                connection.send((seed, [*found.differences, *note]))
             before, most = most, getrusage(RUSAGE_SELF).ru_maxrss
             if before <= MOST_MEMORY < most:
                 connection.send((seed, [f"the process takes {most} kB of memory"]))

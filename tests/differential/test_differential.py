@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.differential.__main__ import turn
+from tests.differential.bounds import LOWERED
 from tests.differential.compare import compare
 from tests.differential.grammar import PRODUCTIONS, random_graph
 from tests.differential.options import OPTIONS
@@ -29,6 +30,15 @@ def test_random_graph(seed: int) -> None:
     if compare(random_graph(seed)).differences:
         graph, differences = shrunk(seed, OPTIONS)
         pytest.fail("\n".join([f"seed {seed}", *differences, in_words(graph)]))
+
+
+@pytest.mark.parametrize("seed", range(GRAPHS, GRAPHS + 2))
+def test_random_graph_with_lowered_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is for large arrays, and for many calls, meets small ones."""
+    for module, bounds in LOWERED.items():
+        for name, bound in bounds.items():
+            monkeypatch.setattr(module, name, bound)
+    assert compare(random_graph(seed)).differences == []
 
 
 def test_every_production_is_reached() -> None:
