@@ -180,16 +180,21 @@ def _is_sum(node: Any) -> bool:
 
 def _adds_zeros(node: Any, inputs: Sequence[Any]) -> bool:
     """Whether XLA may know the zeros of a sum: it takes x for 0.0 + x, a product for copies."""
-    increments = isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) and not (
-        node.op.set_instead_of_inc or is_zero(node.inputs[0])
-    )
-    return (increments or isinstance(getattr(node.op, "scalar_op", None), Add)) and any(
+    is_graph = isinstance(node.op, HasInnerGraph)
+    return any(map(_adds, node.op.fgraph.apply_nodes if is_graph else [node])) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"
         and value.size
         and not np.any(value)
         for value in inputs
     )
+
+
+def _adds(node: Any) -> bool:
+    """Whether it adds to numbers of which it does not say that they are zeros."""
+    if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor):
+        return not (node.op.set_instead_of_inc or is_zero(node.inputs[0]))
+    return isinstance(getattr(node.op, "scalar_op", None), Add)
 
 
 def with_other_signs(value: Any, sign: float | None, rng: np.random.Generator) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.compile.builders import OpFromGraph
 from pytensor.tensor.extra_ops import unique
 
 from tests.differential.rounding import noisy_mode, spread
@@ -40,3 +41,19 @@ def test_the_number_of_distinct_eigenvalues() -> None:
         seed(number, whole=False)
         found.add(int(count(np.diag([2.7, 2.7, 2.7, 2.7, 6.2]))))
     assert min(found) == 2 < max(found)
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize(("entry", "signs"), [(0.0, {True, False}), (1.0, {False})])
+def test_the_sign_of_a_sum_of_known_zeros(entry: float, signs: set[bool], inner: bool) -> None:
+    x, factor = pt.dvector(), pt.dscalar()
+    total = (x * factor).sum()
+    if inner:
+        total = OpFromGraph([x, factor], [total])(x, factor)
+    mode, seed = noisy_mode(PYTHON)
+    f = pytensor.function([x, factor], 1 / total, mode=mode)
+    found = set()
+    for number in range(8):
+        seed(number, whole=None)
+        found.add(bool(f(np.full(3, entry), -0.0 if entry == 0 else 1.0) < 0))
+    assert found == signs
