@@ -18,6 +18,7 @@ from pytensor.tensor.type import scalar
 
 from pytensor_jaxlink.ops.array_op import ArrayOp
 from pytensor_jaxlink.ops.fitting import Fitted, Indexable, Stretched
+from pytensor_jaxlink.ops.held_types import held_dtype
 
 
 class NegativeZero(ArrayOp):
@@ -55,7 +56,7 @@ class NegativeZero(ArrayOp):
 
 def types_of_sum(node: Apply) -> tuple[np.dtype, np.dtype]:
     """The type of the array of an increment, and the one in which NumPy adds."""
-    kept, added = (np.dtype(variable.type.dtype) for variable in node.inputs[:2])
+    kept, added = (np.dtype(held_dtype(v) or v.type.dtype) for v in node.inputs[:2])
     return kept, np.result_type(kept, added)
 
 

@@ -7,7 +7,7 @@ from pytensor.graph.basic import Apply
 from pytensor.tensor.subtensor import IncSubtensor
 
 from pytensor_jaxlink.graph import indices_of, is_vector_of_places
-from pytensor_jaxlink.ops import Merged, Stretched, other_sum
+from pytensor_jaxlink.ops import Merged, Stretched, held_dtype, other_sum
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -26,8 +26,8 @@ def _follow_update(op: object, node: Apply, known: Known) -> Results:
 def follow_scatter(node: Apply, known: Known) -> Results:
     """Back into an array: a selection by the same masks, or one value for all."""
     op = node.op
-    found = None if other_sum(node) else known.target(node)
     base = node.inputs[0]
+    found = None if other_sum(node) or held_dtype(base) is not None else known.target(node)
     if found is None:
         return None
     whole, there, old = known.chosen(base), found.array, found.entries.full

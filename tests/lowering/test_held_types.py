@@ -62,6 +62,21 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "batches": lambda: pt.matmul(pt.cumsum(N)[None, None], pt.outer(N, N)[None]).sum(),
     "sum of three": lambda: pt.add(N, pt.cumsum(N), X),
     "searched": lambda: pt.searchsorted(pt.cumsum(pt.abs(N)), pt.abs(N)),
+    "counts, incremented": lambda: pt.inc_subtensor(pt.cumsum(X > 0)[1], X[0] > 0),
+    "counts, incremented between": lambda: pt.inc_subtensor(pt.cumsum(X > 0)[:2], X[0] > 0),
+    "counts, incremented at places": lambda: pt.inc_subtensor(
+        pt.cumsum(X > 0)[[0, 0, 1]], X[0] > 0
+    ),
+    "counts, incremented by a mask": lambda: pt.inc_subtensor(
+        pt.cumsum(X > 0)[X > 0], X[0] > 0
+    ).sum(),
+    "incremented": lambda: pt.inc_subtensor(pt.cumsum(N)[1], N[0]),
+    "incremented between": lambda: pt.inc_subtensor(pt.cumsum(N)[N[-1] % 2 :], N[0]).sum(),
+    "incremented at places": lambda: pt.inc_subtensor(pt.cumsum(N)[[0, 0, 1]], N[0]) * X,
+    "incremented by a mask": lambda: pt.inc_subtensor(pt.cumsum(N)[X > 0], N[0]),
+    "incremented by its parts": lambda: pt.inc_subtensor(pt.cumsum(N)[X > 0], pt.cumsum(N)[X > 0]),
+    "written to by a mask": lambda: pt.set_subtensor(pt.cumsum(N)[X > 0], N[0]),
+    "written to between": lambda: pt.set_subtensor(pt.cumsum(N)[N[-1] % 2 : 3], N[0]).sum(),
     "returned": lambda: pt.cumsum(N),
     "returned counts": lambda: pt.cumsum(X > 0),
     "returned products": lambda: pt.cumprod(N[:, None], axis=0),
