@@ -28,6 +28,7 @@ from pytensor_jaxlink.ops.held_types import result_type as result_type
 from pytensor_jaxlink.ops.held_types import running_dtype as running_dtype
 from pytensor_jaxlink.ops.increments import NegativeZero as NegativeZero
 from pytensor_jaxlink.ops.increments import adds_to_zeros as adds_to_zeros
+from pytensor_jaxlink.ops.increments import is_for_numpy_types as is_for_numpy_types
 from pytensor_jaxlink.ops.increments import is_zero as is_zero
 from pytensor_jaxlink.ops.increments import is_zero_elsewhere as is_zero_elsewhere
 from pytensor_jaxlink.ops.increments import other_sum as other_sum

@@ -74,6 +74,14 @@ def other_sum(node: Apply) -> str | None:
     return f"NumPy converts each sum of a repeated index to {kept}, JAX the last one"
 
 
+def is_for_numpy_types(node: Apply) -> bool:
+    """Return True for an update that no operations on entries replace.
+
+    They convert to the declared types, and NumPy adds in another one, or the array holds another.
+    """
+    return other_sum(node) is not None or held_dtype(node.inputs[0]) is not None
+
+
 def _adds_up(kept: np.dtype, common: np.dtype) -> bool:
     """Return True if it does not matter when sums are converted, but for rounding."""
     return common == kept or kept.kind in "fc" or (kept.kind in "iu" and common.kind in "iu")

@@ -47,7 +47,7 @@ from pytensor_jaxlink.analysis.polynomials import (
     difference,
 )
 from pytensor_jaxlink.graph import GraphView, indices_of
-from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, held_dtype, other_sum
+from pytensor_jaxlink.ops import DynamicSlice, DynamicUpdateSlice, is_for_numpy_types
 from pytensor_jaxlink.rewriting.bounds import is_one, normalised
 from pytensor_jaxlink.rewriting.notes import note, would_break
 
@@ -111,9 +111,7 @@ def bounded_axes(node: Apply) -> list[int]:
     """The dimensions that a node slices from one bound to another, not both literals."""
     if not isinstance(node.op, CONCERNED):
         return []
-    if isinstance(node.op, IncSubtensor) and (
-        other_sum(node) or held_dtype(node.inputs[0]) is not None
-    ):
+    if isinstance(node.op, IncSubtensor) and is_for_numpy_types(node):
         return []
     return [
         axis

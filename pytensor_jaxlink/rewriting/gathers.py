@@ -14,7 +14,7 @@ from pytensor.tensor.basic import Join
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor
 
 from pytensor_jaxlink.graph import axis_and_parts, indices_of, is_vector_of_places
-from pytensor_jaxlink.ops import Fitted, Indexable, Merged, NegativeZero, held_dtype, other_sum
+from pytensor_jaxlink.ops import Fitted, Indexable, Merged, NegativeZero, is_for_numpy_types
 from pytensor_jaxlink.rewriting.bounds import as_int64, in_range
 from pytensor_jaxlink.rewriting.selections import (
     Known,
@@ -43,7 +43,7 @@ def _follow_gather(op: object, node: Apply, known: Known) -> Results:
 def _follow_scatter(op: object, node: Apply, known: Known) -> Results:
     """Back by the same mask, or added at selected indices: what is not selected adds nothing."""
     base, value = node.inputs[:2]
-    if other_sum(node) or held_dtype(base) is not None:
+    if is_for_numpy_types(node):
         return None
     taken = _taken(node, known)
     if taken is None:

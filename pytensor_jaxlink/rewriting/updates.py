@@ -7,7 +7,7 @@ from pytensor.graph.basic import Apply
 from pytensor.tensor.subtensor import IncSubtensor
 
 from pytensor_jaxlink.graph import indices_of, is_vector_of_places
-from pytensor_jaxlink.ops import Merged, Stretched, held_dtype, other_sum
+from pytensor_jaxlink.ops import Merged, Stretched, is_for_numpy_types
 from pytensor_jaxlink.rewriting.selections import (
     Known,
     Results,
@@ -27,7 +27,7 @@ def follow_scatter(node: Apply, known: Known) -> Results:
     """Back into an array: a selection by the same masks, or one value for all."""
     op = node.op
     base = node.inputs[0]
-    found = None if other_sum(node) or held_dtype(base) is not None else known.target(node)
+    found = None if is_for_numpy_types(node) else known.target(node)
     if found is None:
         return None
     whole, there, old = known.chosen(base), found.array, found.entries.full
