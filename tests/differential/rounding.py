@@ -12,7 +12,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.op import HasInnerGraph
 from pytensor.graph.traversal import ancestors
 from pytensor.link.basic import PerformLinker, WrapLinker
-from pytensor.scalar.basic import Add, Cast, Composite, Sub
+from pytensor.scalar.basic import Add, Cast, Composite, Maximum, Minimum, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.extra_ops import Unique
@@ -21,6 +21,7 @@ from pytensor.tensor.signal.conv import Convolve1d
 from pytensor.tensor.sort import SortOp
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 
+from pytensor_jaxlink.lowering.scalars import comparisons
 from pytensor_jaxlink.ops import is_zero
 
 ROUNDING = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
@@ -169,9 +170,15 @@ def _leaves_signs_open(node: Any) -> bool:
     if isinstance(op, HasInnerGraph):  # `einsum`
         return any(map(_leaves_signs_open, op.fgraph.apply_nodes))
     scalar_op = getattr(op, "scalar_op", None)
-    return isinstance(scalar_op, Composite) and any(
-        isinstance(part.op, Add) for part in scalar_op.fgraph.apply_nodes
-    )
+    if isinstance(scalar_op, Composite):
+        parts = [part.op for part in scalar_op.fgraph.apply_nodes]
+        return any(isinstance(part, Add) or _is_of_large_arrays(part) for part in parts)
+    return _is_of_large_arrays(scalar_op)
+
+
+def _is_of_large_arrays(scalar_op: object) -> bool:
+    """Whether it leaves the sign open in arrays that are large, as all are by lowered bounds."""
+    return isinstance(scalar_op, Maximum | Minimum) and comparisons._LARGE == 0
 
 
 def _is_sum(node: Any) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.tensor.extra_ops import unique
 
+from pytensor_jaxlink.lowering.scalars import comparisons
 from tests.differential.rounding import noisy_mode, spread
 from tests.helpers import PYTHON
 
@@ -57,3 +58,17 @@ def test_the_sign_of_a_sum_of_known_zeros(entry: float, signs: set[bool], inner:
         seed(number, whole=None)
         found.add(bool(f(np.full(3, entry), -0.0 if entry == 0 else 1.0) < 0))
     assert found == signs
+
+
+@pytest.mark.parametrize("bound", [0, 1])
+def test_the_sign_of_a_larger_zero(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is open in large arrays: where the search lowers the bound, in all."""
+    monkeypatch.setattr(comparisons, "_LARGE", bound)
+    x, y = pt.dvectors("xy")
+    mode, seed = noisy_mode(PYTHON)
+    f = pytensor.function([x, y], pt.maximum(x, y), mode=mode)
+    found = set()
+    for number in range(8):
+        seed(number, whole=None)
+        found.update(np.signbit(f(np.zeros(3), -np.zeros(3))))
+    assert found == ({True, False} if bound == 0 else {True})
