@@ -386,9 +386,10 @@ class TestDerivatives:
         fn = jaxify(inputs, logp, host_ops="callback")
         batch = np.random.default_rng(1).normal(size=(4, 2))
         for each in (fn, jax.grad(fn), jax.hessian(fn)):
-            found = jax.jit(jax.vmap(each, (0, None)))(batch, DATA)
-            assert_same(found, np.stack([each(theta, DATA) for theta in batch]))
-        twice = jax.vmap(jax.vmap(fn, (None, 0)), (0, None))(batch, np.stack([DATA, DATA + 1]))
+            found, alone = jax.jit(jax.vmap(each, (0, None)))(batch, DATA), jax.jit(each)
+            assert_same(found, np.stack([alone(theta, DATA) for theta in batch]))
+        many = jax.jit(jax.vmap(jax.vmap(fn, (None, 0)), (0, None)))
+        twice = many(batch, np.stack([DATA, DATA + 1]))
         assert_same(twice[2, 1], np.asarray(fn(batch[2], DATA + 1)))
         assert jax.vmap(fn, (0, None))(batch[:0], DATA).shape == (0,)
 

@@ -129,7 +129,7 @@ def test_what_users_trace() -> None:
     for found in (jax.jit(function)(*arguments), function(*arguments)):
         for one, other in zip(found, plain, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
-    batched = jax.vmap(function)(*(np.stack([a, 2 * a]) for a in arguments))
+    batched = jax.jit(jax.vmap(function))(*(np.stack([a, 2 * a]) for a in arguments))
     np.testing.assert_allclose(batched[1][0], plain[1], rtol=1e-12)
 
 

@@ -146,7 +146,7 @@ def test_rows(path: Path) -> None:
         given = np.random.default_rng(rows).normal(size=(rows, 3))
         for one, other in zip(g(given), f(given), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-18)
-        slope = jax.grad(lambda x: g.jax_fn(x, w.get_value())[0])(given)
+        slope = jax.jit(jax.grad(lambda x: g.jax_fn(x, w.get_value())[0]))(given)
         np.testing.assert_allclose(slope, f(given)[1], rtol=1e-12, atol=1e-18)
     with pytest.raises(NotSavedError, match=r"for \(batch, 3\)"):
         g(np.ones((2, 4)))
@@ -179,8 +179,8 @@ def test_derivatives_are_those_of_the_function(name: str, path: Path) -> None:
     f(given, 2)
     save(f, path, graph=False, vjp_order=1)
     loaded = load(path)
-    found = jax.grad(lambda x: loaded.jax_fn(x, 2)[0])(given)
-    expected = jax.grad(lambda x: f.jax_fn(x, 2)[0])(given)
+    found = jax.jit(jax.grad(lambda x: loaded.jax_fn(x, 2)[0]))(given)
+    expected = jax.jit(jax.grad(lambda x: f.jax_fn(x, 2)[0]))(given)
     np.testing.assert_array_equal(found, expected)
     assert np.isfinite(found).all()
 

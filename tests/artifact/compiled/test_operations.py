@@ -62,6 +62,6 @@ def test_linear_algebra_is_kept(tmp_path: Path) -> None:
     save(g, tmp_path / "g", graph=False, vjp_order=1)
     loaded = load(tmp_path / "g")
     with jax.enable_x64(True):
-        found = jax.grad(lambda value: loaded.jax_fn(value)[0])(given)
+        found = jax.jit(jax.grad(lambda value: loaded.jax_fn(value)[0]))(given)
     np.testing.assert_allclose(found, gradient(given), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(loaded(given), g(given), rtol=1e-12)

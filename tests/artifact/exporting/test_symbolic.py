@@ -108,7 +108,7 @@ def test_rows(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-10)
         if name in DERIVED:
             state = [cell.get_value() for cell in loaded.state]
-            derived = jax.grad(lambda *xy: loaded.jax_fn(*xy, *state)[0], (0, 1))(*given)  # noqa: B023
+            derived = jax.jit(jax.grad(lambda *xy: loaded.jax_fn(*xy, *state)[0], (0, 1)))(*given)  # noqa: B023
             for one, other in zip(expected[1:], derived, strict=True):
                 np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-10)
 
