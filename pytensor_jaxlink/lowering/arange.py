@@ -31,8 +31,8 @@ NumPy makes a longer range on the host, or says that there is no memory for it.
 def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
     dtype = np.dtype(op.dtype)
 
-    def arange(start: object, stop: object, step: object) -> ArrayLike:
-        bounds = [np.asarray(value).item() for value in (start, stop, step)]
+    def arange(*given: object) -> ArrayLike:
+        bounds = [np.asarray(value).item() for value in given]
         if any(map(is_open, bounds)):
             return jnp.arange(*map(as_integer, bounds), dtype=canonical_dtype(dtype))
         length = _length(*bounds) if dtype.kind in "iuf" else 0
@@ -42,11 +42,13 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
         if length > _LONGEST:
             raise MemoryError(f"a range of {length} entries is too long for XLA")
         counter = jnp.arange(length, dtype=wide)
-        if bounds[0] == 0 and bounds[2] == 1:
-            return as_dtype(counter, dtype)
         # The others follow from the first two entries, which NumPy rounds to the type.
         entries = np.array([bounds[0], bounds[0] + bounds[2]], dtype).astype(wide)
-        return as_dtype(entries[0] + counter * np.diff(entries), dtype)
+        [step] = np.diff(entries)
+        found = counter if entries[0] == 0 and step == 1 else entries[0] + counter * step
+        if dtype.kind == "f" and entries[0] == 0 and np.signbit(entries[0]) != np.signbit(step):
+            found = jnp.where(counter == 0, entries[0], found)  # XLA takes `0 + x` for `x`
+        return as_dtype(found, dtype)
 
     return arange
 

@@ -13,6 +13,7 @@ from pytensor.compile.mode import Mode
 from pytensor.tensor.basic import ARange
 
 from pytensor_jaxlink import JAXLinker
+from pytensor_jaxlink.lowering import arange
 from tests.helpers import assert_same, assert_same_outcomes, compile_both
 
 INF, NAN = np.inf, np.nan
@@ -35,6 +36,20 @@ def test_a_range_is_that_of_the_python_linker(case: str) -> None:
     bounds = [pt.scalar(name, dtype=kind) for name in ("start", "stop", "step")]
     calls = [[np.array(value, kind) for value in values] for values in BOUNDS[case]]
     assert_same_outcomes(*compile_both(bounds, ARange(dtype)(*bounds)), calls)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("step", [1.0, 0.5, -0.25])
+def test_the_sign_of_a_first_zero(dtype: str, step: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In short ranges and, where NumPy does not list the entries, in long ones."""
+    start = pt.dscalar("start")
+    for listed in (0, 100):
+        monkeypatch.setattr(arange, "_LISTED", listed)
+        f, reference = compile_both([start], ARange(dtype)(start, start + 4 * step, step))
+        for value in (-0.0, 0.0, 1.0):
+            found, expected = np.asarray(f(value)), reference(value)
+            assert_same(found, expected)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
 def _peak(call: Callable[[], object]) -> int:
