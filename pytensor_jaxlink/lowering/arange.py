@@ -31,8 +31,8 @@ NumPy makes a longer range on the host, or says that there is no memory for it.
 def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
     dtype = np.dtype(op.dtype)
 
-    def arange(*given: object) -> ArrayLike:
-        bounds = [np.asarray(value).item() for value in given]
+    def arange(start: object, stop: object, step: object) -> ArrayLike:
+        bounds = [np.asarray(value).item() for value in (start, stop, step)]
         if any(map(is_open, bounds)):
             return jnp.arange(*map(as_integer, bounds), dtype=canonical_dtype(dtype))
         length = _length(*bounds) if dtype.kind in "iuf" else 0
@@ -44,10 +44,11 @@ def _arange(op: ARange, node: Apply, context: Context) -> JaxFunction:
         counter = jnp.arange(length, dtype=wide)
         # The others follow from the first two entries, which NumPy rounds to the type.
         entries = np.array([bounds[0], bounds[0] + bounds[2]], dtype).astype(wide)
-        [step] = np.diff(entries)
-        found = counter if entries[0] == 0 and step == 1 else entries[0] + counter * step
-        if dtype.kind == "f" and entries[0] == 0 and np.signbit(entries[0]) != np.signbit(step):
-            found = jnp.where(counter == 0, entries[0], found)  # XLA takes `0 + x` for `x`
+        first, apart = entries[0], np.diff(entries)[0]
+        found = counter if first == 0 and apart == 1 else first + counter * apart
+        if dtype.kind == "f" and first == 0 and np.signbit(first) != np.signbit(apart):
+            # `0 * apart` has the other sign: -0.0 + 0.0 is 0.0, and XLA takes `0.0 + x` for `x`.
+            found = jnp.where(counter == 0, first, found)
         return as_dtype(found, dtype)
 
     return arange
