@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-values test-all setup lint docs coverage release-check changelog bench peer-suite client-suite clean
 
@@ -10,18 +11,18 @@ demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
 
 # Each module, in minutes; the long tests of tests/long.txt are left to `make test-all`.  XLA optimises
-# little here, which saves a tenth of the time; `make test-all` runs the code that users run.
+# little here, which saves a tenth of the time; in `make test-all` it compares values as for users.
 test: export JAX_DISABLE_MOST_OPTIMIZATIONS := true
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not long" --durations=20
+	@$(PYTEST) -m "not long" --durations=20
 
 # The short tests, and of the long ones those of edge values: what depends on the versions.
 VALUES := tests/edges
 test-values: test
-	@$(BIN)/python -m pytest -n $(WORKERS) -m long --durations=20 $(VALUES)
+	@$(PYTEST) -m long --durations=20 $(VALUES)
 
 test-all: $(VENV)/.test
-	@$(BIN)/python -m pytest -n $(WORKERS) --durations=20
+	@$(PYTEST) --durations=20
 
 # All that a contributor needs, and the hooks of git.
 setup: $(VENV)/.test $(VENV)/.lint
@@ -40,7 +41,7 @@ docs: $(VENV)/.docs
 
 # The tests, with the lines of the package that they run; setup.cfg has the least share.
 coverage: $(VENV)/.test $(VENV)/.coverage
-	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term:skip-covered
+	@$(PYTEST) --cov --cov-report=term:skip-covered
 
 # What is uploaded: built, checked, and tried in an empty environment.
 release-check: $(VENV)/.release

@@ -4,6 +4,7 @@ import gc
 import itertools
 import logging
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,8 +38,22 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
+_OF_VALUES = ("lowering", "edges", "devices", "benchmarks", "docs")
+"""The folders of ``tests`` that compare what XLA computes, or measure it."""
+
+_FLAG = "jax_disable_most_optimizations"
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip the tests that are about CPUs where JAX computes on something else."""
+    """Let XLA optimise little where that tests nothing, and skip what is about CPUs elsewhere.
+
+    XLA takes half of the time.  In the folders of values, and in one of eight tests of the others,
+    it compiles as for users.
+    """
+    if _FLAG.upper() not in os.environ:
+        folder = item.path.relative_to(item.config.rootpath).parts[1]
+        as_for_users = folder in _OF_VALUES or zlib.crc32(item.nodeid.encode()) % 8 == 0
+        jax.config.update(_FLAG, not as_for_users)
     marker = item.get_closest_marker("cpu")
     if marker is not None and jax.default_backend() != "cpu":
         pytest.skip(f"of CPUs: {marker.args[0]}")
@@ -55,8 +70,8 @@ _FINISHED = itertools.count(1)
 
 
 def pytest_runtest_logfinish() -> None:
-    """Collect after a hundred tests; as often as Python does it, it takes 4 % of the time."""
-    if next(_FINISHED) % 100 == 0:
+    """Collect after 300 tests: after each hundred, it took 7 % of the time."""
+    if next(_FINISHED) % 300 == 0:
         gc.collect()
 
 
