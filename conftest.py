@@ -38,8 +38,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
-_OF_VALUES = ("lowering", "edges", "devices", "benchmarks", "docs")
-"""The folders of ``tests`` that compare what XLA computes, or measure it."""
+_OF_VALUES = ("lowering", "edges", "artifact", "devices", "benchmarks", "docs")
+"""The folders of ``tests`` that compare what XLA computes, to its bits, or measure it."""
 
 _FLAG = "jax_disable_most_optimizations"
 
@@ -70,8 +70,8 @@ _FINISHED = itertools.count(1)
 
 
 def pytest_runtest_logfinish() -> None:
-    """Collect after 300 tests: after each hundred, it took 7 % of the time."""
-    if next(_FINISHED) % 300 == 0:
+    """Collect after 200 tests: after each hundred, it took 7 % of the time."""
+    if next(_FINISHED) % 200 == 0:
         gc.collect()
 
 
