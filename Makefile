@@ -10,8 +10,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 demo: $(VENV)/.demo
 	@$(BIN)/python docs/examples/coal_mining.py
 
-# Each module, in minutes; the long tests of tests/long.txt are left to `make test-all`.  XLA optimises
-# little here, which saves a tenth of the time; in `make test-all` it compares values as for users.
+# Each module, in minutes; the long tests of tests/long.txt are left to `make test-all`, which also
+# compiles as for users where that can matter (conftest.py).  Here LLVM optimises little.
 test: export JAX_DISABLE_MOST_OPTIMIZATIONS := true
 test: $(VENV)/.test
 	@$(PYTEST) -m "not long" --durations=20

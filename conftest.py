@@ -38,21 +38,21 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
-_OF_VALUES = ("lowering", "edges", "artifact", "devices", "benchmarks", "docs")
-"""The folders of ``tests`` that compare what XLA computes, to its bits, or measure it."""
+_AS_FOR_USERS = ("edges", "artifact", "devices", "benchmarks", "docs")
+"""The folders of ``tests`` with the edge values of each Op, with bits, and with measurements."""
 
 _FLAG = "jax_disable_most_optimizations"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let XLA optimise little where that tests nothing, and skip what is about CPUs elsewhere.
+    """Let LLVM optimise little in most tests, and skip those that are about CPUs elsewhere.
 
-    XLA takes half of the time.  In the folders of values, and in one of eight tests of the others,
-    it compiles as for users.
+    XLA takes half of the time.  Its own passes all run, and one of eight tests of the other
+    folders is compiled as for users, as in the search (`tests.differential`).
     """
     if _FLAG.upper() not in os.environ:
         folder = item.path.relative_to(item.config.rootpath).parts[1]
-        as_for_users = folder in _OF_VALUES or zlib.crc32(item.nodeid.encode()) % 8 == 0
+        as_for_users = folder in _AS_FOR_USERS or zlib.crc32(item.nodeid.encode()) % 8 == 0
         jax.config.update(_FLAG, not as_for_users)
     marker = item.get_closest_marker("cpu")
     if marker is not None and jax.default_backend() != "cpu":
