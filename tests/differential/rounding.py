@@ -15,6 +15,7 @@ from pytensor.link.basic import PerformLinker, WrapLinker
 from pytensor.scalar.basic import Add, Cast, Composite, Maximum, Minimum, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import CAReduce
 from pytensor.tensor.extra_ops import Unique
 from pytensor.tensor.math import Dot, Max, Min
 from pytensor.tensor.signal.conv import Convolve1d
@@ -188,13 +189,20 @@ def _is_sum(node: Any) -> bool:
 def _adds_zeros(node: Any, inputs: Sequence[Any]) -> bool:
     """Whether XLA may know the zeros of a sum: it takes x for 0.0 + x, a product for copies."""
     is_graph = isinstance(node.op, HasInnerGraph)
+    axis = node.op.axis if isinstance(node.op, CAReduce) and _has_copies(node) else None
     return any(map(_adds, node.op.fgraph.apply_nodes if is_graph else [node])) and any(
         isinstance(value, np.ndarray)
         and value.dtype.kind in "fc"
         and value.size
-        and not np.any(value)
+        and np.any(np.all(value == 0, axis))
         for value in inputs
     )
+
+
+def _has_copies(node: Any) -> bool:
+    """Whether an array that a node reads, or one before it, is made of copies."""
+    makers = (each.owner for each in ancestors(node.inputs))
+    return any(maker is not None and isinstance(maker.op, Alloc) for maker in makers)
 
 
 def _adds(node: Any) -> bool:

@@ -60,6 +60,19 @@ def test_the_sign_of_a_sum_of_known_zeros(entry: float, signs: set[bool], inner:
     assert found == signs
 
 
+@pytest.mark.parametrize("copied", [False, True])
+def test_the_sign_of_a_sum_of_zeros_beside_others(copied: bool) -> None:
+    """XLA takes a product for the sum of copies."""
+    rows = pt.dmatrix()
+    mode, seed = noisy_mode(PYTHON)
+    total = (pt.tile(rows, (2, 1)) if copied else rows).sum(axis=0)
+    f, found = pytensor.function([rows], total, mode=mode), set()
+    for number in range(8):
+        seed(number, whole=None)
+        found.add(tuple(np.signbit(f(np.array([[1.0, -0.0], [1.0, -0.0]])))))
+    assert found == {(False, False), *([(False, True)] if copied else [])}
+
+
 @pytest.mark.parametrize("bound", [0, 1])
 def test_the_sign_of_a_larger_zero(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is open in large arrays: where the search lowers the bound, in all."""
