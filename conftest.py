@@ -38,8 +38,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
-_AS_FOR_USERS = ("edges", "artifact", "devices", "benchmarks", "docs")
-"""The folders of ``tests`` with the edge values of each Op, with bits, and with measurements."""
+_AS_FOR_USERS = frozenset({"edges", "artifact", "devices", "benchmarks", "docs"})
+"""The folders with the edge values of each Op, with bits, and with measurements."""
 
 _FLAG = "jax_disable_most_optimizations"
 
@@ -51,9 +51,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     folders is compiled as for users, as in the search (`tests.differential`).
     """
     if _FLAG.upper() not in os.environ:
-        folder = item.path.relative_to(item.config.rootpath).parts[1]
-        as_for_users = folder in _AS_FOR_USERS or zlib.crc32(item.nodeid.encode()) % 8 == 0
-        jax.config.update(_FLAG, not as_for_users)
+        elsewhere = _AS_FOR_USERS.isdisjoint(item.path.relative_to(item.config.rootpath).parts)
+        jax.config.update(_FLAG, elsewhere and zlib.crc32(item.nodeid.encode()) % 8 != 0)
     marker = item.get_closest_marker("cpu")
     if marker is not None and jax.default_backend() != "cpu":
         pytest.skip(f"of CPUs: {marker.args[0]}")
