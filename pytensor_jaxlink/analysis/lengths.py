@@ -285,7 +285,8 @@ def _masked(array: GraphVariable, indices: Sequence[Any]) -> Iterator[list[Dimen
     for index in indices:
         kind: Any = getattr(index, "type", None)
         rank = kind.ndim if getattr(kind, "dtype", "") == "bool" else 0
-        yield from ([(array, axis + place), (index, place)] for place in range(rank))
+        axes = range(min(rank, _rank(array) - axis))  # of too many indices a call raises
+        yield from ([(array, axis + place), (index, place)] for place in axes)
         axis += rank or 1
 
 

@@ -2,6 +2,7 @@
 
 from pytensor_jaxlink.lowering import arange as _arange
 from pytensor_jaxlink.lowering import array_rules as _array_rules
+from pytensor_jaxlink.lowering import contractions as _contractions
 from pytensor_jaxlink.lowering import convolutions as _convolutions
 from pytensor_jaxlink.lowering import dynamic_slice_rules as _dynamic_slice_rules
 from pytensor_jaxlink.lowering import elementwise as _elementwise
@@ -42,6 +43,7 @@ RULES = (
     _linalg,
     _loop_rules,
     _optimiser_rules,
+    _contractions,
     _random,
     _resizing_rules,
     _running,

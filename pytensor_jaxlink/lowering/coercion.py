@@ -69,6 +69,15 @@ def as_inexact(value: ArrayLike) -> jax.Array:
     return array if jnp.issubdtype(array.dtype, np.inexact) else as_dtype(array, "float64")
 
 
+def as_double(value: ArrayLike) -> jax.Array:
+    """A value as a JAX array of real or complex numbers in double precision.
+
+    NumPy computes with matrices of any type so, and rounds the result to the type.
+    """
+    array = jnp.asarray(value)
+    return as_dtype(array, np.promote_types(array.dtype, "float64"))
+
+
 def _half_of(value: jax.Array) -> jax.Array:
     """A number rounded to what a float16 holds, in the dtype that it has.
 

@@ -18,7 +18,6 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.tensor.basic import AllocDiag
-from pytensor.tensor.einsum import Einsum
 from pytensor.tensor.linalg.constructors import BlockDiagonal
 from pytensor.tensor.linalg.decomposition.cholesky import Cholesky
 from pytensor.tensor.linalg.decomposition.eigen import Eig, Eigh, Eigvalsh
@@ -33,12 +32,17 @@ from pytensor.tensor.linalg.solvers.linear_control import SolveSylvester
 from pytensor.tensor.linalg.solvers.psd import CholeskySolve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.linalg.summary import Det, SLogDet
-from pytensor.tensor.math import Dot
 
 from pytensor_jaxlink.lowering.barriers import stored
-from pytensor_jaxlink.lowering.coercion import as_dtype, as_inexact, as_jax, check_equal_lengths
+from pytensor_jaxlink.lowering.coercion import (
+    as_double,
+    as_dtype,
+    as_inexact,
+    as_jax,
+    check_equal_lengths,
+)
 from pytensor_jaxlink.lowering.rule import Context, JaxFunction, jax_rule, upstream_rule
-from pytensor_jaxlink.ops import Contraction, are_pivots, held_dtype, is_a_factor
+from pytensor_jaxlink.ops import are_pivots, is_a_factor
 from pytensor_jaxlink.validity import nan_unless
 
 
@@ -85,7 +89,8 @@ def _determinant(op: Det, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.static)
 
     def determinant(matrix: jax.Array) -> jax.Array:
-        if matrix.shape[-1] == 0:  # of no entries JAX has the value, and no derivative
+        _refuse_halves(matrix)
+        if matrix.shape[-2:] == (0, 0):  # of no entries JAX has the value, and no derivative
             return jnp.ones(matrix.shape[:-2], node.outputs[0].type.dtype)
         return _without_sign(with_nan(function(matrix), matrix))
 
@@ -117,29 +122,37 @@ def _of_a_finite_result(op: Op, node: Apply, context: Context) -> JaxFunction:
 @jax_rule.register(Eigh)
 @jax_rule.register(Eigvalsh)
 @jax_rule.register(LU)
-@jax_rule.register(MatrixPinv)
 @jax_rule.register(SVD)
 def _of_finite_matrices(op: Op, node: Apply, context: Context) -> JaxFunction:
     """NumPy and SciPy refuse other matrices."""
     function = upstream_rule(node, context.static)
-    if isinstance(op, MatrixPinv):  # NumPy takes for zero what is this much smaller, in each type
-        function = partial(jnp.linalg.pinv, rtol=1e-15, hermitian=op.hermitian)
 
     def of_finite(matrix: jax.Array) -> list[jax.Array]:
         matrix = as_inexact(matrix)
         context.check(jnp.isfinite(matrix))
-        if isinstance(op, Eigh | Eigvalsh):
-            read = _mirrored(matrix, lower=op.lower)
-        elif isinstance(op, MatrixPinv) and op.hermitian:
-            read = _mirrored(matrix, lower=True)
-        else:
-            read = matrix
+        read = _mirrored(matrix, lower=op.lower) if isinstance(op, Eigh | Eigvalsh) else matrix
         outputs = _finite_or_nan(function, read)
         if isinstance(op, LU) and len(outputs) == 3 and not matrix.shape[-1]:
             outputs[0] = outputs[0][:0, :0]  # as SciPy has it
         return outputs
 
     return of_finite
+
+
+@jax_rule.register(MatrixPinv)
+def _pseudoinverse(op: MatrixPinv, node: Apply, context: Context) -> JaxFunction:
+    """As NumPy: in double precision, where a singular value of 1e-15 of the largest is zero."""
+
+    def pseudoinverse(matrix: jax.Array) -> jax.Array:
+        _refuse_halves(matrix)
+        matrix = as_double(matrix)
+        context.check(jnp.isfinite(matrix))
+        read = _mirrored(matrix, lower=True) if op.hermitian else matrix
+        cutoff = 1e-15 if jnp.finfo(matrix.dtype).bits == 64 else None  # without such types
+        function = partial(jnp.linalg.pinv, rtol=cutoff, hermitian=op.hermitian)
+        return _finite_or_nan(function, read)[0]
+
+    return pseudoinverse
 
 
 @jax_rule.register(Schur)
@@ -181,6 +194,7 @@ def _slogdet(op: SLogDet, node: Apply, context: Context) -> JaxFunction:
     function = upstream_rule(node, context.static)
 
     def slogdet(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+        _refuse_halves(matrix)
         sign, logarithm = (with_nan(output, matrix) for output in function(matrix))
         sign = _without_sign(sign)
         if jnp.iscomplexobj(sign):
@@ -243,60 +257,10 @@ def _alloc_diag(op: AllocDiag, node: Apply, context: Context) -> JaxFunction:
     return alloc_diag
 
 
-@jax_rule.register(Dot)
-def _dot(op: Dot, node: Apply, context: Context) -> JaxFunction:
-    """In the type of the result: XLA makes a selection of a boolean that JAX converts (`as_dtype`).
-
-    Operands that hold 64 bits have such a product.
-    """
-    dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
-
-    def dot(left: jax.Array, right: jax.Array) -> jax.Array:
-        check_equal_lengths(np.shape(left)[-1], np.shape(right)[-2:][0])
-        return jnp.dot(as_dtype(left, dtype), as_dtype(right, dtype))
-
-    return dot
-
-
-@jax_rule.register(Contraction)
-def _contraction(op: Contraction, node: Apply, context: Context) -> JaxFunction:
-    dimensions = (((op.left,), (op.right,)), ((), ()))
-    dtype = held_dtype(node.outputs[0]) or node.outputs[0].type.dtype
-
-    def contract(*matrices: jax.Array) -> jax.Array:
-        left, right = (as_dtype(matrix, dtype) for matrix in matrices)
-        check_equal_lengths(left.shape[op.left], right.shape[op.right])
-        return jax.lax.dot_general(left, right, dimensions)
-
-    return contract
-
-
-@jax_rule.register(Einsum)
-def _einsum(op: Einsum, node: Apply, context: Context) -> JaxFunction:
-    """JAX stretches lengths of 1 and multiplies in its own types; PyTensor does neither."""
-    terms = op.subscripts.partition("->")[0].replace(" ", "").split(",")
-    kinds = [variable.type for variable in node.inputs]
-    function = upstream_rule(node, dtype=node.outputs[0].type.dtype)
-
-    def einsum(*operands: jax.Array) -> jax.Array:
-        lengths: dict[str | int, list[int]] = {}
-        for term, kind, operand in zip(terms, kinds, operands, strict=True):
-            for label, length, known in zip(
-                _labels(term, kind.ndim), np.shape(operand), kind.shape, strict=True
-            ):
-                if known != 1:
-                    lengths.setdefault(label, []).append(length)
-        for same in lengths.values():
-            check_equal_lengths(*same)
-        return function(*operands)
-
-    return einsum
-
-
-def _labels(term: str, ndim: int) -> list[str | int]:
-    """The label of each dimension of an operand; those that dots stand for are numbered."""
-    before, _, after = term.partition("...")
-    return [*before, *range(len(before) + len(after) - ndim, 0), *after]
+def _refuse_halves(matrix: jax.Array) -> None:
+    """Raise what lets PyTensor finish the call: NumPy has no linear algebra of float16."""
+    if matrix.dtype == np.float16:
+        raise ValueError("NumPy has no linear algebra of float16")
 
 
 def _without_sign(value: jax.Array) -> jax.Array:

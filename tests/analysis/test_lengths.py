@@ -13,11 +13,13 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import Assert
+from pytensor.tensor.subtensor import advanced_inc_subtensor
 
 from pytensor_jaxlink import load, save
 from pytensor_jaxlink.analysis.extents import measured
 from pytensor_jaxlink.analysis.lengths import Lengths
 from pytensor_jaxlink.compat import ifelse
+from tests.helpers import compile_both, outcome
 
 X, Y, Z = pt.dmatrix("x"), pt.dvector("y"), pt.dvector("z")
 ROW, MASK, N = pt.drow("row"), pt.bvector("mask"), pt.lscalar("n")
@@ -129,3 +131,14 @@ def test_save_passes_lengths_that_pytensor_refuses(tmp_path: Path) -> None:
     expected = f(np.arange(5.0), np.uint64(2))
     save(f, tmp_path / "f")
     np.testing.assert_array_equal(load(tmp_path / "f")(np.arange(5.0), np.uint64(2)), expected)
+
+
+def test_a_mask_beside_an_index_of_a_vector() -> None:
+    """Two indices of one axis: each call raises, and so does the one that looks for lengths."""
+    mask, places = pt.vector("mask", dtype="bool"), pt.vector("places", dtype="uint16")
+    more = advanced_inc_subtensor(places, np.array(1, "uint16"), mask)
+    wrong = advanced_inc_subtensor(mask, np.array(True), more, mask)
+    pair = compile_both([mask, places], [wrong, pt.eq(places, mask), places[1]])
+    for length, expected in ((2, ValueError), (1, IndexError), (3, IndexError)):
+        arguments = [np.ones(3, "bool"), np.ones(length, "uint16")]
+        assert [outcome(function, *arguments) for function in pair] == [expected] * 2

@@ -10,14 +10,17 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from numpy.linalg import LinAlgError
 from pytensor.tensor.basic import AllocDiag
 
+from pytensor_jaxlink import jaxify
 from tests.helpers import (
     assert_same,
     assert_same_outcomes,
     check_against_python,
     compile_both,
     compiled,
+    outcome,
 )
 
 
@@ -175,6 +178,47 @@ def test_the_determinant_of_a_singular_matrix_has_a_gradient() -> None:
     f = pytensor.function([m], pt.linalg.det(m), mode="JAXSELECTIVE")
     slope = jax.jit(jax.grad(lambda m: f.jax_fn(m)[0]))(np.array([[1.0, 2.0], [2.0, 4.0]]))
     np.testing.assert_allclose(slope, [[4, -2], [-2, 1]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("shape", [(2, 0), (0, 2), (2, 3, 0), (2, 0, 3)])
+def test_matrices_without_entries_that_are_not_square_have_no_determinant(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    m = pt.tensor("m", shape=(None,) * len(shape), dtype=dtype)
+    found = [outcome(f, np.ones(shape, dtype)) for f in compile_both([m], pt.linalg.det(m))]
+    assert found == [LinAlgError if len(shape) == 3 else ValueError] * 2
+
+
+@pytest.mark.parametrize("name", ["det", "slogdet", "pinv"])
+def test_numpy_refuses_matrices_of_float16(name: str) -> None:
+    m = pt.matrix("m", dtype="float16")
+    ours, reference = compile_both([m], getattr(pt.linalg, name)(m))
+    with pytest.raises((TypeError, ValueError)) as expected:
+        reference(np.eye(2, dtype="float16"))
+    with pytest.raises(expected.type):
+        ours(np.eye(2, dtype="float16"))
+
+
+DEFICIENT = np.arange(12.0).reshape(4, 3)  # of rank 2, and exact in all types
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int8", "uint16", "bool"])
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_pseudoinverses_are_computed_in_double_precision(dtype: str, hermitian: bool) -> None:
+    """As in NumPy, which takes a singular value of 1e-15 of the largest for zero."""
+    m = pt.matrix("m", dtype=dtype)
+    ours, reference = compile_both([m], pt.linalg.pinv(m, hermitian=hermitian))
+    matrix = (DEFICIENT @ DEFICIENT.T if hermitian else DEFICIENT).astype(dtype)
+    np.testing.assert_allclose(ours(matrix), reference(matrix), rtol=1e-5, atol=1e-6)
+
+
+def test_pseudoinverses_without_64_bit_types() -> None:
+    m = pt.fmatrix("m")
+    f = jaxify([m], pt.linalg.pinv(m))
+    with jax.enable_x64(False):
+        found = jax.jit(f)(DEFICIENT.astype("float32"))
+    np.testing.assert_allclose(found, np.linalg.pinv(DEFICIENT), atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (3, 0, 0), (0, 2, 2)])
