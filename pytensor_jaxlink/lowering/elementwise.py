@@ -200,8 +200,8 @@ def _of_something(
 
     def extreme(array: jax.Array, *, empty: bool) -> jax.Array:
         array = as_dtype(array, node.inputs[0].type.dtype)  # before it is reduced, as NumPy does
-        if jnp.iscomplexobj(array):
-            return _or_first_nan(function(array), array, reduced_axes(array))
+        if jnp.iscomplexobj(array) and not empty:
+            return _extreme_complex(_rows(array, reduced_axes(array)), isinstance(op, Max))
         if array.dtype.name in EIGHT_BITS and not empty:  # of nothing it is the type's extreme
             return function(as_dtype(array, "int32")).astype(array.dtype)
         if not jnp.issubdtype(array.dtype, np.floating):
@@ -244,14 +244,10 @@ def _extreme_jvp(
     return jax.jvp(lambda array: _extreme_in_two_passes(array, axes, largest), primals, tangents)
 
 
-def _or_first_nan(found: jax.Array, array: jax.Array, axes: Sequence[int]) -> jax.Array:
-    """The largest or smallest complex numbers; JAX passes over NaN."""
-    if 0 in np.shape(array):
-        return found
-    rows = _rows(array, axes)
-    is_nan = jnp.isnan(rows)
-    first = jnp.take_along_axis(rows, jnp.argmax(is_nan, axis=-1, keepdims=True), axis=-1)
-    return jnp.where(is_nan.any(axis=-1), first[..., 0], found)
+def _extreme_complex(rows: jax.Array, largest: bool) -> jax.Array:
+    """The largest or smallest complex numbers, or the first NaN, which JAX passes over."""
+    place = _largest_complex_place(rows if largest else -rows)
+    return jnp.take_along_axis(rows, place[..., None], axis=-1)[..., 0]
 
 
 def _rows(array: jax.Array, axes: Sequence[int]) -> jax.Array:

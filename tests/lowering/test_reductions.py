@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -10,9 +11,10 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
+from pytensor.tensor.math import Max, Min
 
 from pytensor_jaxlink import JAXLinker, jaxify
-from tests.helpers import PYTHON, assert_same, check_against_python
+from tests.helpers import PYTHON, assert_same, check_against_python, compile_both
 
 SHAPES = ((70, 90), (3, 5000), (5000, 3), (20000,))
 ODD = (np.nan, np.inf, -np.inf, 0.0)
@@ -177,3 +179,16 @@ def test_the_derivative_of_a_sum_of_one_entry() -> None:
         given = np.array([value])
         np.testing.assert_array_equal(jax.grad(total)(given), [1.0])
         np.testing.assert_array_equal(jax.jacfwd(total)(given), [1.0])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("kind", [Max, Min])
+def test_extremes_of_infinite_complex_numbers(kind: Any, dtype: str) -> None:
+    """They keep their imaginary parts: no number that a reduction begins with is in their order."""
+    z = pt.matrix("z", dtype=dtype)
+    pair = compile_both([z], [kind((0,))(z), kind((0, 1))(z)])
+    infinite = [complex(real, part) for real in (np.inf, -np.inf) for part in (1, -1, np.inf)]
+    for first, second in itertools.product([*infinite, complex(1, np.nan)], repeat=2):
+        found, expected = (f(np.array([[first], [second]], dtype)) for f in pair)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), other)

@@ -21,6 +21,7 @@ from tests.differential.grammar import (
     loops,
     matrices,
     prefixes,
+    public,
     rare,
     sizes,
     sparse,
@@ -33,7 +34,7 @@ from tests.differential.grammar.pool import Pool
 
 FAMILIES = (
     elementwise, arrays, sizes, indexing, loops, branches, state, sparse, wrapped, matrices,
-    prefixes, rare, cubes,
+    prefixes, rare, cubes, public,
 )  # fmt: skip
 
 PRODUCTIONS: dict[str, Production] = {
