@@ -144,17 +144,21 @@ def _differences(case: Case, ops: list[ScalarOp], grid: list[Any]) -> list[str]:
     """Those of some Ops in one function; where one raises, of each half on its own."""
     found, expected = _both(case, ops)
     if case.scalars:
-        return [
-            text for place in range(len(grid[0])) for text in _at(ops, grid, place, expected, found)
-        ]
+        places = range(len(grid[0]))
+        texts = [text for place in places for text in _at(ops, grid, place, expected, found)]
+        return _of_halves(case, ops, grid) if texts and len(ops) > 1 else texts
     given, wanted = outcomes(found, *grid), outcomes(expected, *grid)
     raised = isinstance(given, type) or isinstance(wanted, type)
     if raised and len(ops) > 1:
-        half = len(ops) // 2
-        return [*_differences(case, ops[:half], grid), *_differences(case, ops[half:], grid)]
+        return _of_halves(case, ops, grid)
     if raised:
         return _one_by_one(ops, grid, expected, found)
     return _of_outputs(ops, tuple(grid), wanted, given)
+
+
+def _of_halves(case: Case, ops: list[ScalarOp], grid: list[Any]) -> list[str]:
+    half = len(ops) // 2
+    return [*_differences(case, ops[:half], grid), *_differences(case, ops[half:], grid)]
 
 
 def _one_by_one(ops: list[ScalarOp], grid: list[Any], expected: Any, found: Any) -> list[str]:
