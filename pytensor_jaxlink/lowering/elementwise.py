@@ -200,7 +200,7 @@ def _of_something(
 
     def extreme(array: jax.Array, *, empty: bool) -> jax.Array:
         array = as_dtype(array, node.inputs[0].type.dtype)  # before it is reduced, as NumPy does
-        if jnp.iscomplexobj(array) and not empty:
+        if jnp.iscomplexobj(array) and 0 not in np.shape(array):
             return _extreme_complex(_rows(array, reduced_axes(array)), isinstance(op, Max))
         if array.dtype.name in EIGHT_BITS and not empty:  # of nothing it is the type's extreme
             return function(as_dtype(array, "int32")).astype(array.dtype)

@@ -192,3 +192,11 @@ def test_extremes_of_infinite_complex_numbers(kind: Any, dtype: str) -> None:
         found, expected = (f(np.array([[first], [second]], dtype)) for f in pair)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(one), other)
+
+
+def test_extremes_of_no_complex_numbers() -> None:
+    z = pt.zmatrix("z")
+    f = pytensor.function([z], Max((1,))(z), mode="JAXSELECTIVE")
+    for _ in range(2):
+        assert_same(f(np.zeros((0, 3), complex)), np.zeros(0, complex))
+    assert f.stats.general_calls == 0
