@@ -107,7 +107,7 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
         return None
     kept = {letter for letters in made for letter in letters} if _is_product(node.op) else set()
     fulls = [_filled(part, each, kept) for part, each in zip(parts, taken, strict=True)]
-    if isinstance(core, Solve) and any(mask is not None for mask in masks.values()):
+    if isinstance(core, LUFactor | Solve) and any(mask is not None for mask in masks.values()):
         fulls[-1] = _if_finite(fulls[-1], parts)
     if isinstance(core, CholeskySolve) and parts[0].masks[-1] is not None:
         outputs = _solutions(node, core, fulls, parts[1].masks)
@@ -161,10 +161,11 @@ def _solutions(
 
 
 def _if_finite(given: Tensor, parts: Sequence[Selection]) -> Tensor:
-    """The right-hand side, if all numbers are finite.
+    """The right-hand side, or the matrix to factorise, if all numbers are finite.
 
     A general solution goes through the rows twice, and so what an infinity makes of rows that are
-    not selected (zero times infinity) would come back to those that are.
+    not selected (zero times infinity) would come back to those that are.  And among NaN LAPACK may
+    choose a row that is not selected as the pivot.
     """
     held = Assumption(ValueError, "a number of a system of equations is not finite")
     return held(given, *(pt.all(pt.lt(pt.abs(part.masked(0)), np.inf)) for part in parts))

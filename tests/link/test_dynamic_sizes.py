@@ -352,3 +352,21 @@ def test_buckets_that_end_are_explained() -> None:
     for count in (3, 4):
         f(np.ones(count))
     assert "is padded, to 1000, ...:" in str(f.explain())
+
+
+def test_pivots_of_padded_matrices_are_rows_of_the_matrix() -> None:
+    """Among NaN LAPACK may choose a row of the padding."""
+    m = pt.dmatrix("m")
+    factors = pt.linalg.lu_factor(m)
+    outputs = [*factors, pt.linalg.lu_solve(factors, pt.ones(m.shape[0]))]
+    f, reference = (
+        pytensor.function([m], outputs, mode=mode) for mode in (JAXLinker(dynamic=True), PYTHON)
+    )
+    rng = np.random.default_rng(0)
+    for length in range(1, 8):
+        for value in (np.nan, np.inf, 0.0):
+            matrix = rng.normal(size=(length, length))
+            matrix[rng.random(matrix.shape) < 0.3] = value
+            for found, expected in zip(f(matrix), reference(matrix), strict=True):
+                np.testing.assert_allclose(found, expected)
+    assert f.stats.padded_calls
