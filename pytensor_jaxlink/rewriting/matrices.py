@@ -107,7 +107,9 @@ def _follow(node: Apply, signature: str, known: Known) -> Results:
         return None
     kept = {letter for letters in made for letter in letters} if _is_product(node.op) else set()
     fulls = [_filled(part, each, kept) for part, each in zip(parts, taken, strict=True)]
-    if isinstance(core, LUFactor | Solve) and any(mask is not None for mask in masks.values()):
+    if isinstance(core, Det | LUFactor | SLogDet | Solve) and any(
+        mask is not None for mask in masks.values()
+    ):
         fulls[-1] = _if_finite(fulls[-1], parts)
     if isinstance(core, CholeskySolve) and parts[0].masks[-1] is not None:
         outputs = _solutions(node, core, fulls, parts[1].masks)
@@ -165,7 +167,7 @@ def _if_finite(given: Tensor, parts: Sequence[Selection]) -> Tensor:
 
     A general solution goes through the rows twice, and so what an infinity makes of rows that are
     not selected (zero times infinity) would come back to those that are.  And among NaN LAPACK may
-    choose a row that is not selected as the pivot.
+    choose a row that is not selected as the pivot, and the sign of a determinant with it.
     """
     held = Assumption(ValueError, "a number of a system of equations is not finite")
     return held(given, *(pt.all(pt.lt(pt.abs(part.masked(0)), np.inf)) for part in parts))
