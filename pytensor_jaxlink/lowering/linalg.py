@@ -148,7 +148,8 @@ def _pseudoinverse(op: MatrixPinv, node: Apply, context: Context) -> JaxFunction
         matrix = as_double(matrix)
         context.check(jnp.isfinite(matrix))
         read = _mirrored(matrix, lower=True) if op.hermitian else matrix
-        cutoff = 1e-15 if jnp.finfo(matrix.dtype).bits == 64 else None  # without such types
+        has_double = jnp.finfo(matrix.dtype).bits == 64  # or JAX is configured without 64 bits
+        cutoff = 1e-15 if has_double else None
         function = partial(jnp.linalg.pinv, rtol=cutoff, hermitian=op.hermitian)
         return _finite_or_nan(function, read)[0]
 

@@ -236,6 +236,7 @@ class Judge:
                         way.option, f"{self._graph.shared[place]}", one, other,
                         lambda run, place=place: run.states[place],
                     )  # fmt: skip
+        # Rules refuse what does not suit a function; the outcomes of its calls are compared above.
         strange = any(step.production.startswith("public.") for step in self._graph.steps)
         if way.option == "default" and not strange:
             for failure in way.function.explain().failures:

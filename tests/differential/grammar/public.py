@@ -80,10 +80,10 @@ NAMES = sorted(FUNCTIONS)
 @family.gives("any")
 def function(p: Pool) -> Any:
     """The first array that a function gives."""
-    return called(p, FUNCTIONS[p.one_of(NAMES)])
+    return _called(p, FUNCTIONS[p.one_of(NAMES)])
 
 
-def called(p: Pool, make: Callable[..., Any]) -> Any:
+def _called(p: Pool, make: Callable[..., Any]) -> Any:
     """What a function makes of values of the pool; `TypeError` where that is no array."""
     given: list[Any] = []
     options = {}
