@@ -18,6 +18,7 @@ import numpy as np
 import pytensor
 import pytensor.scalar
 import pytensor.tensor
+import scipy
 from pytensor.compile.executor import Function
 from pytensor.compile.mode import Mode
 from pytensor.configdefaults import config
@@ -42,6 +43,9 @@ WRONG_REWRITES = (
 
 EMPTY_SOFTMAX_RAISES = not pytensor.__version__.startswith("3.0.")
 """In PyTensor 3.0 the softmax of an empty array is empty; from 3.1 it has no largest entry."""
+
+SCIPY_CASTS_COUNTS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
+"""From SciPy 1.18 on `betabinom` takes counts of any dtype; before, those that are cast safely."""
 
 
 @cache

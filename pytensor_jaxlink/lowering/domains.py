@@ -18,8 +18,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from pytensor.graph.basic import Apply
 from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.type_other import NoneTypeT
 
 from pytensor_jaxlink.analysis import Interval, interval_of
+from pytensor_jaxlink.compat import SCIPY_CASTS_COUNTS
 from pytensor_jaxlink.lowering.checks import require
 from pytensor_jaxlink.lowering.streams import wide
 
@@ -71,15 +73,25 @@ def domain_conditions(op: RandomVariable, node: Apply) -> list[DomainCondition]:
     A draw from a half-normal distribution is not negative, and one from a beta one is a chance.
     """
     parameters = op.dist_params(node)
+    found = of_distribution(_DOMAINS, op) or ()
+    if isinstance(op.size_param(node).type, NoneTypeT) and not any(p.type.ndim for p in parameters):
+        found += of_distribution(_OF_PYTHONS_NUMBERS, op) or ()
     return [
         condition
-        for condition in of_distribution(_DOMAINS, op) or ()
+        for condition in found
         if condition.shown is None
         or not condition.shown(*[interval_of(parameters[k]) for k in condition.positions])
     ]
 
 
 # -- conditions on one parameter -------------------------------------------------------------------
+
+
+def _is_count(xp: ModuleType, value: jax.Array) -> ArrayLike:
+    safe = np.can_cast(value.dtype, "int64")
+    if safe or not SCIPY_CASTS_COUNTS:
+        return np.bool_(safe)
+    return (value == xp.round(value)) & (value < 2.0**63)
 
 
 def _each(
@@ -108,6 +120,8 @@ _no_sign = _each(  # NumPy's scale
 _above_0_or_nan = _each(lambda xp, value: ~(value <= 0), lambda found: found.least > 0)
 _finite = _each(lambda xp, value: xp.isfinite(value), lambda found: found.finite)
 _whole = _each(lambda xp, value: np.bool_(np.can_cast(value.dtype, "int64")))  # uint64 is refused
+_counts = _each(_is_count)
+_negated = _each(lambda xp, value: np.bool_(value.dtype.kind not in "bu"))  # by SciPy, in its type
 
 
 def _together(
@@ -189,7 +203,7 @@ def _distribution_function(xp: ModuleType, x: jax.Array, chances: jax.Array) -> 
 _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.BernoulliRV": _chance(0),
     # An infinite `a` makes chances that are not numbers; NumPy finds that out when it draws.
-    "pytensor.BetaBinomialRV": _at_least_0(0) + _more_than_0(1, 2) + _finite(1),
+    "pytensor.BetaBinomialRV": _counts(0) + _at_least_0(0) + _more_than_0(1, 2) + _finite(1),
     "pytensor.BetaRV": _above_0_or_nan(0, 1),
     "pytensor.BinomialRV": _whole(0) + _at_least_0(0) + _chance(1),
     "pytensor.CauchyRV": _at_least_0(1),
@@ -223,7 +237,7 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pytensor.TriangularRV": _together(lambda xp, left, mode: ~(left > mode), 0, 1)
     + _together(lambda xp, mode, right: ~(mode > right), 1, 2)
     + _together(lambda xp, left, right: left != right, 0, 2),
-    "pytensor.TruncExponentialRV": _more_than_0(0) + _at_least_0(2),
+    "pytensor.TruncExponentialRV": _negated(0) + _more_than_0(0) + _at_least_0(2),
     "pytensor.UniformRV": _together(_width, 0, 1),
     "pytensor.VonMisesRV": _no_sign(1),
     "pytensor.WaldRV": _above_0_or_nan(0, 1),
@@ -241,3 +255,8 @@ _DOMAINS: dict[str, tuple[DomainCondition, ...]] = {
     "pymc.TruncatedNormalRV": _at_least_0(1) + _together(_standard_bounds, 0, 1, 2, 3),
     "pymc.WaldRV": _above_0_or_nan(0, 1),
 }
+
+_OF_PYTHONS_NUMBERS: dict[str, tuple[DomainCondition, ...]] = {
+    "pytensor.InvGammaRV": _more_than_0(0) + _finite(1),  # or the draw that it divides by is 0
+}
+"""Further conditions where NumPy gives a number of Python's: one draw, and no size."""

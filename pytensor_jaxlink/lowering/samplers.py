@@ -316,7 +316,7 @@ def _multinomial(draw: Draw, count: jax.Array, p: jax.Array) -> jax.Array:
     return jnp.concatenate([jnp.moveaxis(found, 0, -1), left[..., None]], axis=-1)
 
 
-_NARROW = 1e6  # from this concentration on NumPy draws from a normal distribution, too
+_WIDE, _NARROW = 1e-8, 1e6  # concentrations of uniform and of normal draws, in NumPy too
 
 
 def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
@@ -339,8 +339,10 @@ def _von_mises(draw: Draw, mu: jax.Array, kappa: jax.Array) -> jax.Array:
     cosine = accepted(draw.key, shape, jnp.zeros((), kind), jnp.isnan(kappa), (kappa,), propose)
     angle = jnp.arccos(jnp.clip(cosine, -1, 1)) * jnp.where(first < 0.5, -1, 1)
     angle = jnp.where(kappa > _NARROW, normal_of(first, second) / jnp.sqrt(kappa), angle)
-    angle = jnp.where(jnp.isnan(kappa), jnp.nan, angle)
-    return jnp.mod(mu + angle + jnp.pi, 2 * jnp.pi) - jnp.pi
+    angle = jnp.where(jnp.isnan(kappa), jnp.nan, angle) + jnp.where(kappa < _WIDE, 0.0, mu)
+    once = angle - 2 * jnp.pi * jnp.sign(angle) * (jnp.abs(angle) > jnp.pi)
+    turned = jnp.mod(angle + jnp.pi, 2 * jnp.pi) - jnp.pi
+    return jnp.where(kappa > _NARROW, once, turned)  # NumPy's, which turns narrow ones back once
 
 
 SAMPLERS: dict[str, Sampler] = {

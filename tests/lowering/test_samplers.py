@@ -16,6 +16,7 @@ from pytensor.tensor.random.op import RandomVariable
 from scipy import stats
 
 from pytensor_jaxlink.lowering import rejection, samplers
+from tests.edges.compare import outcome
 from tests.helpers import PYTHON
 
 COUNT = 20_000
@@ -139,6 +140,19 @@ def test_pymcs_beta_draws_neither_0_nor_1() -> None:
 def test_von_mises_wide_and_narrow(kappa: float) -> None:
     found = draws("pytensor.VonMisesRV", (0.0, kappa))
     assert stats.kstest(found, stats.vonmises(kappa).cdf).pvalue > LIMIT
+
+
+@pytest.mark.parametrize(
+    ("mu", "kappa"),
+    [(np.inf, 0.0), (np.nan, 0.0), (np.inf, 1e9), (-np.inf, 1e9), (1e300, 1e9), (50.0, 1e9)],
+)
+def test_von_mises_far_away(mu: float, kappa: float) -> None:
+    found = draws("pytensor.VonMisesRV", (mu, kappa))
+    expected = np.random.default_rng(3).vonmises(mu, kappa, size=COUNT)
+    if kappa:  # the draws differ in the last digits
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+    else:
+        assert stats.ks_2samp(found, expected).pvalue > LIMIT
 
 
 @pytest.mark.parametrize("name", DISCRETE)
@@ -353,6 +367,52 @@ def test_parameters_out_of_the_domain_raise_what_numpy_raises(name: str) -> None
         f(value)
     assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
     assert np.isfinite(f(0.5)).all()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint64", "int8", "float32"])
+def test_truncexpon_as_scipy_negates_its_shape(dtype: str) -> None:
+    shape, rng = pt.scalar("shape", dtype=dtype), pytensor.shared(np.random.default_rng(3))
+    out = pt.random.truncexpon(shape, size=(5,), rng=rng)
+    found, expected = (
+        outcome(pytensor.function([shape], out, mode=mode), np.ones((), dtype))
+        for mode in ("JAXSELECTIVE", PYTHON)
+    )
+    if dtype == "bool":
+        assert found is expected is TypeError
+    else:
+        assert ((found < 0) == (expected < 0)).all()  # wrong where the shape is unsigned
+
+
+@pytest.mark.parametrize("size", [None, (), (2,)])
+@pytest.mark.parametrize("parameters", [(0.0, 1.0), (1.0, np.inf), (1.0, 0.0), (2.0, 3.0)])
+def test_invgamma_divides_a_number_of_pythons(size: Any, parameters: Any) -> None:
+    given, rng = [pt.dscalar(), pt.dscalar()], pytensor.shared(np.random.default_rng(3))
+    out = pt.random.invgamma(*given, size=size, rng=rng)
+    found, expected = (
+        outcome(pytensor.function(given, out, mode=mode), *parameters)
+        for mode in ("JAXSELECTIVE", PYTHON)
+    )
+    if isinstance(expected, type):
+        assert found is expected
+    else:
+        assert (np.isinf(found) == np.isinf(expected)).all()
+        assert ((found == 0) == (expected == 0)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "uint64", "uint8", "bool"])
+def test_counts_of_any_type(dtype: str) -> None:
+    count, rng = pt.vector("count", dtype=dtype), pytensor.shared(np.random.default_rng(3))
+    out = pt.random.betabinom(count, 2.0, 3.0, rng=rng)
+    both = [pytensor.function([count], out, mode=mode) for mode in ("JAXSELECTIVE", PYTHON)]
+    for value in (2.0, 0.0, 2.5, 1e10, 1e18, 2.0**63, 1e30, -1.0, np.inf, np.nan):
+        kinds = set()
+        with np.errstate(all="ignore"):
+            given = np.array([1, value]).astype(dtype)
+            for draw in both:
+                drawn = outcome(draw, given)
+                kinds.add(drawn if isinstance(drawn, type) else (drawn.dtype, drawn.shape))
+                assert isinstance(drawn, type) or ((drawn >= 0) & (drawn <= given)).all()
+        assert len(kinds) == 1, given
 
 
 def test_constant_parameters_cost_no_condition() -> None:
