@@ -152,8 +152,7 @@ def _wald(draw: Draw, mean: jax.Array, scale: jax.Array) -> jax.Array:
     first, turn, second = uniforms(draw.key, 3, draw.shape, wide())
     y = mean * normal_of(first, turn) ** 2
     smaller = mean * (1 - 2 / (1 + jnp.sqrt(1 + 4 * scale / y)))
-    draws = jnp.where(second <= mean / (mean + smaller), smaller, mean * mean / smaller)
-    return jnp.where(jnp.isinf(scale), mean, draws)
+    return jnp.where(second <= mean / (mean + smaller), smaller, mean * mean / smaller)
 
 
 def _triangular(draw: Draw, left: jax.Array, mode: jax.Array, right: jax.Array) -> jax.Array:

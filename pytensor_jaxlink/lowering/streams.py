@@ -121,15 +121,26 @@ def wide() -> np.dtype:
 def integers(key: jax.Array, shape: tuple[int, ...], low: jax.Array, high: jax.Array) -> jax.Array:
     """Integers from ``low`` to ``high``, without it, in the widest type of JAX's configuration.
 
-    A number of twice as many bits, modulo the width: the bias is below 2**-32.
+    The width times a fraction of twice as many bits (Lemire, "Fast random integer generation in
+    an interval", 2019, section 3): the bias is below one in as many numbers as the type has.
     """
     signed, kind = canonical_dtype("int64"), canonical_dtype("uint64")
     low, high = (jnp.asarray(jnp.asarray(bound, signed), kind) for bound in (low, high))
-    width = jnp.maximum(high - low, 1)
-    half = 4 * kind.itemsize  # bits
-    scale = (jnp.asarray(1 << half, kind) % width) ** 2 % width
+    width = high - low  # 0 where every number of the type may be drawn
     first, second = _bits(key, (2, *shape), kind)
-    return (low + (first % width * scale + second % width) % width).astype(signed)
+    below = first * width + _high_half(second, width)
+    carry = (below < first * width).astype(kind)
+    drawn = jnp.where(width == 0, first, _high_half(first, width) + carry)
+    return (low + drawn).astype(signed)
+
+
+def _high_half(one: jax.Array, other: jax.Array) -> jax.Array:
+    """The upper half of the bits of a product of unsigned integers."""
+    half = np.asarray(4 * one.dtype.itemsize, one.dtype)
+    (a, b), (c, d) = ((each >> half, each & ((1 << half) - 1)) for each in (one, other))
+    upper = a * d + (b * d >> half)
+    lower = b * c + (upper & ((1 << half) - 1))
+    return a * c + (upper >> half) + (lower >> half)
 
 
 def _bits(key: jax.Array, shape: tuple[int, ...], kind: np.dtype) -> jax.Array:

@@ -29,6 +29,7 @@ from tests.differential.options import (
     UNCHECKED,
     Way,
     counted_reference,
+    has_branch,
     has_range_of_reals,
     is_refused,
     lazy_reference,
@@ -262,9 +263,13 @@ class Judge:
             if not same_class and isinstance(expected, Exception):
                 # In Python that of a fused operation may come first, which has a value here.
                 first = self._in_order().calls[number]
-                same_class = type(found) is type(first) or (
-                    (is_a_failure_of_pytensor(first) or isinstance(first, ZeroDivisionError))
-                    and self._is_of_another(number, found)
+                same_class = (
+                    type(found) is type(first)
+                    or self._is_of_taken_side(number, found)
+                    or (
+                        (is_a_failure_of_pytensor(first) or isinstance(first, ZeroDivisionError))
+                        and self._is_of_another(number, found)
+                    )
                 )
             if not same_class:
                 text = f"{_text(found)} where Python gives {_text(expected)}"
@@ -358,6 +363,12 @@ class Judge:
         if self._lazy is None:
             self._lazy = _run(lazy_reference(self._graph, self._mode), self._graph)
         return self._lazy
+
+    def _is_of_taken_side(self, number: int, found: Any) -> bool:
+        """Whether PyTensor raises it, too, if it runs one side of a branch and no other."""
+        if not has_branch(self._graph) or known("IfElse", (), Exception, type(found)) is None:
+            return False
+        return type(found) is type(self._lazily().calls[number])
 
     def _is_of_another(self, number: int, found: Any) -> bool:
         """Whether another operation of the call raises it in Python: here it may come first."""

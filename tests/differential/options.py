@@ -15,6 +15,7 @@ import numpy as np
 import pytensor
 from pytensor.compile.io import SymbolicOutput
 from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Apply
 from pytensor.graph.fg import FunctionGraph
 from pytensor.link.vm import VMLinker
 from pytensor.tensor.basic import ARange
@@ -22,6 +23,7 @@ from pytensor.tensor.type import DenseTensorType
 from scipy.sparse import issparse
 
 from pytensor_jaxlink import JAXLinker, NotJittableError, load, save
+from pytensor_jaxlink.compat import IfElse
 from pytensor_jaxlink.errors import ArtifactError, UntranspilableOpError
 from pytensor_jaxlink.rewriting import (
     default_query,
@@ -98,9 +100,18 @@ def counted_reference(graph: Graph) -> Way:
 
 def has_range_of_reals(graph: Graph) -> bool:
     """Whether a range of real numbers is in it: its inferred length may differ by one."""
-    ends = [*graph.outputs, *(update for _, update in graph.updates)]
-    nodes = FunctionGraph(outputs=ends, clone=True).toposort()
+    nodes = _nodes(graph)
     return any(isinstance(n.op, ARange) and n.outputs[0].type.dtype[0] == "f" for n in nodes)
+
+
+def has_branch(graph: Graph) -> bool:
+    """Whether an `IfElse` is in it: the Python linker runs both sides."""
+    return any(isinstance(node.op, IfElse) for node in _nodes(graph))
+
+
+def _nodes(graph: Graph) -> list[Apply]:
+    ends = [*graph.outputs, *(update for _, update in graph.updates)]
+    return FunctionGraph(outputs=ends, clone=True).toposort()
 
 
 def lazy_reference(graph: Graph, mode: Mode) -> Way:

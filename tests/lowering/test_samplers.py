@@ -155,6 +155,13 @@ def test_von_mises_far_away(mu: float, kappa: float) -> None:
         assert stats.ks_2samp(found, expected).pvalue > LIMIT
 
 
+@pytest.mark.parametrize("mean", [2.0, 1e-300, np.inf])
+def test_wald_of_an_infinite_scale(mean: float) -> None:
+    found = draws("pytensor.WaldRV", (mean, np.inf))
+    expected = np.random.default_rng(3).wald(mean, np.inf, size=COUNT)
+    np.testing.assert_array_equal(np.unique(found), np.unique(expected))
+
+
 @pytest.mark.parametrize("name", DISCRETE)
 def test_discrete(name: str) -> None:
     parameters, distribution = DISCRETE[name]

@@ -83,12 +83,17 @@ def test_uniform(shape: tuple[int, ...], dtype: str) -> None:
     assert ((drawn > 0) & (drawn < 1)).all()
 
 
-@pytest.mark.parametrize("width", [1, 6, 1 << 33, (1 << 63) + 5])
-def test_integers(width: int) -> None:
-    low = -(1 << 62) - 5
-    with jax.enable_x64(True):
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("width", [1, 6, 1 << 17, 3 << 30, 1 << 33, 3 << 62, 1 << 64])
+def test_integers(width: int, bits: int) -> None:
+    low = -(1 << (bits - 1))
+    width = min(width, 1 << bits)
+    high = low + width
+    with jax.enable_x64(bits == 64):
         key = jnp.asarray([3, 4], "uint32")
-        drawn = np.asarray(streams.integers(key, (20_000,), low, low + width))
+        last = np.asarray(high, "uint64") if high > 0 else high
+        drawn = np.asarray(streams.integers(key, (20_000,), low, last))
+    assert drawn.dtype == f"int{bits}"
     shares = np.array([(int(each) - low) / width for each in drawn])
     assert ((shares >= 0) & (shares < 1)).all()
     if width > 6:
