@@ -135,14 +135,14 @@ def _student_t(draw: Draw, df: jax.Array, loc: jax.Array, scale: jax.Array) -> j
 
 
 def _inverse_gamma(draw: Draw, alpha: jax.Array, scale: jax.Array) -> jax.Array:
-    rate = 1 / jnp.asarray(scale, draw.real)
+    rate = 1 / jnp.asarray(scale)  # in its own dtype, as in NumPy
     return 1 / (draw.gamma(alpha) * rate)
 
 
 def _generalised_gamma(
     draw: Draw, alpha: jax.Array, power: jax.Array, scale: jax.Array
 ) -> jax.Array:
-    power = jnp.asarray(power, draw.real)
+    power = jnp.asarray(power)
     return draw.gamma(alpha / power) ** (1 / power) * scale
 
 

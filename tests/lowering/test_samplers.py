@@ -162,6 +162,17 @@ def test_wald_of_an_infinite_scale(mean: float) -> None:
     np.testing.assert_array_equal(np.unique(found), np.unique(expected))
 
 
+@pytest.mark.parametrize("draw", [pt.random.invgamma, pt.random.gengamma])
+def test_reciprocals_in_the_type_of_a_parameter(draw: Any) -> None:
+    first, other = pt.dscalar(), pt.fscalar()
+    out = draw(first, other, size=(3,), rng=pytensor.shared(np.random.default_rng(3)))
+    found, expected = (
+        pytensor.function([first, other], out, mode=mode)(1e20, 3.0)
+        for mode in ("JAXSELECTIVE", PYTHON)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", DISCRETE)
 def test_discrete(name: str) -> None:
     parameters, distribution = DISCRETE[name]
