@@ -185,7 +185,11 @@ class PythonFallback:
         graph = runnable_copy(given or self._source)
         if given is None:
             check_buffers(graph)
-        graph.attach_feature(Supervisor(graph.inputs))
+        # PyTensor writes into what is updated: that decides which of several nodes runs first.
+        updates = updates_of(self._source)
+        graph.update_mapping = updates
+        kept = [v for place, v in enumerate(graph.inputs) if place not in updates.values()]
+        graph.attach_feature(Supervisor(kept))
         # Those for BLAS drop an array of integers from a sum (docs/upstream.md).
         query = RewriteDatabaseQuery(include=rewrites_of(self._source))
         rewrites: Any = Mode("py", query).excluding("BlasOpt", *without).optimizer

@@ -18,7 +18,7 @@ from pytensor_jaxlink.compat import ifelse
 from pytensor_jaxlink.link.fallback import PythonFallback
 from pytensor_jaxlink.rewriting.notes import given_of, hand_on, keep_given
 from pytensor_jaxlink.runtime import Stats
-from tests.edges.compare import outcomes
+from tests.edges.compare import outcome, outcomes
 from tests.helpers import PYTHON, as_list, assert_same
 
 X, M, PLACES, N = pt.dvector("x"), pt.dmatrix("m"), pt.lvector("i"), pt.lscalar("n")
@@ -98,6 +98,29 @@ def test_the_same_exception(name: str, dynamic: Any) -> None:
             assert found is expected
         else:
             assert_same(found, expected)
+
+
+def test_the_order_of_updates() -> None:
+    """PyTensor writes into what is updated, and where it writes decides which node runs first."""
+    level, table = (pytensor.shared(np.zeros(shape)) for shape in ((), (2, 3)))
+    total = pt.exp(X)[PLACES].sum()
+    updates = {level: level * 0.9 + total, table: pt.set_subtensor(table[N], total)}
+    f, reference = (
+        pytensor.function([X, M, PLACES, N], pt.specify_shape(M, (None, N)), mode=mode,
+                          updates=updates)
+        for mode in ("JAXSELECTIVE", PYTHON)
+    )  # fmt: skip
+    places, found = np.array([0, 0]), set()
+    for n in (1, 5, 3, 1):
+        one, other = (
+            outcome(each, np.ones(2), np.ones((2, 1)), places, n) for each in (f, reference)
+        )
+        if isinstance(other, type):
+            assert one is other
+            found.add(one)
+        else:
+            np.testing.assert_array_equal(one, other)
+    assert found == {IndexError}
 
 
 @pytest.mark.parametrize("options", [{}, {"outputs": "numpy"}, {"dynamic": True}])
