@@ -240,6 +240,52 @@ def binomial(
     return jnp.where(mirrored, count - drawn, drawn)
 
 
+def hypergeometric(
+    key: jax.Array, shape: Shape, good: jax.Array, bad: jax.Array, drawn: jax.Array
+) -> jax.Array:
+    """Counts of the good ones among those that are drawn without replacement, as real numbers.
+
+    A few are drawn one by one.  Large means by the ratio of uniforms: Stadlober, "The ratio of
+    uniforms approach for generating discrete random variates" (1990).
+    """
+    kind = wide()
+    good, bad, drawn = (jnp.asarray(count, kind) for count in (good, bad, drawn))
+    rarer, other, total = jnp.minimum(good, bad), jnp.maximum(good, bad), good + bad
+    left = jnp.minimum(drawn, total - drawn)  # what is drawn, or what is left behind
+    large = left > _FEW
+
+    def propose(key: jax.Array, shape: Shape, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        rarer, other, left = given
+        share, total = rarer / (rarer + other), rarer + other
+        variance = (total - left) / (total - 1) * left * share * (1 - share)
+        width = 2 * math.sqrt(2 / math.e) * jnp.sqrt(variance + 0.5) + 3 - 2 * math.sqrt(3 / math.e)
+
+        def log_ways(k: jax.Array) -> jax.Array:
+            """The logarithm of the chance, but for what all counts share."""
+            ways = _log_factorial(k) + _log_factorial(rarer - k)
+            return -ways - _log_factorial(left - k) - _log_factorial(other - left + k)
+
+        mode = jnp.floor((left + 1) * (rarer + 1) / (total + 2))
+        first, second = uniforms(key, 2, shape, kind)
+        k = jnp.floor(left * share + 0.5 + width * (second - 0.5) / first)
+        possible = (k >= 0) & (k <= jnp.minimum(left, rarer))
+        k = jnp.where(possible, k, 0)
+        return k, possible & (2 * jnp.log(first) <= log_ways(k) - log_ways(mode))
+
+    def step(made: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        found, key = state
+        hit = uniform(key, shape, kind) * (total - made) < rarer - found
+        return jnp.where((made < left) & hit, found + 1, found), next_round(key)
+
+    steps = jnp.max(jnp.where(large, 0, left), initial=0).astype("int32")
+    few, _ = jax.lax.fori_loop(0, steps, step, (jnp.zeros(shape, kind), key))
+    given = (jnp.where(large, count, 2 * _FEW) for count in (rarer, other, left))
+    found = accepted(fork(key), shape, few, ~large, tuple(given), propose)
+    found = jnp.where(good > bad, left - found, found)
+    return jnp.where(left == drawn, found, good - found)
+
+
+_FEW = 10  # for so many a loop that draws one by one takes less time than a proposal
 _LARGE = 10.0  # the mean from which on the hats hold
 _AT_ONCE = 4  # counts; XLA takes a microsecond to ask whether to go on
 _MOST = 152  # no count with a smaller mean comes near this

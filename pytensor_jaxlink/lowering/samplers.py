@@ -20,13 +20,19 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.domains import of_distribution, possible_draw
 from pytensor_jaxlink.lowering.draw import Draw, Sampler
-from pytensor_jaxlink.lowering.rejection import Gammas, Shape, accepted, binomial, poisson
+from pytensor_jaxlink.lowering.rejection import (
+    Gammas,
+    Shape,
+    accepted,
+    binomial,
+    hypergeometric,
+    poisson,
+)
 from pytensor_jaxlink.lowering.scalars import ndtri_exp
 from pytensor_jaxlink.lowering.streams import (
     exponential,
     fork,
     integers,
-    next_round,
     normal,
     normal_of,
     uniform,
@@ -232,28 +238,9 @@ def _matrix_normal(draw: Draw, mu: jax.Array, rows: jax.Array, columns: jax.Arra
     return mu + rows @ drawn @ jnp.swapaxes(columns, -1, -2)
 
 
-def _hypergeometric(draw: Draw, good: jax.Array, bad: jax.Array, drawn: jax.Array) -> jax.Array:
-    """Draw without replacement, one by one; the cost grows with the largest number drawn."""
-    kind, shape = canonical_dtype("int64"), draw.shape
-    good, bad, drawn = (
-        jnp.broadcast_to(jnp.asarray(count, kind), shape) for count in (good, bad, drawn)
-    )
-    # What the domain excludes is not drawn: it can be of any length.
-    good, bad, drawn = (
-        jnp.where(possible_draw(jnp, good, bad, drawn), count, 0) for count in (good, bad, drawn)
-    )
-    total = good + bad
-    left = jnp.minimum(drawn, total - drawn)  # what is drawn, or what is left behind
-
-    def step(made: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        found, key = state
-        chance = (good - found) / (total - made)
-        hit = uniform(key, shape, wide()) < chance
-        return jnp.where((made < left) & hit, found + 1, found), next_round(key)
-
-    steps = jnp.max(left, initial=0)
-    found, _ = jax.lax.fori_loop(0, steps, step, (jnp.zeros(shape, kind), draw.key))
-    return jnp.where(left == drawn, found, good - found)
+def _hypergeometric(draw: Draw, *counts: jax.Array) -> jax.Array:
+    possible = possible_draw(jnp, *map(jnp.asarray, counts))
+    return hypergeometric(draw.key, draw.shape, *(jnp.where(possible, c, 0) for c in counts))
 
 
 def _categorical(draw: Draw, p: jax.Array) -> jax.Array:

@@ -303,9 +303,25 @@ def test_every_loop_ends(name: str, value: float) -> None:
     draws(f"pytensor.{name}", (value,) * count, (3,))
 
 
-def test_hypergeometric_when_most_is_drawn() -> None:
-    found = draws("pytensor.HyperGeometricRV", (5, 7, 9))
-    assert frequencies_agree(found, stats.hypergeom(12, 5, 9).pmf(np.arange(6)))
+HYPERGEOMETRIC = [
+    (5, 7, 9), (0, 20, 15), (20, 0, 15), (20, 30, 0), (20, 30, 50), (11, 500, 11), (500, 11, 499),
+    (10**8, 3, 10**7), (400, 500, 880), (3 * 10**8, 5 * 10**8, 4 * 10**8), (10**8, 10**8, 12),
+]  # fmt: skip
+
+
+def test_hypergeometric_in_one_array() -> None:
+    """From a few on the time does not depend on how many are drawn."""
+    columns = [np.array(column) for column in zip(*HYPERGEOMETRIC, strict=True)]
+    found = draws("pytensor.HyperGeometricRV", columns, (COUNT, len(HYPERGEOMETRIC)))
+    for (good, bad, drawn), counts in zip(HYPERGEOMETRIC, found.T, strict=True):
+        distribution = stats.hypergeom(good + bad, good, drawn)
+        least, most = max(drawn - bad, 0), min(drawn, good)
+        assert ((counts >= least) & (counts <= most)).all()
+        if most - least > 10_000:
+            theirs = np.random.default_rng(3).hypergeometric(good, bad, drawn, size=COUNT)
+            assert stats.ks_2samp(counts, theirs).pvalue > LIMIT
+        elif most > least:
+            assert frequencies_agree(counts - least, distribution.pmf(np.arange(least, most + 1)))
 
 
 def test_categorical() -> None:
