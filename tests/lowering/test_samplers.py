@@ -418,19 +418,17 @@ def test_truncexpon_as_scipy_negates_its_shape(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("size", [None, (), (2,)])
-@pytest.mark.parametrize("parameters", [(0.0, 1.0), (1.0, np.inf), (1.0, 0.0), (2.0, 3.0)])
-def test_invgamma_divides_a_number_of_pythons(size: Any, parameters: Any) -> None:
+def test_invgamma_divides_a_number_of_pythons(size: Any) -> None:
     given, rng = [pt.dscalar(), pt.dscalar()], pytensor.shared(np.random.default_rng(3))
     out = pt.random.invgamma(*given, size=size, rng=rng)
-    found, expected = (
-        outcome(pytensor.function(given, out, mode=mode), *parameters)
-        for mode in ("JAXSELECTIVE", PYTHON)
-    )
-    if isinstance(expected, type):
-        assert found is expected
-    else:
-        assert (np.isinf(found) == np.isinf(expected)).all()
-        assert ((found == 0) == (expected == 0)).all()
+    f, reference = (pytensor.function(given, out, mode=mode) for mode in ("JAXSELECTIVE", PYTHON))
+    for parameters in ((0.0, 1.0), (1.0, np.inf), (1.0, 0.0), (2.0, 3.0)):
+        found, expected = outcome(f, *parameters), outcome(reference, *parameters)
+        if isinstance(expected, type):
+            assert found is expected
+        else:
+            assert (np.isinf(found) == np.isinf(expected)).all()
+            assert ((found == 0) == (expected == 0)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "uint64", "uint8", "bool"])
