@@ -13,10 +13,11 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp
 from pytensor.graph.basic import Apply
 from pytensor.graph.fg import AbstractFunctionGraph, FunctionGraph
-from pytensor.scalar.basic import Mul
+from pytensor.graph.rewriting.basic import copy_stack_trace
+from pytensor.scalar.basic import Mul, ScalarOp
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSMProperties
-from pytensor.tensor.basic import stack
+from pytensor.tensor.basic import scalar_from_tensor, stack, tensor_from_scalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
@@ -54,6 +55,7 @@ def prepare(
     - A product of matrices takes over that one of them is transposed.
     - Copies of generators and other values that are no arrays go: they would be graph breaks.
     - The shape of a sparse matrix is read from its type, not computed with its arrays.
+    - Operations on scalars become those on arrays without axes: there is one rule for both.
     - The work that only one side of an `IfElse` needs moves into a `Branch`.
     - An `OpFromGraph` that cannot be traced as a whole, also under a `Blockwise`, is inlined, so
       that only its breaks break.
@@ -76,6 +78,7 @@ def prepare(
     graph = mutable(fgraph)
     _drop_copies(graph)
     _read_shapes(graph)
+    _widen_scalars(graph)
     hoist_from_loops(graph)
     if traces.NAME in enabled:
         traces.share_traces(graph)
@@ -93,7 +96,7 @@ def prepare(
 def _concerns(node: Apply, fgraph: AbstractFunctionGraph) -> bool:
     """Return True if `prepare` may have something to change at a node."""
     match node.op:
-        case IfElse() | Scan() | CSMProperties() | OpFromGraph():
+        case IfElse() | Scan() | CSMProperties() | OpFromGraph() | ScalarOp():
             return True
         case Blockwise():
             return isinstance(node.op.core_op, OpFromGraph)
@@ -145,6 +148,15 @@ def _read_shapes(graph: FunctionGraph) -> None:
             matrix, shape = node.inputs[0], node.outputs[3]
             lengths = stack([Shape_i(axis)(matrix) for axis in (0, 1)]).astype(shape.type.dtype)
             graph.replace_all([(shape, lengths)], import_missing=True)
+
+
+def _widen_scalars(graph: FunctionGraph) -> None:
+    for node in graph.toposort():
+        if isinstance(node.op, ScalarOp):
+            values = Elemwise(node.op).make_node(*map(tensor_from_scalar, node.inputs)).outputs
+            copy_stack_trace(node.outputs, values)
+            scalars = [scalar_from_tensor(value) for value in values]
+            graph.replace_all([*zip(node.outputs, scalars, strict=True)], import_missing=True)
 
 
 def may_be_cut(fgraph: AbstractFunctionGraph) -> bool:

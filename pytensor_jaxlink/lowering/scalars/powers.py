@@ -1,4 +1,4 @@
-"""Powers of integers by integers, and logarithms of powers."""
+"""Powers of integers by integers, of complex numbers, and logarithms of powers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from pytensor_jaxlink.lowering.scalars.question import (
 @scalar_function.register(basic.Pow)
 def _pow(op: object, node: Apply) -> ScalarFunction | None:
     """Exact modulo the size of the type; JAX's looks at the last six bits of the exponent."""
+    if common_dtype(node).kind == "c":
+        return _complex_power
     if common_dtype(node).kind not in "biu":
         return None
     result = integer_dtype(node)
@@ -39,6 +41,12 @@ def _pow(op: object, node: Apply) -> ScalarFunction | None:
         return _power(x, y)
 
     return power
+
+
+def _complex_power(x: jax.Array, y: jax.Array) -> jax.Array:
+    """XLA's, which takes logarithms; but zero to a positive power is zero, as in C."""
+    is_zero = (x == 0) & (jnp.real(y) > 0)
+    return jnp.where(is_zero, 0, jnp.power(jnp.where(is_zero, 1, x), y))
 
 
 def _power_of_bits(x: jax.Array, y: jax.Array, bits: int) -> jax.Array:
