@@ -28,7 +28,7 @@ from pytensor_jaxlink.runtime.reuse import Donatable
 from pytensor_jaxlink.runtime.runnable import taken_by_regions
 from pytensor_jaxlink.runtime.specialisation import Policy
 from pytensor_jaxlink.runtime.stats import Stats
-from pytensor_jaxlink.runtime.typed_jax import ARRAY, device_put
+from pytensor_jaxlink.runtime.typed_jax import ARRAY, Tracer, device_put
 
 if TYPE_CHECKING:
     from pytensor_jaxlink.runtime.executor import Executor
@@ -132,6 +132,14 @@ def as_jax_array(value: Any) -> object:
     if isinstance(value, np.ndarray | np.generic):
         found = np.array(found)
     return device_put(found)
+
+
+def as_jax_gives(value: object) -> object:
+    """A NumPy array as one of JAX's, unless somebody traces: there the value would be lost."""
+    if not isinstance(value, np.ndarray | np.generic):
+        return value
+    array = as_jax_array(value)
+    return value if isinstance(array, Tracer) else array
 
 
 @dataclass(eq=False)

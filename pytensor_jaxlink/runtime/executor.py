@@ -28,6 +28,7 @@ from pytensor_jaxlink.runtime.devices import (
     note_explicit_axes,
     run_in_auto,
 )
+from pytensor_jaxlink.runtime.ending import as_jax_gives
 from pytensor_jaxlink.runtime.fast_path import FastPath
 from pytensor_jaxlink.runtime.forks import (
     from_parent,
@@ -245,12 +246,14 @@ class Executor:
     def trace(self, inputs: Sequence[object]) -> list[object]:
         """Run the plan on values that may be traced by JAX, in the types that JAX now has.
 
-        Saved code gives conditions here, too.  Where one is false, real results are NaN.
+        Saved code gives conditions here, too.  Where one is false, real results are NaN.  What is
+        known, as all is where nobody traces, was computed by NumPy: in a trace it stays known.
         """
         try:
             outputs, conditions, _ = self._traced(*inputs)
             holds: list[Any] = [*conditions]
-            return only_where(reduce(jnp.logical_and, holds), outputs) if holds else outputs
+            found = only_where(reduce(jnp.logical_and, holds), outputs) if holds else outputs
+            return [*map(as_jax_gives, found)]
         except FalseConditionError as signal:
             raise signal.__cause__ or signal from None  # nobody looks at conditions here
         except Exception as error:

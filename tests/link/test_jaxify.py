@@ -71,6 +71,28 @@ class TestPytrees:
             fn({"x": X})
 
 
+@pytest.mark.parametrize("length", [0, 3, 100_000])
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray])
+def test_arrays_of_jax_come_out_whatever_goes_in(length: int, kind: Any) -> None:
+    """What NumPy computes, because all is known; what an Op on the host gives; an input."""
+    x, a = pt.dvector("x"), pt.dscalar("a")
+    fn = jaxify([x, a], {"doubled": x * 2, "host": black_box(sort_down)(x), "own": x, "one": a + 1})
+    given = kind(np.arange(float(length)))
+    found = fn(given, 0.5)
+    assert all(isinstance(value, jax.Array) for value in found.values())
+    np.testing.assert_array_equal(found["own"], np.arange(length))
+    if isinstance(given, np.ndarray):
+        given[:] = -1
+        np.testing.assert_array_equal(found["own"], np.arange(length))
+
+
+def test_what_is_known_stays_known_in_a_trace() -> None:
+    n = pt.lscalar("n")
+    length = jaxify([n], n + 1)
+    found = jax.jit(lambda x: jnp.zeros(int(length(3))) + x)(1.0)
+    np.testing.assert_array_equal(found, np.ones(4))
+
+
 def test_names_of_a_function() -> None:
     x, total = pt.dvector("x"), pytensor.shared(np.zeros(()), "total")
     y = x * 2
