@@ -186,9 +186,8 @@ class PythonFallback:
         if given is None:
             check_buffers(graph)
         # PyTensor writes into what is updated: that decides which of several nodes runs first.
-        updates = updates_of(self._source)
-        graph.update_mapping = updates
-        kept = [v for place, v in enumerate(graph.inputs) if place not in updates.values()]
+        updated = updates_of(graph).values()
+        kept = [value for place, value in enumerate(graph.inputs) if place not in updated]
         graph.attach_feature(Supervisor(kept))
         # Those for BLAS drop an array of integers from a sum (docs/upstream.md).
         query = RewriteDatabaseQuery(include=rewrites_of(self._source))

@@ -93,7 +93,10 @@ class JAXFunctionMaker(FunctionMaker):
         *rest: Any,
     ) -> Any:
         """Rewrite the graph; a copy of it as the user gave it is kept for `save` and errors."""
-        self._given = FunctionGraph(fgraph.inputs, fgraph.outputs, clone=True)
+        updates = fgraph.update_mapping
+        self._given = FunctionGraph(
+            fgraph.inputs, fgraph.outputs, clone=True, update_mapping=updates
+        )
         keep_given(fgraph, self._given)
         prepare = partial(super().prepare_fgraph, inputs, outputs, additional_outputs, fgraph)
 

@@ -17,7 +17,7 @@ from pytensor.graph.rewriting.basic import copy_stack_trace
 from pytensor.scalar.basic import Mul, ScalarOp
 from pytensor.scan.op import Scan
 from pytensor.sparse.basic import CSMProperties
-from pytensor.tensor.basic import scalar_from_tensor, stack, tensor_from_scalar
+from pytensor.tensor.basic import as_tensor_variable, scalar_from_tensor, stack
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
@@ -153,7 +153,8 @@ def _read_shapes(graph: FunctionGraph) -> None:
 def _widen_scalars(graph: FunctionGraph) -> None:
     for node in graph.toposort():
         if isinstance(node.op, ScalarOp):
-            values = Elemwise(node.op).make_node(*map(tensor_from_scalar, node.inputs)).outputs
+            arrays = [as_tensor_variable(value) for value in node.inputs]
+            values = Elemwise(node.op).make_node(*arrays).outputs
             copy_stack_trace(node.outputs, values)
             scalars = [scalar_from_tensor(value) for value in values]
             graph.replace_all([*zip(node.outputs, scalars, strict=True)], import_missing=True)

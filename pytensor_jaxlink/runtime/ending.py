@@ -136,9 +136,8 @@ def as_jax_array(value: Any) -> object:
 
 def as_jax_gives(value: object) -> object:
     """A NumPy array as one of JAX's, unless somebody traces: there the value would be lost."""
-    if not isinstance(value, np.ndarray | np.generic):
-        return value
-    array = as_jax_array(value)
+    is_numpy = isinstance(value, np.ndarray | np.generic)
+    array = as_jax_array(value) if is_numpy else value
     return value if isinstance(array, Tracer) else array
 
 
