@@ -23,6 +23,7 @@ from pytensor.tensor.type_other import NoneTypeT
 from pytensor_jaxlink.analysis import Interval, interval_of
 from pytensor_jaxlink.compat import SCIPY_CASTS_COUNTS
 from pytensor_jaxlink.lowering.checks import require
+from pytensor_jaxlink.lowering.coercion import canonical_dtype
 from pytensor_jaxlink.lowering.streams import wide
 
 Entry = TypeVar("Entry")
@@ -183,6 +184,8 @@ def _mixed_rate_shown(count: Interval, chance: Interval) -> bool:
 
 def possible_draw(xp: ModuleType, good: jax.Array, bad: jax.Array, drawn: jax.Array) -> jax.Array:
     """Return True if so many can be drawn from a population that NumPy takes."""
+    kind = canonical_dtype("int64")  # narrow integers would wrap
+    good, bad, drawn = (xp.asarray(count, kind) for count in (good, bad, drawn))
     counts = (good >= 0) & (bad >= 0) & (drawn >= 0)
     return counts & (xp.maximum(good, bad) < _LARGEST_POPULATION) & (drawn <= good + bad)
 

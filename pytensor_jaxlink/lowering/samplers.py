@@ -239,7 +239,7 @@ def _matrix_normal(draw: Draw, mu: jax.Array, rows: jax.Array, columns: jax.Arra
 
 
 def _hypergeometric(draw: Draw, *counts: jax.Array) -> jax.Array:
-    possible = possible_draw(jnp, *map(jnp.asarray, counts))
+    possible = possible_draw(jnp, *counts)
     return hypergeometric(draw.key, draw.shape, *(jnp.where(possible, c, 0) for c in counts))
 
 

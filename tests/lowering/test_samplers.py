@@ -309,6 +309,23 @@ HYPERGEOMETRIC = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int64"])
+def test_hypergeometric_of_narrow_integers(dtype: str) -> None:
+    """In `int8` the sum of 100 and 100 is negative, and so is the largest population."""
+    counts = (1, 1, 1) if dtype == "bool" else (100, 100, 90)
+    given = [pt.scalar(dtype=dtype) for _ in counts]
+    rng = pytensor.shared(np.random.default_rng(3))
+    outputs = [
+        pt.random.hypergeometric(*parameters, size=(2000,), rng=rng)
+        for parameters in (given, [np.asarray(count, dtype) for count in counts])
+    ]
+    f = pytensor.function(given, outputs, mode="JAXSELECTIVE")
+    drawn = f(*(np.asarray(count, dtype) for count in counts))
+    assert f.stats.fallbacks == 0
+    for found in map(np.asarray, drawn):
+        np.testing.assert_allclose(found.mean(), counts[2] / 2, rtol=0.1)
+
+
 def test_hypergeometric_in_one_array() -> None:
     """From a few on the time does not depend on how many are drawn."""
     columns = [np.array(column) for column in zip(*HYPERGEOMETRIC, strict=True)]
