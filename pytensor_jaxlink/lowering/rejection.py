@@ -245,14 +245,15 @@ def hypergeometric(
 ) -> jax.Array:
     """Counts of the good ones among those that are drawn without replacement, as real numbers.
 
-    A few are drawn one by one.  Large means by the ratio of uniforms: Stadlober, "The ratio of
+    A few are drawn one by one, and all where JAX has no 64-bit types: logarithms of chances are
+    differences of large numbers.  Others by the ratio of uniforms: Stadlober, "The ratio of
     uniforms approach for generating discrete random variates" (1990).
     """
     kind = wide()
     good, bad, drawn = (jnp.asarray(count, kind) for count in (good, bad, drawn))
     rarer, other, total = jnp.minimum(good, bad), jnp.maximum(good, bad), good + bad
     left = jnp.minimum(drawn, total - drawn)  # what is drawn, or what is left behind
-    large = left > _FEW
+    large = left > (_FEW if kind == np.float64 else jnp.inf)
 
     def propose(key: jax.Array, shape: Shape, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
         rarer, other, left = given

@@ -326,6 +326,16 @@ def test_hypergeometric_of_narrow_integers(dtype: str) -> None:
         np.testing.assert_allclose(found.mean(), counts[2] / 2, rtol=0.1)
 
 
+def test_hypergeometric_without_64_bit_types() -> None:
+    """In 32 bits the logarithm of a large chance has no digits after the point."""
+    counts = (10**8, 10**8, 50)
+    with jax.enable_x64(False):
+        key = jnp.asarray([3, 4], "uint32")
+        found = jax.jit(lambda key: rejection.hypergeometric(key, (COUNT,), *counts))(key)
+    chances = stats.hypergeom(2 * 10**8, 10**8, 50).pmf(np.arange(51))
+    assert frequencies_agree(np.asarray(found, int), chances)
+
+
 def test_hypergeometric_in_one_array() -> None:
     """From a few on the time does not depend on how many are drawn."""
     columns = [np.array(column) for column in zip(*HYPERGEOMETRIC, strict=True)]
