@@ -366,9 +366,7 @@ class Judge:
 
     def _is_of_taken_side(self, number: int, found: Any) -> bool:
         """Whether PyTensor raises it, too, if it runs one side of a branch and no other."""
-        if not has_branch(self._graph) or known("IfElse", (), Exception, type(found)) is None:
-            return False
-        return type(found) is type(self._lazily().calls[number])
+        return has_branch(self._graph) and type(found) is type(self._lazily().calls[number])
 
     def _is_of_another(self, number: int, found: Any) -> bool:
         """Whether another operation of the call raises it in Python: here it may come first."""
